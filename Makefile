@@ -1,0 +1,87 @@
+# Everything a developer runs. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+VENV_SPARK4 := .venv-spark4
+BIN := $(VENV)/bin
+
+# The first interpreter that can make the environments. 3.11 comes first because it is the one that PySpark 3.5
+# supports officially (docs/compatibility.md). `make PYTHON=…` overrides it.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
+	&& echo $$python && break; done)
+
+# Locked versions with hashes; the project itself comes without its dependencies, which are installed already.
+define install_locked
+@test -n "$(PYTHON)" || { echo "no Python 3.11-3.13 with venv found: install one, or name it with PYTHON=…" >&2; exit 2; }
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+@touch $@
+endef
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.PHONY: install
+install: $(VENV)/.dev ## Make .venv with everything that development and tests need
+
+$(VENV)/.runtime: requirements/runtime.lock pyproject.toml
+	@echo "installing rli with PySpark 3.5 into $(VENV)"
+	$(call install_locked,$(VENV),requirements/runtime.lock)
+
+$(VENV)/.dev: requirements/dev.lock $(VENV)/.runtime $(wildcard examples/*/*.py)
+	@echo "installing the tools for development and tests into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation ./examples/rli_sqlite
+	$(call install_locked,$(VENV),requirements/dev.lock)
+
+$(VENV_SPARK4)/.done: requirements/spark4.lock pyproject.toml
+	@echo "installing rli with PySpark 4 into $(VENV_SPARK4)"
+	$(call install_locked,$(VENV_SPARK4),requirements/spark4.lock)
+
+.PHONY: demo
+demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-ups, verification
+	@$(BIN)/rli demo
+
+.PHONY: test
+test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then the Spark part on PySpark 4
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi" $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Check style, format, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(VENV)/.dev ## Format the code and sort its imports
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+.PHONY: bench
+bench: $(VENV)/.dev ## Run the benchmarks and print their ratios
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+# uv resolves for all Python versions and platforms at once; plain pip installs what it wrote.
+UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-annotate --custom-compile-command "make lock" $(LOCK_ARGS) pyproject.toml
+
+.PHONY: lock
+lock: $(VENV)/.dev ## Write requirements/*.lock anew (LOCK_ARGS=--upgrade takes newer versions)
+	$(UV_COMPILE) --extra spark --extra fsspec --extra redis --extra hbase --group dev --constraint requirements/spark35.txt \
+		-o requirements/dev.lock
+	$(UV_COMPILE) --extra spark --extra fsspec --extra redis --extra hbase --group build --constraint requirements/dev.lock \
+		-o requirements/runtime.lock
+	$(UV_COMPILE) --extra spark --extra fsspec --extra redis --extra hbase --group spark4 -o requirements/spark4.lock
+
+.PHONY: clean
+clean: ## Remove the environments, builds and caches
+	rm -rf $(VENV) $(VENV_SPARK4) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+		spark-warehouse metastore_db artifacts derby.log
+	find rli backends spark tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

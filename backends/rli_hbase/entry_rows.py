@@ -1,0 +1,91 @@
+"""What both kinds of rows with entries have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import ENTRY_WIDTH, Entries, sequences, supersedes
+from rli.errors import CorruptIndexError
+from rli_hbase.table import IndexTable
+from rli_hbase.thrift import BatchMutation
+
+_ABSENT = bytes(ENTRY_WIDTH)
+
+
+class EntryRows(ABC):
+    """Entries of one kind of keys in the table of an index."""
+
+    def __init__(self, table: IndexTable) -> None:
+        self._table = table
+
+    @abstractmethod
+    def get(self, keys: EncodedKeys) -> Entries:
+        """The entry of each key, in order, 0 where absent; keys may repeat."""
+
+    @abstractmethod
+    def mutations(self, keys: EncodedKeys, cells: list[bytes]) -> list[BatchMutation]:
+        """Puts of one cell for each key."""
+
+    @abstractmethod
+    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+        """Shard, key and cell of all entries in rows from ``start`` to before ``stop``; at most so many at once."""
+
+    @property
+    @abstractmethod
+    def batch(self) -> int:
+        """How many rows a request reads or writes at most."""
+
+    def put(self, keys: EncodedKeys, entries: Entries) -> None:
+        """Write the entries (shape (n,)) that supersede the stored ones; ``keys`` are distinct.
+
+        HBase itself gives the entry of the greatest sequence, whatever is written when. What is stored is read for
+        the one case in which it would not do: of two cells with one timestamp it gives the last, and the contract
+        asks for the first. Two calls at the same time that write different entries with one sequence are decided by
+        HBase; the index never makes them, as it gives out each sequence once.
+        """
+        winning = supersedes(entries, self.get(keys))
+        keys, entries = keys.take(winning), entries[winning]
+        of_keys = sequences(entries)
+        for sequence in np.unique(of_keys).tolist():
+            mine = of_keys == sequence
+            rows = self.mutations(keys.take(mine), to_cells(entries[mine]))
+            self._table.write(rows, sequence, self.batch)
+
+
+def to_cells(entries: Entries) -> list[bytes]:
+    """Each entry as its cell."""
+    cells: list[bytes] = entries.astype(">u8").view(f"V{ENTRY_WIDTH}").tolist()
+    return cells
+
+
+def from_cells(cells: Iterable[bytes | None]) -> Entries:
+    """The entries of cells, 0 for None.
+
+    Raises:
+        CorruptIndexError: a cell is not one of an entry.
+    """
+    every = [_ABSENT if cell is None else cell for cell in cells]
+    if any(len(cell) != ENTRY_WIDTH for cell in every):
+        raise CorruptIndexError("a cell of the table is no entry; drop the index and bootstrap it again")
+    return np.frombuffer(b"".join(every), dtype=">u8").astype(np.uint64)
+
+
+def to_batches(found: list[tuple[bytes, bytes, bytes]]) -> Iterator[tuple[EncodedKeys, Entries]]:
+    """Entries as shard, key and cell, grouped by the width of the key."""
+    by_width: defaultdict[int, list[tuple[bytes, bytes, bytes]]] = defaultdict(list)
+    for item in found:
+        by_width[len(item[1])].append(item)
+    for width, items in by_width.items():
+        shards, keys, cells = zip(*items, strict=True)
+        yield (
+            EncodedKeys(
+                np.frombuffer(b"".join(keys), dtype=f"V{width}"),
+                np.frombuffer(b"".join(shards), dtype=">u2").astype(np.uint16),
+            ),
+            from_cells(cells),
+        )

@@ -1,0 +1,163 @@
+"""When there is an index in a table: making it, finding it, and removing it.
+
+There is an index where the table holds a generation, 16 random bytes that no other index ever has. A drop replaces
+the generation by a mark before it removes the table, so an index that was dropped, or dropped and made anew, gives
+nothing to stores that were opened before: they look at the generation after each of their reads and writes. An answer
+is right if the generation is still the same afterwards; and what was written under another one is never read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Final
+
+from rli.errors import IndexMismatchError, IndexNotFoundError, StoreUnavailableError
+from rli_hbase.client import Client
+from rli_hbase.errors import (
+    DropUnderWayError,
+    NotThereYetError,
+    is_refused_table,
+    is_table_missing,
+    is_table_not_enabled,
+)
+from rli_hbase.layout import FAMILIES, GENERATION_COLUMN, GENERATION_ROW, VERSION
+from rli_hbase.thrift import AlreadyExists, ColumnDescriptor, HbaseError, Mutation
+
+_DROPPED: Final = b"\0dropped"
+_RANDOM_BYTES: Final = 16
+
+# Kept for ever, as the timestamps of entries are commit sequences, which as times are decades ago.
+_FOR_EVER: Final = 0x7FFF_FFFF
+
+# The quickest first; which of them a cluster has depends on its libraries. GZ is part of Java.
+_COMPRESSIONS: Final = ("SNAPPY", "LZ4", "GZ")
+
+
+def find_generation(client: Client) -> bytes:
+    """The generation of the index in the client's table.
+
+    Raises:
+        IndexNotFoundError: there is no index.
+        IndexMismatchError: it has a layout that this version does not know.
+    """
+    generation = client.call(lambda thrift: _read(client, thrift))
+    if generation is None or generation == _DROPPED:
+        raise IndexNotFoundError(f"there is no index in this table: store={client.settings.location}; create it first")
+    return _checked(client, generation)
+
+
+def find_or_make_generation(client: Client) -> bytes:
+    """The same, but makes an index where there is none, in an empty table or one that was made beforehand.
+
+    Raises:
+        SettingsError: the table is one of something else.
+        IndexMismatchError: the index has a layout that this version does not know.
+        StoreUnavailableError: HBase does not answer, or does not let us make the table.
+    """
+    try:
+        return client.call(lambda thrift: _make(client, thrift))
+    except StoreUnavailableError as error:
+        if not isinstance(error.__cause__, DropUnderWayError):
+            raise
+    # Whoever began the drop has not ended it in all that time, so it died.
+    client.call(lambda thrift: _remove_table(client, thrift))
+    return client.call(lambda thrift: _make(client, thrift))
+
+
+def require_generation(client: Client, generation: bytes) -> None:
+    """Raise ``IndexNotFoundError`` if the table holds another generation by now, or none."""
+    if client.call(lambda thrift: _read(client, thrift)) != generation:
+        raise _was_dropped(client)
+
+
+def drop_generation(client: Client, generation: bytes) -> None:
+    """Remove the index and its table; raises ``IndexNotFoundError`` if it is not there any more."""
+    client.call(lambda thrift: _swap(client, thrift, generation, _DROPPED))
+    # The swap may have been made by an attempt that was not answered, so what counts is what is there.
+    if client.call(lambda thrift: _read(client, thrift)) != _DROPPED:
+        raise _was_dropped(client)
+    client.call(lambda thrift: _remove_table(client, thrift))
+
+
+def _read(client: Client, thrift: Any) -> bytes | None:
+    rows = thrift.getRowWithColumns(client.table, GENERATION_ROW, [GENERATION_COLUMN], {})
+    return rows[0].columns[GENERATION_COLUMN].value if rows else None
+
+
+def _swap(client: Client, thrift: Any, before: bytes | None, after: bytes) -> None:
+    change = Mutation(column=GENERATION_COLUMN, value=after)
+    thrift.checkAndPut(client.table, GENERATION_ROW, GENERATION_COLUMN, before, change, {})
+
+
+def _make(client: Client, thrift: Any) -> bytes:
+    try:
+        generation = _read(client, thrift)
+    except HbaseError as error:
+        if not is_table_missing(error):
+            raise
+        _create_table(client, thrift)
+        raise NotThereYetError from error
+    if generation is None:
+        _swap(client, thrift, None, bytes([VERSION]) + secrets.token_bytes(_RANDOM_BYTES))
+        raise NotThereYetError
+    if generation == _DROPPED:
+        raise DropUnderWayError
+    return _checked(client, generation)
+
+
+def _create_table(client: Client, thrift: Any) -> None:
+    for compression in _COMPRESSIONS:
+        try:
+            thrift.createTable(client.table, [_family(name, compression) for name in FAMILIES])
+        except AlreadyExists:
+            return
+        except HbaseError as error:
+            if compression == _COMPRESSIONS[-1] or not is_refused_table(error):
+                raise
+        else:
+            return
+
+
+def _family(name: bytes, compression: str) -> ColumnDescriptor:
+    # Thrift's own defaults are no bloom filter and no block cache, which makes gets many times slower.
+    return ColumnDescriptor(
+        name=name + b":",
+        maxVersions=1,
+        compression=compression,
+        bloomFilterType="ROW",
+        blockCacheEnabled=True,
+        timeToLive=_FOR_EVER,
+    )
+
+
+def _remove_table(client: Client, thrift: Any) -> None:
+    """Disable and delete the table, if another attempt has not done so."""
+    try:
+        if _read(client, thrift) != _DROPPED:
+            return
+        thrift.disableTable(client.table)
+    except HbaseError as error:
+        if is_table_missing(error):
+            return
+        if not is_table_not_enabled(error):
+            raise
+    try:
+        thrift.deleteTable(client.table)
+    except HbaseError as error:
+        if not is_table_missing(error):
+            raise
+
+
+def _checked(client: Client, generation: bytes) -> bytes:
+    if generation[0] != VERSION:
+        raise IndexMismatchError(
+            f"the index has a layout of another version: store={client.settings.location} version={generation[0]} "
+            f"known={VERSION}; open it with the version of rli that made it"
+        )
+    return generation
+
+
+def _was_dropped(client: Client) -> IndexNotFoundError:
+    return IndexNotFoundError(
+        f"the index was dropped: store={client.settings.location}; create it again, and open it again"
+    )

@@ -1,0 +1,63 @@
+"""What may be wrong with the table of an index: its regions and the properties of its families."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rli.store.health import Finding, Verdict
+from rli_hbase.client import Client
+from rli_hbase.layout import CONTROL, ENTRIES, LONG, shard_row
+
+_FOR_EVER: Final = 0x7FFF_FFFF
+_SUGGESTED_REGIONS: Final = 8
+
+
+def table_health(client: Client, shard_count: int) -> list[Finding]:
+    """Findings about the table; ``shard_count`` is the number of shards to suggest splits for."""
+    regions = client.call(lambda thrift: thrift.getTableRegions(client.table))
+    families = client.call(lambda thrift: thrift.getColumnDescriptors(client.table))
+    return [_regions(client, regions, shard_count), *_families(client, families)]
+
+
+def split_commands(table: str, shard_count: int) -> list[str]:
+    """Commands of the HBase shell that cut a table at the borders of shards."""
+    step = max(1, shard_count // _SUGGESTED_REGIONS)
+    borders = (shard_row(shard) for shard in range(step, shard_count, step))
+    return ["split '{}', \"{}\"".format(table, "".join(f"\\x{byte:02X}" for byte in border)) for border in borders]
+
+
+def _regions(client: Client, regions: list[Any], shard_count: int) -> Finding:
+    servers = {(region.serverName, region.port) for region in regions}
+    detail = f"table={client.settings.table} regions={len(regions)} region servers={len(servers)}"
+    if len(regions) == 1:
+        commands = "; ".join(split_commands(client.settings.table, shard_count))
+        return Finding(
+            "regions",
+            Verdict.WARNING,
+            f"all of the index is in one region, and so on one region server, until HBase splits it: {detail}",
+            f"in the HBase shell: {commands}",
+        )
+    return Finding("regions", Verdict.OK, detail)
+
+
+def _families(client: Client, families: dict[bytes, Any]) -> list[Finding]:
+    found = []
+    for name in (ENTRIES, LONG, CONTROL):
+        family = families[name + b":"]
+        detail = (
+            f"table={client.settings.table} family={name.decode()} bloom filter={_text(family.bloomFilterType)} "
+            f"block cache={family.blockCacheEnabled} ttl={family.timeToLive} compression={_text(family.compression)}"
+        )
+        if family.timeToLive != _FOR_EVER:
+            problem = "entries expire, because their timestamps are commit sequences, not times"
+            found.append(Finding("family", Verdict.PROBLEM, f"{problem}: {detail}", "set TTL => 'FOREVER'"))
+        elif _text(family.bloomFilterType) == "NONE" or not family.blockCacheEnabled:
+            advice = "set BLOOMFILTER => 'ROW', BLOCKCACHE => 'true', then run a major compaction"
+            found.append(Finding("family", Verdict.WARNING, f"look-ups are slow: {detail}", advice))
+        else:
+            found.append(Finding("family", Verdict.OK, detail))
+    return found
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

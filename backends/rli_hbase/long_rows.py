@@ -1,0 +1,50 @@
+"""Entries whose key is too wide for a row key: the row is a digest of the key, the whole key is a column's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import Entries
+from rli_hbase.entry_rows import EntryRows, from_cells
+from rli_hbase.layout import LONG, SHARD_WIDTH, long_rows
+from rli_hbase.thrift import BatchMutation, Mutation
+
+_ROWS_PER_REQUEST: Final = 16
+
+
+class LongRows(EntryRows):
+    """Entries of keys wider than ``MAX_SHORT_WIDTH`` bytes. Keys with one digest share a row and nothing else."""
+
+    @property
+    def batch(self) -> int:
+        return min(_ROWS_PER_REQUEST, self._table.client.settings.batch)
+
+    def get(self, keys: EncodedKeys) -> Entries:
+        rows = long_rows(keys)
+        found = self._table.read(list(dict.fromkeys(rows)), LONG, self.batch)
+        cells = {(row.row, column): cell.value for row in found for column, cell in row.columns.items()}
+        return from_cells(map(cells.get, zip(rows, self._columns(keys), strict=True)))
+
+    def mutations(self, keys: EncodedKeys, cells: list[bytes]) -> list[BatchMutation]:
+        return [
+            BatchMutation(row=row, mutations=[Mutation(column=column, value=cell)])
+            for row, column, cell in zip(long_rows(keys), self._columns(keys), cells, strict=True)
+        ]
+
+    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+        prefix = self._table.columns.long_prefix
+        for page in self._table.pages(LONG, start, stop, min(batch_size, self.batch)):
+            found = [
+                (row.row[:SHARD_WIDTH], column.removeprefix(prefix), cell.value)
+                for row in page
+                for column, cell in row.columns.items()
+                if column.startswith(prefix)
+            ]
+            for first in range(0, len(found), batch_size):
+                yield found[first : first + batch_size]
+
+    def _columns(self, keys: EncodedKeys) -> list[bytes]:
+        prefix = self._table.columns.long_prefix
+        return [prefix + key for key in keys.to_bytes()]

@@ -1,0 +1,43 @@
+"""Reading rows in order, a page at a time.
+
+A scanner lives on one Thrift server and is forgotten after a while, so each page opens one of its own: any page can be
+repeated, on any server, and a reader may take as long as it likes between two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from rli_hbase.client import Client
+from rli_hbase.errors import ANSWERS
+from rli_hbase.thrift import TScan
+
+
+def read_rows(thrift: Any, table: bytes, scan: TScan, limit: int) -> list[Any]:
+    """The first rows of a scan, at most ``limit``; fewer only where there are no more."""
+    scanner = thrift.scannerOpenWithScan(table, scan, {})
+    try:
+        rows: list[Any] = thrift.scannerGetList(scanner, limit)
+    finally:
+        with suppress(*ANSWERS):
+            thrift.scannerClose(scanner)
+    return rows
+
+
+def read_pages(client: Client, column: bytes, start: bytes, stop: bytes | None, limit: int) -> Iterator[list[Any]]:
+    """All rows from ``start`` to before ``stop`` (None: to the end) that have a cell in a column or family."""
+    is_last = False
+    while not is_last:
+        scan = TScan(startRow=start, stopRow=stop, columns=[column], caching=limit)
+        page = client.call(partial(_read_page, client.table, scan, limit))
+        is_last = len(page) < limit
+        if page:
+            yield page
+            start = page[-1].row + b"\0"
+
+
+def _read_page(table: bytes, scan: TScan, limit: int, thrift: Any) -> list[Any]:
+    return read_rows(thrift, table, scan, limit)

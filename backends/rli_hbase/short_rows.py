@@ -1,0 +1,39 @@
+"""Entries whose key is part of the row key: a row, and in it a cell, for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import Entries
+from rli_hbase.entry_rows import EntryRows, from_cells
+from rli_hbase.layout import SHARD_WIDTH, short_rows
+from rli_hbase.thrift import BatchMutation, Mutation
+
+
+class ShortRows(EntryRows):
+    """Entries of keys of at most ``MAX_SHORT_WIDTH`` bytes."""
+
+    @property
+    def batch(self) -> int:
+        return self._table.client.settings.batch
+
+    def get(self, keys: EncodedKeys) -> Entries:
+        column = self._table.columns.entry
+        rows = short_rows(keys)
+        # The answer keeps no place for absent rows and repeats repeated ones, so it is matched by key.
+        found = self._table.read(list(dict.fromkeys(rows)), column, self.batch)
+        cells = {row.row: row.columns[column].value for row in found}
+        return from_cells(map(cells.get, rows))
+
+    def mutations(self, keys: EncodedKeys, cells: list[bytes]) -> list[BatchMutation]:
+        column = self._table.columns.entry
+        return [
+            BatchMutation(row=row, mutations=[Mutation(column=column, value=cell)])
+            for row, cell in zip(short_rows(keys), cells, strict=True)
+        ]
+
+    def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+        column = self._table.columns.entry
+        for page in self._table.pages(column, start, stop, min(batch_size, self.batch)):
+            yield [(row.row[:SHARD_WIDTH], row.row[SHARD_WIDTH:], row.columns[column].value) for row in page]

@@ -1,0 +1,185 @@
+"""One LMDB environment, shared by all stores of this process that have it open.
+
+LMDB asks three things of a process, and this module keeps them: an environment is opened once and not used after
+a fork; the map is resized, and databases are opened, while no transaction is under way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, TypeVar
+
+import lmdb
+
+from rli.errors import StoreUnavailableError
+from rli_lmdb.errors import translated_errors
+from rli_lmdb.guard import SharedGuard
+from rli_lmdb.layout import MAX_DATABASES
+from rli_lmdb.tables import Database, Transaction
+
+T = TypeVar("T")
+
+DATA_FILE: Final = "data.mdb"
+LOCK_FILE: Final = "lock.mdb"
+
+_MIN_MAP_BYTES: Final = 64 << 20
+_MAX_READERS: Final = 1024
+_ATTEMPTS: Final = 64
+
+
+class Environment:
+    """Transactions on the environment in the folder ``path``, with a map that grows by itself.
+
+    Attributes:
+        path: the folder.
+        identity: device and inode of the data file, which tell it from one that took its place.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._guard = SharedGuard()
+        self._writer = Lock()
+        self._growths = 0
+        self._databases: dict[bytes, Database] = {}
+        with translated_errors(path):
+            self._lmdb = lmdb.open(
+                path,
+                map_size=max(_MIN_MAP_BYTES, 2 * _size(path)),
+                max_dbs=MAX_DATABASES,
+                max_readers=_MAX_READERS,
+                # A transaction is in the file when it commits, but the page that makes it the newest is flushed by
+                # the next one, or by `flush`. A crash of the machine takes the file back to an earlier commit.
+                metasync=False,
+            )
+            self._lmdb.reader_check()
+        self.identity = identity_of(path)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """The result of ``work`` in a read transaction; ``work`` may be called more than once."""
+        return self._run(self._attempt_read, work)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """The result of ``work`` in a write transaction, committed; ``work`` may be called more than once."""
+        return self._run(self._attempt_write, work)
+
+    def flush(self) -> None:
+        """Make everything that was committed survive a crash of the machine."""
+        with self._guard.shared(), translated_errors(self.path):
+            self._lmdb.sync(True)  # noqa: FBT003  (positional only)
+
+    def database(self, name: bytes, *, create: bool, duplicates: bool = False) -> Database | None:
+        """A named database; None where it is not there and ``create`` is false."""
+        found = self._databases.get(name)
+        if found is not None:
+            return found
+        if not create and self.read(lambda transaction: transaction.get(name)) is None:
+            return None
+        # The binding keeps handles that were opened in a write transaction only.
+        for _ in range(_ATTEMPTS):
+            growths = self._growths
+            try:
+                with self._guard.alone(), translated_errors(self.path), self._begin_alone() as transaction:
+                    found = self._lmdb.open_db(name, transaction, dupsort=duplicates, dupfixed=duplicates)
+            except lmdb.MapFullError:
+                self._grow(growths)
+            else:
+                self._databases[name] = found
+                return found
+        raise self._no_room()
+
+    def close(self) -> None:
+        """Close the environment once the transactions under way have ended."""
+        with self._guard.alone():
+            self._lmdb.close()
+
+    def _begin_alone(self) -> Transaction:
+        try:
+            return self._lmdb.begin(write=True)
+        except lmdb.MapResizedError:
+            self._lmdb.set_mapsize(0)
+            return self._lmdb.begin(write=True)
+
+    def _run(self, attempt: Callable[[Callable[[Transaction], T]], T], work: Callable[[Transaction], T]) -> T:
+        for _ in range(_ATTEMPTS):
+            growths = self._growths
+            try:
+                return attempt(work)
+            except lmdb.MapFullError:
+                self._grow(growths)
+            except lmdb.MapResizedError:
+                self._adopt_size()
+            except lmdb.ReadersFullError as error:
+                self._free_readers(error)
+        raise self._no_room()
+
+    def _attempt_read(self, work: Callable[[Transaction], T]) -> T:
+        with self._guard.shared(), translated_errors(self.path), self._lmdb.begin() as transaction:
+            return work(transaction)
+
+    def _attempt_write(self, work: Callable[[Transaction], T]) -> T:
+        # The binding's abort waits until no other thread is inside any of its calls. A thread that waits for LMDB's
+        # own writer lock is inside one, and busy readers always are: so writers queue here, and readers are held
+        # back for the moment of an abort.
+        with self._writer, self._guard.shared(), translated_errors(self.path):
+            transaction = self._lmdb.begin(write=True)
+            try:
+                result = work(transaction)
+            except BaseException:
+                with self._guard.holding_back():
+                    transaction.abort()
+                raise
+            transaction.commit()
+            return result
+
+    def _grow(self, growths: int) -> None:
+        """Enlarge the map, unless another thread has since it had grown ``growths`` times."""
+        with self._guard.alone(), translated_errors(self.path):
+            if self._growths != growths:
+                return
+            self._growths += 1
+            self._lmdb.reader_check()
+            before = self._map_size()
+            # Another process may have given the file a larger map already.
+            self._lmdb.set_mapsize(0)
+            if self._map_size() <= before:
+                self._lmdb.set_mapsize(2 * before)
+
+    def _adopt_size(self) -> None:
+        with self._guard.alone(), translated_errors(self.path):
+            self._lmdb.set_mapsize(0)
+
+    def _free_readers(self, error: lmdb.Error) -> None:
+        with self._guard.shared(), translated_errors(self.path):
+            if self._lmdb.reader_check():
+                return
+        raise StoreUnavailableError(
+            f"too many readers at once: path={self.path} limit={_MAX_READERS}; "
+            "let fewer processes and threads read, then try again"
+        ) from error
+
+    def _map_size(self) -> int:
+        return int(self._lmdb.info()["map_size"])
+
+    def _no_room(self) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"the index file's map cannot grow: path={self.path} bytes={self._map_size()}; "
+            "check the limit of address space of this process"
+        )
+
+
+def identity_of(path: str) -> tuple[int, int] | None:
+    """Device and inode of the data file in a folder, None where there is none."""
+    try:
+        status = os.stat(os.path.join(path, DATA_FILE))
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(os.path.join(path, DATA_FILE)).st_size
+    except FileNotFoundError:
+        return 0

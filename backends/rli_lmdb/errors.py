@@ -1,0 +1,45 @@
+"""LMDB's errors in rli's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import lmdb
+
+from rli.errors import CorruptIndexError, StoreUnavailableError
+
+_DAMAGE = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.PageNotFoundError,
+    lmdb.IncompatibleError,
+)
+
+
+_ANSWERED = (lmdb.MapFullError, lmdb.MapResizedError, lmdb.ReadersFullError)
+"""Errors that the environment answers by itself; they pass unchanged."""
+
+
+@contextmanager
+def translated_errors(path: str) -> Iterator[None]:
+    """Raise LMDB's errors about the environment at ``path`` as rli's.
+
+    Raises:
+        CorruptIndexError: the file is damaged, or not one of LMDB.
+        StoreUnavailableError: no space, no permission, no free reader slot, or any other failure.
+    """
+    try:
+        yield
+    except _ANSWERED:
+        raise
+    except _DAMAGE as error:
+        raise CorruptIndexError(
+            f"the index file is damaged or not one of LMDB ({error}): path={path}; "
+            "remove the folder and bootstrap the index from its table"
+        ) from error
+    except (lmdb.Error, OSError) as error:
+        raise StoreUnavailableError(
+            f"the index file cannot be used ({error}): path={path}; check free space and permissions, then try again"
+        ) from error

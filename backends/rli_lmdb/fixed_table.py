@@ -1,0 +1,127 @@
+"""Keys of one width, as sorted duplicates of their shard."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import ABSENT, Entries
+from rli_lmdb.layout import SHARD_WIDTH, pack_records, record_type, shard_bytes, successor
+from rli_lmdb.tables import Database, EntryTable, Page, Transaction
+
+if TYPE_CHECKING:
+    import lmdb
+
+# A whole shard is copied out at 0.05 µs an entry and searched at 0.25 µs a key; a seek costs 1.8 µs a key.
+_READ_WHOLE_SHARD_BELOW: Final = 32
+"""Stored entries for each wanted key up to which reading all of a shard beats seeking."""
+
+_MIN_KEYS_FOR_WHOLE_SHARD: Final = 64
+_MAX_ENTRIES_OF_WHOLE_SHARD: Final = 1 << 20
+
+_KEYS_PER_JOIN: Final = 1 << 16
+"""Keys whose records are held as Python objects at a time."""
+
+
+class FixedTable(EntryTable):
+    """Entries whose keys have ``width`` bytes, at most ``layout.MAX_FIXED_WIDTH``."""
+
+    def __init__(self, database: Database, width: int) -> None:
+        super().__init__(database)
+        self._width = width
+        self._record_type = record_type(width)
+        self._shard_record_type = np.dtype([("shard", f"V{SHARD_WIDTH}"), *self._record_type.descr])
+
+    def get(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
+        cursor = transaction.cursor(self._database)
+        found = np.full(len(keys), ABSENT, dtype=np.uint64)
+        sought = np.ones(len(keys), dtype=np.bool_)
+        for start, stop in _runs(keys.shards):
+            if stop - start < _MIN_KEYS_FOR_WHOLE_SHARD:
+                continue
+            shard = shard_bytes(keys.shards[start : start + 1])[0]
+            count = cursor.count() if cursor.set_key(shard) else 0
+            if count <= min((stop - start) * _READ_WHOLE_SHARD_BELOW, _MAX_ENTRIES_OF_WHOLE_SHARD):
+                sought[start:stop] = False
+                if count:
+                    found[start:stop] = self._get_from_whole_shard(cursor, shard, keys.keys[start:stop])
+        positions = np.flatnonzero(sought)
+        for first in range(0, len(positions), _KEYS_PER_JOIN):
+            some = positions[first : first + _KEYS_PER_JOIN]
+            found[some] = self._get_by_seeking(cursor, keys.take(some))
+        return found
+
+    def _get_by_seeking(self, cursor: lmdb.Cursor[bytes], keys: EncodedKeys) -> Entries:
+        seek, value = cursor.set_range_dup, cursor.value
+        nothing = bytes(self._record_type.itemsize)
+        joined = b"".join(
+            [
+                value() if seek(shard, key) else nothing
+                for shard, key in zip(shard_bytes(keys.shards), keys.to_bytes(), strict=True)
+            ]
+        )
+        records = np.frombuffer(joined, dtype=self._record_type)
+        return _entries_where_equal(records, keys.keys)
+
+    def _get_from_whole_shard(self, cursor: lmdb.Cursor[bytes], shard: bytes, keys: NDArray[np.void]) -> Entries:
+        copied = cursor.getmulti([shard], dupdata=True, dupfixed_bytes=self._record_type.itemsize, keyfixed=True)
+        stored = np.frombuffer(copied, dtype=self._shard_record_type)
+        places = np.searchsorted(np.ascontiguousarray(stored["key"]), keys)
+        return _entries_where_equal(stored[np.minimum(places, len(stored) - 1)], keys)
+
+    def write(self, transaction: Transaction, keys: EncodedKeys, stored: Entries, entries: Entries) -> None:
+        cursor = transaction.cursor(self._database)
+        is_known = stored != ABSENT
+        self._replace(cursor, keys.take(is_known), stored[is_known], entries[is_known])
+        self._insert(cursor, keys.take(~is_known), entries[~is_known])
+
+    def _replace(self, cursor: lmdb.Cursor[bytes], keys: EncodedKeys, stored: Entries, entries: Entries) -> None:
+        # One by one, so that a page that loses a record gains one at once and keeps its fill.
+        for shard, stale, record in zip(
+            shard_bytes(keys.shards), pack_records(keys.keys, stored), pack_records(keys.keys, entries), strict=True
+        ):
+            cursor.set_key_dup(shard, stale)
+            cursor.delete()
+            cursor.put(shard, record)
+
+    def _insert(self, cursor: lmdb.Cursor[bytes], keys: EncodedKeys, entries: Entries) -> None:
+        records = pack_records(keys.keys, entries)
+        shards = shard_bytes(keys.shards)
+        inside: list[tuple[bytes, bytes]] = []
+        beyond: list[tuple[bytes, bytes]] = []
+        for start, stop in _runs(keys.shards):
+            last = cursor.value() if cursor.set_key(shards[start]) and cursor.last_dup() else b""
+            split = bisect_right(records, last, start, stop)
+            inside.extend(zip(shards[start:split], records[start:split], strict=True))
+            beyond.extend(zip(shards[split:stop], records[split:stop], strict=True))
+        cursor.putmulti(inside)
+        # Appending fills pages to the brim, where inserting splits them in halves.
+        cursor.putmulti(beyond, append=True)
+
+    def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
+        cursor = transaction.cursor(self._database)
+        first = start.ljust(self._width, b"\0")
+        if not cursor.set_range_dup(shard.to_bytes(SHARD_WIDTH, "big"), first):
+            return Page([], None)
+        joined = b"".join(islice(cursor.iternext_dup(), limit))
+        records = np.frombuffer(joined, dtype=self._record_type)
+        keys = EncodedKeys(np.ascontiguousarray(records["key"]), np.full(len(records), shard, dtype=np.uint16))
+        last = keys.keys[-1].tobytes()
+        return Page([(keys, records["entry"].astype(np.uint64))], successor(last) if len(records) == limit else None)
+
+
+def _runs(shards: NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
+    """Start and stop of each run of equal shards."""
+    borders = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
+    return ((start, stop) for start, stop in pairwise(borders) if start < stop)
+
+
+def _entries_where_equal(records: NDArray[np.void], keys: NDArray[np.void]) -> Entries:
+    entries: Entries = np.where(records["key"] == keys, records["entry"].astype(np.uint64), ABSENT)
+    return entries

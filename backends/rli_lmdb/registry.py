@@ -1,0 +1,72 @@
+"""The environments that this process has open: one for each data file, shared and counted."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import Final
+
+from rli.errors import StoreUnavailableError
+from rli_lmdb.environment import Environment, identity_of
+
+
+class _Registry:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._current: dict[str, Environment] = {}
+        self._users: dict[Environment, int] = {}
+        self._inherited: list[Environment] = []
+
+    def acquire(self, path: str) -> Environment:
+        path = os.path.realpath(path)
+        with self._lock:
+            environment = self._current.get(path)
+            identity = identity_of(path)
+            if any(identity == inherited.identity for inherited in self._inherited):
+                raise StoreUnavailableError(
+                    f"this process was forked from one that has the index open: path={path}; "
+                    "close it before the fork, or start processes with spawn"
+                )
+            if environment is None or environment.identity != identity:
+                environment = self._current[path] = Environment(path)
+            self._users[environment] = self._users.get(environment, 0) + 1
+            return environment
+
+    def release(self, environment: Environment) -> None:
+        with self._lock:
+            # Nothing is known of an environment that was opened before a fork: it belongs to the parent.
+            if environment not in self._users:
+                return
+            self._users[environment] -= 1
+            if self._users[environment]:
+                return
+            del self._users[environment]
+            if self._current.get(environment.path) is environment:
+                del self._current[environment.path]
+            environment.close()
+
+    def forget_after_fork(self) -> None:
+        # LMDB cannot open them again beside the inherited ones, nor close those without harm: that would free the
+        # parent's places in the table of readers.
+        self._inherited.extend(self._users)
+        self._lock = Lock()
+        self._current = {}
+        self._users = {}
+
+
+_REGISTRY: Final = _Registry()
+os.register_at_fork(after_in_child=_REGISTRY.forget_after_fork)
+
+
+def acquire(path: str) -> Environment:
+    """The environment in the folder ``path``, opened or shared; to be given back with ``release``.
+
+    Raises:
+        StoreUnavailableError: it was open in the process that this one was forked from.
+    """
+    return _REGISTRY.acquire(path)
+
+
+def release(environment: Environment) -> None:
+    """Give an environment back; the last one to do so closes it."""
+    _REGISTRY.release(environment)

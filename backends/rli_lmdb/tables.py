@@ -1,0 +1,52 @@
+"""What every database of entries can do, whatever the form in which it keeps its keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import Entries
+
+if TYPE_CHECKING:
+    import lmdb
+
+Transaction: TypeAlias = "lmdb.Transaction[bytes]"
+Database: TypeAlias = "lmdb._Database"  # noqa: SLF001  (the type has no other name)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some entries of a shard.
+
+    Attributes:
+        batches: the entries, each batch of one width.
+        next_start: where the next page starts, None after the last one.
+    """
+
+    batches: list[tuple[EncodedKeys, Entries]]
+    next_start: bytes | None
+
+
+class EntryTable(ABC):
+    """Entries in one database of the environment."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @abstractmethod
+    def get(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
+        """The entry of each key, 0 where absent. ``keys`` are in sort order and may repeat."""
+
+    @abstractmethod
+    def write(self, transaction: Transaction, keys: EncodedKeys, stored: Entries, entries: Entries) -> None:
+        """Put ``entries`` in the place of ``stored`` (0: absent). ``keys`` are in sort order and distinct."""
+
+    @abstractmethod
+    def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
+        """At most ``limit`` entries of a shard, from a page's ``next_start`` on; from the first where it is empty."""
+
+    def count(self, transaction: Transaction) -> int:
+        """How many entries the database holds, tombstones included."""
+        return int(transaction.stat(self._database)["entries"])

@@ -1,0 +1,191 @@
+"""Where an index is: the URL of a Redis store, taken apart and validated.
+
+==================================  =====================================================
+``redis://host:port/db``            one server; ``rediss://`` with TLS
+``unix:///path?db=0``               one server, through its socket
+``redis+shards://h1:p1,h2:p2/db``   several independent servers (``rediss+shards://``)
+``redis+cluster://h1:p1,h2:p2``     a Redis Cluster, some of its nodes (``rediss+cluster://``)
+==================================  =====================================================
+
+``user:password@`` may stand before the hosts. A password that is not in the URL is taken from the environment
+variable ``RLI_REDIS_PASSWORD``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from pydantic import Field
+
+from rli.errors import SettingsError
+from rli.settings import StoredSettings
+from rli.store.registry import without_password
+from rli.store.retries import DEFAULT_DEADLINE_SECONDS
+
+PASSWORD_VARIABLE: Final = "RLI_REDIS_PASSWORD"  # noqa: S105  (the name of a variable)
+
+_DEFAULT_PORT: Final = 6379
+_SOCKET_TIMEOUT_SECONDS: Final = 10.0
+
+
+class Kind(Enum):
+    """What stands behind a URL."""
+
+    SERVER = "server"
+    SHARDS = "shards"
+    CLUSTER = "cluster"
+
+
+_SCHEMES: Final = {
+    "redis": Kind.SERVER,
+    "rediss": Kind.SERVER,
+    "unix": Kind.SERVER,
+    "redis+shards": Kind.SHARDS,
+    "rediss+shards": Kind.SHARDS,
+    "redis+cluster": Kind.CLUSTER,
+    "rediss+cluster": Kind.CLUSTER,
+}
+
+
+class Options(StoredSettings):
+    """What may stand in the query of the URL.
+
+    Attributes:
+        name: tells the indexes of one database apart.
+        db: the database's number; may stand in the URL's path instead.
+        timeout: seconds that one call to the servers may take, all attempts together.
+        allow_eviction: use a server that may evict the index's keys when its memory is full.
+        ssl_ca_certs: file of the certificates that the server's one is checked against.
+        ssl_certfile: file of the client's certificate.
+        ssl_keyfile: file of the client's key.
+        ssl_cert_reqs: "none" accepts any certificate.
+        ssl_check_hostname: whether the certificate must be of the host's name.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")] = "default"
+    db: Annotated[int, Field(ge=0)] = 0
+    timeout: Annotated[float, Field(gt=0)] = DEFAULT_DEADLINE_SECONDS
+    allow_eviction: bool = False
+    ssl_ca_certs: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_cert_reqs: Literal["none", "optional", "required"] = "required"
+    ssl_check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A Redis URL in parts.
+
+    Attributes:
+        url: the URL as it was given.
+        kind: what stands behind it.
+        hosts: host and port of each server; empty for a Unix socket.
+        socket_path: of a Unix socket.
+        username: None where the URL has none.
+        password: None where neither URL nor environment have one.
+        is_encrypted: whether connections use TLS.
+        options: the query.
+    """
+
+    url: str = field(repr=False)
+    kind: Kind
+    hosts: tuple[tuple[str, int], ...]
+    socket_path: str | None
+    username: str | None
+    password: str | None = field(repr=False)
+    is_encrypted: bool
+    options: Options
+
+    @property
+    def public_url(self) -> str:
+        """The URL without its password, for messages."""
+        return without_password(self.url)
+
+    def connection_options(self) -> dict[str, Any]:
+        """Arguments of redis-py's connections, apart from host and port."""
+        timeout = min(self.options.timeout, _SOCKET_TIMEOUT_SECONDS)
+        options: dict[str, Any] = {
+            "username": self.username,
+            "password": self.password,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": timeout,
+            "client_name": "rli",
+            "protocol": 2,
+        }
+        if self.kind is Kind.CLUSTER:
+            options["ssl"] = self.is_encrypted
+        else:
+            options["db"] = self.options.db
+        if self.is_encrypted:
+            options |= self.options.model_dump(include={name for name in Options.model_fields if name[:4] == "ssl_"})
+        return options
+
+
+def parse_address(url: str) -> Address:
+    """Take a Redis URL apart.
+
+    Raises:
+        SettingsError: the URL is not one of a Redis store, or an option is unknown or wrong.
+    """
+    try:
+        parts = urlsplit(url)
+        kind = _SCHEMES[parts.scheme]
+        return _address(url, kind, parts)
+    except (KeyError, ValueError) as error:
+        raise SettingsError(
+            f"not a URL of a Redis store ({error}): use redis://host:port/db, rediss://, unix:///path, "
+            "redis+shards://host:port,host:port/db or redis+cluster://host:port"
+        ) from error
+
+
+def _address(url: str, kind: Kind, parts: SplitResult) -> Address:
+    if parts.fragment:
+        raise ValueError("a fragment has no meaning here")
+    is_socket = parts.scheme == "unix"
+    user, _, hosts = parts.netloc.rpartition("@")
+    username, _, password = (unquote(part) for part in user.partition(":"))
+    options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    path = unquote(parts.path).strip("/")
+    if not is_socket and path:
+        options["db"] = path
+    if kind is Kind.CLUSTER and "db" in options:
+        raise ValueError("a Redis Cluster has one database, and no number in its URL")
+    if is_socket and not path:
+        raise ValueError("the path of the socket is missing")
+    return Address(
+        url=url,
+        kind=kind,
+        hosts=() if is_socket else _hosts(hosts, kind),
+        socket_path=unquote(parts.path) if is_socket else None,
+        username=username or None,
+        password=password or os.environ.get(PASSWORD_VARIABLE) or None,
+        is_encrypted=parts.scheme.startswith("rediss"),
+        options=Options.of(**options),
+    )
+
+
+def _hosts(netloc: str, kind: Kind) -> tuple[tuple[str, int], ...]:
+    found: list[tuple[str, int]] = []
+    for item in netloc.split(","):
+        parts = urlsplit(f"//{item}")
+        if not parts.hostname:
+            raise ValueError("a host is missing")
+        found.append((parts.hostname, _port(parts)))
+    if kind is Kind.SERVER and len(found) > 1:
+        raise ValueError("one server has one host; several are redis+shards:// or redis+cluster://")
+    if len(set(found)) < len(found):
+        raise ValueError("a host is named twice")
+    return tuple(found)
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        return parts.port or _DEFAULT_PORT
+    except ValueError:
+        # Not even the cause may tell it: it is part of a password where "@" was forgotten.
+        raise ValueError("a port is no number up to 65535, or '@' or '%40' is missing after a password") from None

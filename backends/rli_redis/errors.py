@@ -1,0 +1,120 @@
+"""Redis' errors: which may go away by themselves, and what they are in rli's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from redis import exceptions
+
+from rli.errors import SettingsError, StoreUnavailableError
+
+_REFUSALS: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
+_TRANSIENT: Final = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.MasterDownError,
+    OSError,
+)
+_TRANSIENT_IN_CLUSTER: Final = (
+    *_TRANSIENT,
+    # MovedError is one of these.
+    exceptions.AskError,
+    exceptions.TryAgainError,
+    exceptions.ClusterDownError,
+    exceptions.RedisClusterException,
+)
+_CLASSES: Final = {
+    "NOPERM": exceptions.NoPermissionError,
+    "OOM": exceptions.OutOfMemoryError,
+    "READONLY": exceptions.ReadOnlyError,
+}
+_NO_RIGHT_IN_SCRIPT: Final = "user executing the script can't"
+_NO_CLUSTER: Final = "Cluster mode is not enabled"
+_RIGHTS: Final = "~{rli* +@read +@write +@scripting +@connection +info"
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same command may succeed later on the same server."""
+    return (isinstance(error, _TRANSIENT) and not isinstance(error, _REFUSALS)) or _says(error, "BUSY")
+
+
+def is_transient_in_cluster(error: BaseException) -> bool:
+    """Whether the same command may succeed later, on whichever node is then the one to ask."""
+    causes = _with_causes(error)
+    if any(isinstance(cause, _REFUSALS) or _NO_CLUSTER in str(cause) for cause in causes):
+        return False
+    # A master that became a replica refuses writes until the nodes agree on who is the master.
+    return isinstance(error, _TRANSIENT_IN_CLUSTER) or is_transient(error) or _says(error, "READONLY")
+
+
+@contextmanager
+def translated_errors(store: str) -> Iterator[None]:
+    """Turn the client library's errors into rli's; ``store`` is the URL without secrets."""
+    try:
+        yield
+    except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
+        raise _translated(store, error) from error
+
+
+def _translated(store: str, error: Exception) -> SettingsError | StoreUnavailableError:
+    # The first cause tells most: that a right is missing makes a server look as if it were no node of a cluster.
+    for cause in reversed(_with_causes(error)):
+        if refusal := _refusal(store, cause):
+            return refusal
+    if isinstance(error, exceptions.MovedError):
+        return SettingsError(
+            f"the Redis server is a node of a cluster: store={store}; use a URL that begins with redis+cluster://"
+        )
+    if _says(error, "OOM"):
+        return StoreUnavailableError(
+            f"the Redis server is full and refuses to write: store={store}; raise its maxmemory or free some, then "
+            "write again: nothing that was acknowledged is lost"
+        )
+    if _says(error, "READONLY"):
+        return StoreUnavailableError(
+            f"the Redis server is a read-only replica: store={store}; name its master in the URL"
+        )
+    return StoreUnavailableError(
+        f"the Redis server reports an error ({type(error).__name__}: {error}): store={store}; see its log, then try "
+        "again"
+    )
+
+
+def _refusal(store: str, cause: BaseException) -> SettingsError | None:
+    """The error for what waiting does not mend."""
+    if _says(cause, "NOPERM") or _NO_RIGHT_IN_SCRIPT in str(cause):
+        return SettingsError(
+            f"the Redis user lacks a right ({cause}): store={store}; give it {_RIGHTS}, and in a Redis Cluster "
+            "+command and +cluster|slots"
+        )
+    if isinstance(cause, _REFUSALS):
+        return SettingsError(
+            f"the Redis server refuses the log-in ({cause}): store={store}; give user and password in the URL, or "
+            "the password in the environment variable RLI_REDIS_PASSWORD"
+        )
+    if _NO_CLUSTER in str(cause):
+        return SettingsError(
+            f"the Redis server is no node of a cluster: store={store}; use a URL that begins with redis://"
+        )
+    return None
+
+
+def _says(error: BaseException, code: str) -> bool:
+    """Whether a server has answered with this code; Redis 6.2 puts it into the text of a script's error."""
+    if not isinstance(error, exceptions.ResponseError):
+        return False
+    if isinstance(error, _CLASSES.get(code, ())):
+        return True
+    return str(error).startswith(f"{code} ") or f"-{code} " in str(error)
+
+
+def _with_causes(error: BaseException) -> list[BaseException]:
+    """An error and those that led to it; the client library packs the errors of nodes into one of the cluster."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return causes

@@ -1,0 +1,108 @@
+"""Families: the entries of one key width in one shard, spread over buckets by linear hashing.
+
+A family with ``buckets`` buckets keeps a key in the bucket ``hash mod 2^(level+1)``, or ``hash mod 2^level`` where
+that bucket is not there yet, level being the whole part of log2(buckets). So the number of buckets grows by one at a
+time: the new bucket takes its part of just one other. (Litwin, *Linear hashing*, VLDB 1980.)
+
+Every bucket of a family is stored, empty ones too: one that is missing was lost by the server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rli.codec.encoded_keys import as_words
+from rli.errors import CorruptIndexError
+from rli_redis.buckets import HEADER_WIDTH, Positions
+
+_HASH_SEED: Final = 0x6275_636B
+_MULTIPLIERS: Final = (np.uint64(0xFF51_AFD7_ED55_8CCD), np.uint64(0xC4CE_B9FE_1A85_EC53))
+_HALF: Final = np.uint64(32)
+_LOW_HALF: Final = np.uint64(0xFFFF_FFFF)
+_STATE: Final = np.dtype([("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8")])
+
+VERSION_WIDTH: Final = 8
+
+# With 12 entries of UUIDs (16 + 4 bytes) in a bucket, an entry costs 29.2 bytes in all; with 16 27.1, with 20 26.2, with
+# 24 25.6. Larger buckets save little memory, and sparse reads and writes pay for every byte of them.
+_BUCKET_BYTES: Final = 365
+_NUMBERS_BYTES: Final = 4
+# Growing a family a little with each batch would cost each batch a script for each shard.
+_GROWTH: Final = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The state of a family.
+
+    Attributes:
+        version: 8 random bytes, others after each change of the family's buckets. A count would come to the same
+            number twice where a server loses its last changes.
+        buckets: how many there are, at least 1.
+        entries: all of them, tombstones included.
+        tombstones: how many of the entries are tombstones.
+    """
+
+    version: bytes
+    buckets: int
+    entries: int
+    tombstones: int
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> Family:
+        """Read what the scripts wrote."""
+        if len(stored) != _STATE.itemsize:
+            raise CorruptIndexError(
+                f"the state of a part of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
+            )
+        values = np.frombuffer(stored, dtype=_STATE)[0]
+        return cls(
+            values["version"].tobytes(), int(values["buckets"]), int(values["entries"]), int(values["tombstones"])
+        )
+
+
+def hashes_of(keys: NDArray[np.void]) -> Positions:
+    """What decides a key's bucket: 32 bits of its words, mixed; independent of the hash that decides its shard.
+
+    Word after word is taken in by an exclusive or, a multiplication and a shift, as the finalizer of MurmurHash3 does
+    it (its constants, too), on all keys at once: there is no library that hashes an array of keys in one call.
+    """
+    mixed = np.full(len(keys), _HASH_SEED, dtype=np.uint64)
+    for word in as_words(keys, "<u8").T:
+        mixed = (mixed ^ word) * _MULTIPLIERS[0]
+        mixed ^= mixed >> _HALF
+    mixed *= _MULTIPLIERS[1]
+    return ((mixed ^ (mixed >> _HALF)) & _LOW_HALF).astype(np.int64)
+
+
+def addresses(hashes: Positions, buckets: Positions | int) -> Positions:
+    """The bucket of each hash (shape (n,)), in a family of ``buckets`` buckets or each in one of its own."""
+    count = np.asarray(buckets, dtype=np.int64)
+    # frexp gives the exponent of the power of two above; 2^53 is far beyond any number of buckets.
+    power = np.int64(1) << (np.frexp(count.astype(np.float64))[1].astype(np.int64) - 1)
+    wide = hashes & (2 * power - 1)
+    return np.where(wide < count, wide, hashes & (power - 1))
+
+
+def record_width(key_width: int) -> int:
+    """Bytes of a record in most buckets: those of indexes with less than 65,536 commits and file groups."""
+    return key_width + _NUMBERS_BYTES
+
+
+def entries_per_bucket(key_width: int) -> int:
+    """How many entries suit a bucket."""
+    return max(1, (_BUCKET_BYTES - HEADER_WIDTH) // record_width(key_width))
+
+
+def wanted_buckets(entries: int, key_width: int) -> int:
+    """How many buckets suit a family of so many entries."""
+    return max(1, -(-entries // entries_per_bucket(key_width)))
+
+
+def outgrows(entries: int, key_width: int, buckets: int) -> bool:
+    """Whether a family of so many entries should have more buckets."""
+    return wanted_buckets(entries, key_width) > buckets * _GROWTH

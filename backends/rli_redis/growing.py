@@ -1,0 +1,78 @@
+"""Growing families: buckets are split before they become large, without anyone waiting for it.
+
+A family is grown by whoever has written to it. Where someone else changes it meanwhile, nothing is done: the next
+one who writes will grow it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+import numpy as np
+
+from rli_redis.buckets import STAMP_WIDTH, Positions, Records, decode, encode, random_step, stamp_of
+from rli_redis.families import VERSION_WIDTH, Family, addresses, hashes_of, outgrows, wanted_buckets
+from rli_redis.names import Names
+from rli_redis.reading import Reader
+from rli_redis.scripts import GROW_FAMILY
+from rli_redis.servers import Argument, Command, Reply, Servers
+
+_NEW_BUCKETS_PER_COMMAND: Final = 1000
+
+
+def grow(servers: Servers, names: Names, reader: Reader, width: int, shards: list[int]) -> None:
+    """Give families of one width the buckets that suit their entries, as far as nobody else changes them."""
+    while shards:
+        families = zip(shards, reader.families(width, shards), strict=True)
+        growths = [
+            _Growth(width, shard, family)
+            for shard, family in families
+            if family is not None and outgrows(family.entries, width, family.buckets)
+        ]
+        replies = servers.exchange([growth.read(reader) for growth in growths])
+        splits = [
+            (growth.shard, command)
+            for growth, reply in zip(growths, replies, strict=True)
+            if (command := growth.split(servers, names, reader, reply)) is not None
+        ]
+        done = servers.exchange([command for _, command in splits])
+        shards = [shard for (shard, _), reply in zip(splits, done, strict=True) if reply == 1]
+
+
+class _Growth:
+    """One step of growing a family."""
+
+    def __init__(self, width: int, shard: int, family: Family) -> None:
+        self.width = width
+        self.shard = shard
+        self.before = family.buckets
+        self.after = min(wanted_buckets(family.entries, width), self.before + _NEW_BUCKETS_PER_COMMAND)
+        self.new = np.arange(self.before, self.after)
+        self.sources = np.unique(addresses(self.new, self.before))
+
+    def read(self, reader: Reader) -> Command:
+        """Reads what is to be split."""
+        return reader.read_family(self.width, self.shard, self.sources)
+
+    def split(self, servers: Servers, names: Names, reader: Reader, reply: Reply) -> Command | None:
+        """Writes the parts; None where the family has grown since."""
+        state, buckets = reply[0], reply[1:]
+        if state is not None and Family.from_bytes(state).buckets != self.before:
+            return None
+        if state is None or None in buckets:
+            raise reader.lost(self.width, self.shard)
+        numbers = np.concatenate([self.sources, self.new])
+        stamps = [stamp_of(bucket) + random_step() for bucket in buckets] + [secrets.randbits(32)] * len(self.new)
+        content = encode(self._content(buckets, numbers), stamps)
+        keys = [names.family(self.width, self.shard), *names.buckets(self.width, self.shard, numbers)]
+        place = servers.place(names, self.shard)
+        old_stamps = b"".join([bucket[:STAMP_WIDTH] for bucket in buckets])
+        arguments: list[Argument] = [self.before, secrets.token_bytes(VERSION_WIDTH), old_stamps, *content]
+        return Command.run(place, GROW_FAMILY, keys, arguments)
+
+    def _content(self, buckets: list[bytes], numbers: Positions) -> Records:
+        records = decode(buckets, self.width)
+        # The sources are in order, and so are the new ones, whose numbers are all greater.
+        places = np.searchsorted(numbers, addresses(hashes_of(records.keys), self.after))
+        return Records.sorted_into(places, len(numbers), records.keys, records.entries)

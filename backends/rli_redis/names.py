@@ -1,0 +1,137 @@
+r"""The names of everything that an index keeps in Redis.
+
+Every key begins with ``{rli``, so that an ACL can be given with the pattern ``~{rli*``. An index has an id of three
+characters; the hash tag ``{rli<id><shard>}`` keeps all that belongs to a shard in one slot of a Redis Cluster. Names
+of buckets are kept as short as this, because a byte of a bucket's name is paid for by its twenty entries: with up
+to 64 shards the name takes an allocation of 16 bytes.
+
+=================================  =======  =================================================================
+key                                type     value
+=================================  =======  =================================================================
+``{rli}index:<name>``              string   the header (``rli_redis.presence``)
+``{rli}id:<id>``                   string   the name; keeps the id from being given twice
+``{rli<id>}c``                     hash     name of a control record → value; ``\xff`` → how often they were changed
+``{rli<id>}n``                     zset     the names of the control records, in order
+``{rli<id>}t``                     list     tokens of their last changes (8 bytes each), the last one first
+``{rli<id>}f``                     set      ``families``, and width · 65536 + shard of each (``rli_redis.family_set``)
+``{rli<id><shard>}<width>``        string   the state of a family (``rli_redis.families``)
+``{rli<id><shard>}<width>-``       string   the same, while the family is being removed
+``{rli<id><shard>}<width><no.>``   string   a bucket (``rli_redis.buckets``)
+=================================  =======  =================================================================
+
+``<shard>`` is in base 64, ``<width>`` a varint, ``<no.>`` four bytes, big-endian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+ID_LENGTH: Final = 3
+HEADER_TAG: Final = b"rli"
+"""The hash tag of headers and ids."""
+
+CONTROL_COUNTER: Final = b"\xff"
+"""The field of the hash of control records that counts their changes; no record's name, because those are ASCII."""
+
+_SHARD_BITS: Final = 16
+
+
+def header_key(name: str) -> bytes:
+    """The key that says that there is an index of this name."""
+    return f"{{rli}}index:{name}".encode()
+
+
+def id_key(index_id: str) -> bytes:
+    """The key that an id in use holds."""
+    return f"{{rli}}id:{index_id}".encode()
+
+
+def family_number(width: int, shard: int) -> int:
+    """A family as a member of the set of families."""
+    return width << _SHARD_BITS | shard
+
+
+def family_of(number: int) -> tuple[int, int]:
+    """Width and shard of a member of the set of families."""
+    return number >> _SHARD_BITS, number & ((1 << _SHARD_BITS) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The keys of one index."""
+
+    index_id: str
+
+    @property
+    def control(self) -> bytes:
+        return self._own("c")
+
+    @property
+    def control_names(self) -> bytes:
+        return self._own("n")
+
+    @property
+    def control_tokens(self) -> bytes:
+        return self._own("t")
+
+    @property
+    def families(self) -> bytes:
+        return self._own("f")
+
+    @property
+    def tag(self) -> bytes:
+        """The hash tag of what belongs to no shard."""
+        return f"rli{self.index_id}".encode()
+
+    def shard_tag(self, shard: int) -> bytes:
+        """The hash tag of a shard."""
+        digits = DIGITS[shard & 63]
+        while shard := shard >> 6:
+            digits = DIGITS[shard & 63] + digits
+        return self.tag + digits.encode()
+
+    def family(self, width: int, shard: int) -> bytes:
+        """The key of a family's state."""
+        return b"{" + self.shard_tag(shard) + b"}" + _varint(width)
+
+    def dropped_family(self, width: int, shard: int) -> bytes:
+        """The key of a family's state while it is being removed."""
+        return self.family(width, shard) + b"-"
+
+    @property
+    def pattern(self) -> bytes:
+        """What every key of the index matches, and nothing else does."""
+        return b"{" + self.tag + b"*"
+
+    def shard_of(self, key: bytes) -> int | None:
+        """The shard that one of the index's keys belongs to; None for what belongs to no shard."""
+        digits = key[1 + len(self.tag) : key.index(b"}")].decode()
+        shard = 0
+        for digit in digits:
+            shard = shard << 6 | DIGITS.index(digit)
+        return shard if digits else None
+
+    def buckets(self, width: int, shard: int, numbers: NDArray[np.int64]) -> list[bytes]:
+        """The keys of some of a family's buckets."""
+        prefix = self.family(width, shard)
+        items = np.empty(len(numbers), dtype=[("family", f"V{len(prefix)}"), ("number", ">u4")])
+        items["family"] = np.void(prefix)
+        items["number"] = numbers
+        return items.view(f"V{items.dtype.itemsize}").tolist()
+
+    def _own(self, suffix: str) -> bytes:
+        return b"{" + self.tag + b"}" + suffix.encode()
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

@@ -1,0 +1,142 @@
+"""Finding and changing single records in packed buckets, without taking the buckets apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rli.codec.entries import ABSENT, Entries
+from rli_redis.buckets import (
+    HEADER_WIDTH,
+    STAMP_WIDTH,
+    Positions,
+    bounds_of,
+    decode,
+    encode,
+    entries_of,
+    layouts_in,
+    record_type,
+    record_widths,
+    rows_of,
+    stamp_of,
+    widened,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NextVersion:
+    """Changed buckets.
+
+    Attributes:
+        slots: which ones, in order.
+        old_stamps: shape (buckets,), dtype ``>u4``: of the versions before.
+        buckets: the new versions.
+    """
+
+    slots: Positions
+    old_stamps: NDArray[np.uint32]
+    buckets: list[bytes]
+
+
+class PackedBuckets:
+    """Some buckets of one key width, one after the other in one array.
+
+    Raises:
+        CorruptIndexError: from the constructor, for bytes that are no bucket.
+    """
+
+    def __init__(self, buckets: list[bytes], key_width: int) -> None:
+        self._buckets = buckets
+        self._key_width = key_width
+        self._joined = np.frombuffer(bytearray().join(buckets), dtype=np.uint8)
+        self._bounds = bounds_of(buckets)
+        self._layouts = layouts_in(self._joined, self._bounds, key_width)
+        self._widths = record_widths(self._layouts, key_width)
+
+    def find(self, keys: NDArray[np.void], slots: Positions) -> Positions:
+        """Where the record of each key begins in the bucket of its slot: shape (n,), -1 where there is none."""
+        starts = self._bounds[:-1] + HEADER_WIDTH
+        counts = ((self._bounds[1:] - starts) // self._widths)[slots]
+        owners = np.repeat(np.arange(len(keys)), counts)
+        rank = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        candidates = starts[slots][owners] + rank * self._widths[slots][owners]
+        wanted = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), self._key_width)
+        # One byte tells nearly all apart, and the last one does so for counters and for texts too.
+        last = self._key_width - 1
+        alike = np.flatnonzero(self._joined[candidates + last] == wanted[:, last][owners])
+        candidates, owners = candidates[alike], owners[alike]
+        stored = self._joined[candidates[:, np.newaxis] + np.arange(self._key_width)]
+        equal = (stored == wanted[owners]).all(axis=1)
+        found = np.full(len(keys), -1, dtype=np.int64)
+        found[owners[equal]] = candidates[equal]
+        return found
+
+    def entries_at(self, places: Positions, slots: Positions) -> Entries:
+        """The entry of each record that ``find`` found; absent where it found none."""
+        entries = np.full(len(places), ABSENT, dtype=np.uint64)
+        is_there = places >= 0
+        for layout in np.unique(self._layouts).tolist():
+            chosen = np.flatnonzero(is_there & (self._layouts[slots] == layout))
+            item = record_type(self._key_width, layout)
+            rows = self._joined[places[chosen][:, np.newaxis] + np.arange(item.itemsize)].view(item)[:, 0]
+            entries[chosen] = entries_of(rows, layout)
+        return entries
+
+    def changed(
+        self, keys: NDArray[np.void], entries: Entries, slots: Positions, places: Positions, step: int
+    ) -> NextVersion:
+        """The next version of each bucket that is to have these records, new ones or in the place of old ones.
+
+        Args:
+            keys: distinct within a bucket, shape (n,).
+            entries: what they are to have.
+            slots: the bucket of each.
+            places: where they are, as ``find`` told.
+            step: by how much the stamps grow, at least 1.
+        """
+        wide = self._widened_for(entries, slots)
+        if wide is not self:
+            return wide.changed(keys, entries, slots, wide.find(keys, slots), step)
+        joined = self._joined.copy()
+        touched = np.unique(slots)
+        of_stamps = self._bounds[touched][:, np.newaxis] + np.arange(STAMP_WIDTH)
+        old_stamps = joined[of_stamps].view(">u4")[:, 0]
+        joined[of_stamps] = (old_stamps.astype(np.uint32) + np.uint32(step)).astype(">u4").view(np.uint8).reshape(-1, 4)
+        appended: dict[int, bytes] = {}
+        for layout in np.unique(self._layouts[slots]).tolist():
+            alike = self._layouts[slots] == layout
+            old = np.flatnonzero(alike & (places >= 0))
+            rows = rows_of(keys[old], entries[old], layout)
+            width = rows.dtype.itemsize
+            joined[places[old][:, np.newaxis] + np.arange(width)] = rows.view(np.uint8).reshape(len(old), width)
+            new = np.flatnonzero(alike & (places < 0))
+            appended |= _by_slot(rows_of(keys[new], entries[new], layout), slots[new])
+        content = joined.tobytes()
+        bounds = zip(touched.tolist(), self._bounds[touched].tolist(), self._bounds[touched + 1].tolist(), strict=True)
+        buckets = [content[start:end] + appended.get(slot, b"") for slot, start, end in bounds]
+        return NextVersion(touched, old_stamps, buckets)
+
+    def _widened_for(self, entries: Entries, slots: Positions) -> PackedBuckets:
+        """The same buckets, able to take these entries."""
+        needed = widened(self._layouts, entries, slots)
+        narrow = np.flatnonzero(needed != self._layouts)
+        if not len(narrow):
+            return self
+        buckets = list(self._buckets)
+        old = [buckets[slot] for slot in narrow.tolist()]
+        wide = encode(decode(old, self._key_width), [stamp_of(bucket) for bucket in old], needed[narrow])
+        for slot, bucket in zip(narrow.tolist(), wide, strict=True):
+            buckets[slot] = bucket
+        return PackedBuckets(buckets, self._key_width)
+
+
+def _by_slot(rows: NDArray[np.void], slots: Positions) -> dict[int, bytes]:
+    """The bytes of the rows of each slot."""
+    own, counts = np.unique(slots, return_counts=True)
+    content = rows[np.argsort(slots, kind="stable")].tobytes()
+    ends = np.cumsum(counts) * rows.dtype.itemsize
+    starts = ends - counts * rows.dtype.itemsize
+    bounds = zip(own.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    return {slot: content[start:end] for slot, start, end in bounds}

@@ -1,0 +1,194 @@
+"""When there is an index of a name: making it, finding it, and removing it.
+
+Each server of an index has a header for it, and the one on the first server says whether the index is there. An
+index is "making" until everything is there that an empty index has, and "dropping" before anything of it is removed,
+so that what a process that died has left is completed by the next one who comes. A header is only ever changed or
+removed by one who names the content that it has: nobody who comes late touches another index of the same name.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Final, Literal
+
+from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, SettingsError
+from rli.settings import StoredSettings
+from rli_redis.contents import make_contents, remove_contents
+from rli_redis.names import DIGITS, ID_LENGTH, Names, header_key, id_key
+from rli_redis.scripts import CREATE_INDEX, REMOVE_HEADER, REPLACE_HEADER
+from rli_redis.servers import Argument, Command, Servers
+
+_MAKING: Final = "making"
+_READY: Final = "ready"
+_DROPPING: Final = "dropping"
+
+
+class Header(StoredSettings):
+    """What a server keeps of an index as a whole.
+
+    Attributes:
+        version: of the layout.
+        id: of the index.
+        server: this server's place among those of the index, from 0; a Redis Cluster counts as one server.
+        servers: how many there are.
+        state: of the index; only the first server's counts.
+    """
+
+    version: Literal[1] = 1
+    id: str
+    server: int
+    servers: int
+    state: Literal["making", "ready", "dropping"]
+
+
+def random_id() -> str:
+    """An id for an index, which may be in use."""
+    return "".join(secrets.choice(DIGITS) for _ in range(ID_LENGTH))
+
+
+class Presence:
+    """The place of an index of one name on its servers."""
+
+    def __init__(self, servers: Servers, name: str, new_id: Callable[[], str] = random_id) -> None:
+        self._servers = servers
+        self._name = name
+        self._new_id = new_id
+        self._places = servers.header_places()
+
+    def open(self, *, create: bool) -> Names:
+        """The keys of the index; makes it where ``create`` is true and there is none.
+
+        Raises:
+            IndexNotFoundError: there is none and ``create`` is false.
+            IndexMismatchError: it was made with other servers, or with another version of rli.
+            CorruptIndexError: one of its servers has lost it.
+        """
+        while True:
+            header = self._read(0)
+            if header is not None:
+                self._require_servers(header)
+                if header.state == _READY:
+                    return Names(header.id)
+                if header.state == _DROPPING:
+                    self.drop(Names(header.id))
+                    continue
+            if not create:
+                raise IndexNotFoundError(
+                    f"there is no index: store={self._servers.name} name={self._name}; create it first"
+                )
+            self._make(Names(self._new_id() if header is None else header.id))
+
+    def require(self, names: Names) -> None:
+        """Raise ``IndexNotFoundError`` if the index is not the one that was opened any more."""
+        header = self._read(0)
+        if header is None or header.id != names.index_id or header.state != _READY:
+            raise IndexNotFoundError(
+                f"the index was dropped: store={self._servers.name} name={self._name}; create it again, and open it "
+                "again"
+            )
+
+    def lost(self, names: Names, what: str) -> CorruptIndexError:
+        """The error for something that should be there; raises ``IndexNotFoundError`` if the index was dropped."""
+        self.require(names)
+        return CorruptIndexError(
+            f"the server has lost a part of the index: store={self._servers.name} name={self._name} lost={what}; it "
+            "evicted keys, or someone removed them, or it lost its memory: see `rli doctor`, then drop the index and "
+            "bootstrap it again"
+        )
+
+    def drop(self, names: Names) -> bool:
+        """Remove the index and nothing else, a bounded number of keys at a time; False if it is not there."""
+        if not self._advance(names, _DROPPING):
+            return False
+        self._remove(names)
+        return True
+
+    def _make(self, names: Names) -> None:
+        """Make the index, if no one else is first; another id is to be tried where this one is in use."""
+        for server in range(len(self._places)):
+            held = self._claim(server, names)
+            if held is None:
+                self._remove_headers(names)
+                return
+            if held.id != names.index_id:
+                if server == 0:
+                    return
+                raise IndexMismatchError(
+                    f"a server has an index of this name already: store={self._servers.name} name={self._name} "
+                    f"server={server}; it belongs to other servers or was left by them: choose another name"
+                )
+        make_contents(self._servers, names)
+        if not self._advance(names, _READY):
+            # It was dropped by someone else before it was made.
+            self._remove(names)
+
+    def _claim(self, server: int, names: Names) -> Header | None:
+        """Write a server's header if there is none; returns the one that is there, None where the id is taken."""
+        header = Header(id=names.index_id, server=server, servers=len(self._places), state=_MAKING)
+        keys = [header_key(self._name), id_key(names.index_id)]
+        arguments: list[Argument] = [header.to_json(), self._name]
+        stored = self._servers.execute(Command.run(self._places[server], CREATE_INDEX, keys, arguments))
+        return None if stored is None else self._parse(stored)
+
+    def _advance(self, names: Names, state: Literal["ready", "dropping"]) -> bool:
+        """Bring the first server's header into a state; False if it is another index's, or is being dropped."""
+        while stored := self._stored(0):
+            header = self._parse(stored)
+            if header.id != names.index_id or (header.state == _DROPPING and state != _DROPPING):
+                return False
+            if header.state == state:
+                return True
+            newer = header.model_copy(update={"state": state}).to_json()
+            self._servers.execute(
+                Command.run(self._places[0], REPLACE_HEADER, [header_key(self._name)], [stored, newer])
+            )
+        return False
+
+    def _remove(self, names: Names) -> None:
+        remove_contents(self._servers, names)
+        self._remove_headers(names)
+
+    def _remove_headers(self, names: Names) -> None:
+        keys = [header_key(self._name), id_key(names.index_id)]
+        for server, place in reversed(list(enumerate(self._places))):
+            stored = self._stored(server)
+            if stored is not None and self._parse(stored).id == names.index_id:
+                self._servers.execute(Command.run(place, REMOVE_HEADER, keys, [stored]))
+
+    def _require_servers(self, header: Header) -> None:
+        """Raise unless the servers are those that the index was made with, in their order."""
+        if header.servers != len(self._places):
+            raise IndexMismatchError(
+                f"the index was made with another number of servers: store={self._servers.name} "
+                f"made with={header.servers} opened with={len(self._places)}; name them all, in their order"
+            )
+        for server in range(1, len(self._places)):
+            held = self._read(server)
+            if held is None and header.state == _READY:
+                raise CorruptIndexError(
+                    f"a server has lost its part of the index: store={self._servers.name} name={self._name} "
+                    f"server={server}; restore it from its backup, or drop the index and bootstrap it again"
+                )
+            if held is not None and (held.id, held.server) != (header.id, server):
+                raise IndexMismatchError(
+                    f"the servers are not those of one index, in their order: store={self._servers.name} "
+                    f"name={self._name} server={server}; name them as when the index was made"
+                )
+
+    def _read(self, server: int) -> Header | None:
+        stored = self._stored(server)
+        return None if stored is None else self._parse(stored)
+
+    def _stored(self, server: int) -> bytes | None:
+        stored: bytes | None = self._servers.execute(Command(self._places[server], ("GET", header_key(self._name))))
+        return stored
+
+    def _parse(self, stored: bytes) -> Header:
+        try:
+            return Header.from_json(stored)
+        except SettingsError as error:
+            raise IndexMismatchError(
+                f"the index's header is none that this version of rli knows: store={self._servers.name} "
+                f"name={self._name} ({error}); open it with the version that made it"
+            ) from error

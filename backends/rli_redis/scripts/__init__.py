@@ -1,0 +1,38 @@
+"""The server-side scripts: each a file whose head states its keys, arguments, result, and what is atomic."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script, and the name by which a server that has seen it knows it.
+
+    Attributes:
+        source: the Lua text.
+        sha: hexadecimal SHA-1 of the text.
+    """
+
+    source: str
+    sha: str
+
+
+def _load(name: str) -> Script:
+    source = files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    # Redis names scripts by this hash; nothing is protected by it.
+    return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+
+
+COMPARE_AND_SET: Final = _load("compare_and_set")
+CREATE_FAMILY: Final = _load("create_family")
+CREATE_INDEX: Final = _load("create_index")
+DROP_FAMILY: Final = _load("drop_family")
+GROW_FAMILY: Final = _load("grow_family")
+LIST_CONTROL: Final = _load("list_control")
+REMOVE_HEADER: Final = _load("remove_header")
+REPLACE_HEADER: Final = _load("replace_header")
+SWAP_BUCKETS: Final = _load("swap_buckets")

@@ -1,0 +1,40 @@
+-- Changes a control record if it has the expected value.
+--
+-- KEYS[1]  the records: name -> value; the field \255 counts the changes         KEYS[2]  their names, in order
+-- KEYS[3]  the tokens of the last changes, the last one first
+-- ARGV[1]  the name       ARGV[2]  "1" if a record is expected, else "0"        ARGV[3]  the value it should have
+-- ARGV[4]  "1" if it is to be set, "0" if it is to be removed                   ARGV[5]  the value to set
+-- ARGV[6]  a token of this change alone                                         ARGV[7]  how many tokens are kept
+-- ARGV[8]  "" at the first call; else a number of changes that had been made before it, as many as are known of
+--
+-- Returns what came of it and the number of changes now: 1 if the record was changed, by this call or by an earlier
+-- one with the same token, 0 if not, -1 if nobody can tell; false if there are no records. Atomic as a whole.
+local changes = tonumber(redis.call('HGET', KEYS[1], '\255') or '')
+if not changes then
+  return false
+end
+if ARGV[8] ~= '' then
+  local tokens = redis.call('LRANGE', KEYS[3], 0, -1)
+  for _, token in ipairs(tokens) do
+    if token == ARGV[6] then
+      return { 1, changes }
+    end
+  end
+  if changes - tonumber(ARGV[8]) > #tokens then
+    return { -1, changes }
+  end
+end
+local stored = redis.call('HGET', KEYS[1], ARGV[1])
+if stored ~= (ARGV[2] == '1' and ARGV[3]) then
+  return { 0, changes }
+end
+if ARGV[4] == '1' then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[5])
+  redis.call('ZADD', KEYS[2], 0, ARGV[1])
+else
+  redis.call('HDEL', KEYS[1], ARGV[1])
+  redis.call('ZREM', KEYS[2], ARGV[1])
+end
+redis.call('LPUSH', KEYS[3], ARGV[6])
+redis.call('LTRIM', KEYS[3], 0, ARGV[7] - 1)
+return { 1, redis.call('HINCRBY', KEYS[1], '\255', 1) }

@@ -1,0 +1,33 @@
+-- Splits some of a family's buckets, the next ones in the order of linear hashing, if nobody changed them since.
+--
+-- KEYS[1]      the family's state            KEYS[2 ...]  the buckets to split, then the new ones
+-- ARGV[1]      how many buckets the family had when they were read
+-- ARGV[2]      the version (8 bytes) that the family is to have
+-- ARGV[3]      the stamp (4 bytes) that each bucket to split had when it was read
+-- ARGV[4 ...]  the new content of each of KEYS[2 ...]
+--
+-- Returns 1 if it was done, 0 if something had changed, false if there is no family. Atomic as a whole.
+local state = redis.call('GET', KEYS[1])
+if not state then
+  return false
+end
+local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
+if buckets ~= tonumber(ARGV[1]) then
+  return 0
+end
+local split = #ARGV[3] / 4
+local written = {}
+for position = 2, #KEYS do
+  if position <= split + 1 then
+    local at = 4 * (position - 2)
+    if redis.call('GETRANGE', KEYS[position], 0, 3) ~= string.sub(ARGV[3], at + 1, at + 4) then
+      return 0
+    end
+  end
+  written[#written + 1] = KEYS[position]
+  written[#written + 1] = ARGV[position + 2]
+end
+written[#written + 1] = KEYS[1]
+written[#written + 1] = ARGV[2] .. struct.pack('>I4I8I8', buckets + #KEYS - 1 - split, entries, tombstones)
+redis.call('MSET', unpack(written))
+return 1

@@ -1,0 +1,46 @@
+-- Puts new versions of a family's buckets in the place of those that were read, each if nobody changed it since.
+--
+-- KEYS[1]      the family's state            KEYS[2 ...]  its buckets
+-- ARGV[1]      the family's version (8 bytes) when its buckets were read
+-- ARGV[2]      the version that it is to have
+-- ARGV[3]      by how many entries and tombstones (4 bytes each, signed) all new versions together have more
+-- ARGV[4]      the stamp (4 bytes) that each bucket had when it was read
+-- ARGV[5]      by how many entries and tombstones each new version has more
+-- ARGV[6 ...]  the new versions
+--
+-- Returns the numbers, from 0, of the buckets that had changed and were left alone; false if there is no family.
+-- Atomic as a whole.
+local state = redis.call('GET', KEYS[1])
+if not state then
+  return false
+end
+local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
+local refused, written, count = {}, {}, 0
+-- Calls into the server are most of a script's cost: buckets are looked at only if the family was changed at all.
+local is_unchanged = string.sub(state, 1, 8) == ARGV[1]
+if is_unchanged then
+  local more_entries, more_tombstones = struct.unpack('>i4i4', ARGV[3])
+  entries, tombstones = entries + more_entries, tombstones + more_tombstones
+end
+for position = 2, #KEYS do
+  local at = 4 * (position - 2)
+  local is_same = is_unchanged
+  if not is_same and redis.call('GETRANGE', KEYS[position], 0, 3) == string.sub(ARGV[4], at + 1, at + 4) then
+    local more_entries, more_tombstones = struct.unpack('>i4i4', ARGV[5], 2 * at + 1)
+    entries, tombstones = entries + more_entries, tombstones + more_tombstones
+    is_same = true
+  end
+  if is_same then
+    written[count + 1] = KEYS[position]
+    written[count + 2] = ARGV[position + 4]
+    count = count + 2
+  else
+    refused[#refused + 1] = position - 2
+  end
+end
+if count > 0 then
+  written[count + 1] = KEYS[1]
+  written[count + 2] = ARGV[2] .. struct.pack('>I4I8I8', buckets, entries, tombstones)
+  redis.call('MSET', unpack(written))
+end
+return refused

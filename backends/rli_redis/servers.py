@@ -1,0 +1,241 @@
+"""Sending commands to the servers of an index, many at a time, and getting their answers in order.
+
+The common case is fast and simple: commands are sent ahead of the answers that are read, on one connection for each
+server. Whatever else happens to a command (a lost connection, a server that is loading, a slot that moved, a script
+that the server has not seen) sends this one command down a slow path that repeats it, on its own, until it is
+answered or the deadline has passed. So **every command must be one that may be applied twice**.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice, repeat
+from typing import Any, Final, TypeAlias
+
+from hiredis import pack_command
+from redis.connection import Connection, ConnectionPool
+from redis.exceptions import NoScriptError, RedisClusterException, RedisError, ResponseError
+
+from rli.store.retries import Retries
+from rli_redis.errors import translated_errors
+from rli_redis.names import Names
+from rli_redis.scripts import Script
+
+Argument: TypeAlias = bytes | str | int
+Reply: TypeAlias = Any
+
+# A server works on one command while the answer to another is on its way or being decoded.
+_SENT_AHEAD: Final = 3
+_FAILURES: Final = (RedisError, RedisClusterException, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, and where it belongs.
+
+    Attributes:
+        place: what ``Servers.place`` said of its keys.
+        arguments: name and arguments, as sent.
+        script: of a command that runs one; sent by name, and in full to a server that does not know it.
+    """
+
+    place: int
+    arguments: tuple[Argument, ...]
+    script: Script | None = None
+
+    @classmethod
+    def run(cls, place: int, script: Script, keys: list[bytes], arguments: Iterable[Argument]) -> Command:
+        """A call of a script."""
+        return cls(place, ("EVALSHA", script.sha, len(keys), *keys, *arguments), script)
+
+    def in_full(self) -> tuple[Argument, ...]:
+        """The arguments with the script's text in the place of its name."""
+        if self.script is None:
+            return self.arguments
+        return ("EVAL", self.script.source, *self.arguments[2:])
+
+
+class Servers(ABC):
+    """The servers of one index.
+
+    Args:
+        name: the URL without secrets, for messages.
+        is_transient: whether an error may go away by itself.
+        deadline_seconds: how long one command may take, all attempts together.
+    """
+
+    def __init__(self, name: str, is_transient: Callable[[BaseException], bool], deadline_seconds: float) -> None:
+        self.name = name
+        self._retries = Retries(name, is_transient, deadline_seconds)
+
+    @abstractmethod
+    def place(self, names: Names, shard: int | None = None) -> int:
+        """Where an index keeps a shard, or without one what belongs to no shard: a command's keys are of one place."""
+
+    @abstractmethod
+    def header_places(self) -> list[int]:
+        """Where the header of an index is kept on each server, the first one first; a cluster is one server."""
+
+    @abstractmethod
+    def places_of_nodes(self) -> list[int]:
+        """A place on each process that takes writes."""
+
+    @abstractmethod
+    def _pool(self, place: int) -> ConnectionPool:
+        """Connections to the server that has a place at present."""
+
+    @abstractmethod
+    def _look_again(self, error: BaseException) -> None:
+        """Find out anew which server has which place, after an error that makes this doubtful."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all connections."""
+
+    def node_name(self, place: int) -> str:
+        """What the server that has a place at present is called, for messages."""
+        options = self._pool(place).connection_kwargs
+        return str(options.get("path") or f"{options['host']}:{options['port']}")
+
+    def execute(self, command: Command, *, repeated: Command | None = None) -> Reply:
+        """The answer to a command.
+
+        Args:
+            command: is sent again where its answer is lost.
+            repeated: is sent instead of it from the second time on.
+
+        Raises:
+            StoreUnavailableError: no answer before the deadline, or an error that waiting does not mend.
+            SettingsError: the server refuses this user.
+        """
+        attempts = chain([command], repeat(repeated or command))
+        with translated_errors(self.name):
+            return self._retries.run(lambda: self._attempt(next(attempts)))
+
+    def exchange(self, commands: Iterable[Command]) -> Iterator[Reply]:
+        """The answers to commands, in order; raises like ``execute``."""
+        waiting = iter(commands)
+        sent: deque[tuple[Command, _Conversation | None]] = deque()
+        conversations: dict[ConnectionPool, _Conversation] = {}
+        try:
+            while True:
+                for command in islice(waiting, _SENT_AHEAD - len(sent)):
+                    sent.append((command, self._send(command, conversations)))
+                    if sent[-1][1] is None:
+                        # The server does not answer at present: nothing is gained by asking it again at once.
+                        break
+                if not sent:
+                    return
+                command, conversation = sent.popleft()
+                answered, reply = (False, None) if conversation is None else conversation.receive()
+                yield reply if answered else self.execute(command)
+        finally:
+            for conversation in conversations.values():
+                conversation.end()
+
+    def _send(self, command: Command, conversations: dict[ConnectionPool, _Conversation]) -> _Conversation | None:
+        """Send a command; None where the slow path has to."""
+        try:
+            pool = self._pool(command.place)
+            conversation = conversations.get(pool)
+            if conversation is None or conversation.is_over:
+                conversation = conversations[pool] = _Conversation(pool)
+            conversation.send(command)
+        except _FAILURES:
+            return None
+        return conversation
+
+    def _attempt(self, command: Command) -> Reply:
+        try:
+            return self._ask(self._pool(command.place), command)
+        except _FAILURES as error:
+            self._look_again(error)
+            raise
+
+    def _ask(self, pool: ConnectionPool, command: Command) -> Reply:
+        try:
+            return ask(pool, command.arguments)
+        except NoScriptError:
+            return ask(pool, command.in_full())
+
+
+class _Conversation:
+    """Commands on one connection, whose answers come in the order of the commands."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._connection: Connection | None = pool.get_connection()
+        self._unanswered = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._connection is None
+
+    def send(self, command: Command) -> None:
+        if self._connection is None:
+            raise ConnectionResetError
+        # Another thread may have closed it. The client library would connect again without a word, and the next answer
+        # would be taken for that to an older command. Releases before 8 have no public name for this.
+        if self._unanswered and self._connection._sock is None:  # noqa: SLF001
+            raise ConnectionResetError
+        try:
+            self._connection.send_packed_command(_packed(command.arguments))
+        except _FAILURES:
+            self._break_off()
+            raise
+        self._unanswered += 1
+
+    def receive(self) -> tuple[bool, Reply]:
+        """Whether the next command was answered, and its answer."""
+        if self._connection is None:
+            return False, None
+        try:
+            reply = self._connection.read_response(disable_decoding=True)
+        except ResponseError:
+            self._unanswered -= 1
+            return False, None
+        except _FAILURES:
+            self._break_off()
+            return False, None
+        self._unanswered -= 1
+        return True, reply
+
+    def end(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None and self._unanswered:
+            self._break_off()
+        elif self._connection is not None:
+            self._pool.release(self._connection)
+            self._connection = None
+
+    def _break_off(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+            self._pool.release(connection)
+
+
+def _packed(arguments: tuple[Argument, ...]) -> list[bytes]:
+    # The client library would look at each argument in Python before it packs them all in C.
+    return [pack_command(arguments)]  # type: ignore[arg-type]  # its stub has room for one argument
+
+
+def ask(pool: ConnectionPool, arguments: tuple[Argument, ...], *, asking: bool = False) -> Reply:
+    """The answer to one command on a connection of its own."""
+    connection = pool.get_connection()
+    try:
+        if asking:
+            connection.send_command("ASKING")
+            connection.read_response()
+        connection.send_packed_command(_packed(arguments))
+        return connection.read_response(disable_decoding=True)
+    except ResponseError:
+        raise
+    except BaseException:
+        connection.disconnect()
+        raise
+    finally:
+        pool.release(connection)

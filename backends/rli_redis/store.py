@@ -1,0 +1,143 @@
+"""The store in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import ABSENT, Entries
+from rli.errors import StoreUnavailableError
+from rli.store.contract import Store, StoreStats
+from rli.store.health import Finding
+from rli_redis.address import Address, Kind, parse_address
+from rli_redis.cluster import ClusterServers
+from rli_redis.contents import stored_bytes
+from rli_redis.control import ControlRecords
+from rli_redis.health import require_safe_servers, servers_health
+from rli_redis.independent_servers import IndependentServers
+from rli_redis.names import Names
+from rli_redis.packed import PackedBuckets
+from rli_redis.presence import Presence
+from rli_redis.reading import Reader
+from rli_redis.scanning import scan
+from rli_redis.servers import Servers
+from rli_redis.writing import Writer
+
+
+class RedisStore(Store):
+    """A store in one Redis server, in several independent ones, or in a Redis Cluster.
+
+    Any number of processes and machines read and write at once. What a call has written survives the death of this
+    process; what of it survives the death of a server is decided by the server's persistence settings.
+    """
+
+    # Enough to spread over a cluster's nodes, and up to this many the names of buckets stay short.
+    preferred_shards: ClassVar[int] = 64
+
+    def __init__(self, address: Address, servers: Servers, presence: Presence, names: Names) -> None:
+        self._address = address
+        self._servers: Servers | None = servers
+        self._presence = presence
+        self._names = names
+        self._reader = Reader(servers, names, presence)
+        self._writer = Writer(servers, names, self._reader, presence)
+        self._control = ControlRecords(servers, names, presence)
+
+    @property
+    def url(self) -> str:
+        return self._address.url
+
+    def get(self, keys: EncodedKeys) -> Entries:
+        self._opened()
+        entries = np.full(len(keys), ABSENT, dtype=np.uint64)
+        for piece in self._reader.pieces(keys):
+            packed = PackedBuckets(piece.buckets, keys.width)
+            places = packed.find(keys.keys[piece.requests], piece.slots)
+            entries[piece.requests] = packed.entries_at(places, piece.slots)
+        return entries
+
+    def put(self, keys: EncodedKeys, entries: Entries) -> None:
+        self._opened()
+        if len(keys):
+            self._writer.put(keys, entries)
+
+    def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
+        yield from scan(self._opened(), self._reader, shard, batch_size)
+
+    def read_control(self, name: str) -> bytes | None:
+        self._opened()
+        return self._control.read(name)
+
+    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
+        self._opened()
+        return self._control.scan(prefix, start)
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        self._opened()
+        return self._control.compare_and_set(name, expected, value)
+
+    def drop(self) -> None:
+        self._opened()
+        if not self._presence.drop(self._names):
+            self._presence.require(self._names)
+
+    def stats(self) -> StoreStats:
+        servers = self._opened()
+        families = self._reader.all_families()
+        tombstones = sum(family.tombstones for _, _, family in families)
+        return StoreStats(
+            live_entries=sum(family.entries for _, _, family in families) - tombstones,
+            tombstones=tombstones,
+            stored_bytes=stored_bytes(servers, self._names, families),
+        )
+
+    def health(self) -> list[Finding]:
+        return servers_health(self._opened())
+
+    def close(self) -> None:
+        servers, self._servers = self._servers, None
+        if servers is not None:
+            servers.close()
+
+    def _opened(self) -> Servers:
+        if self._servers is None:
+            raise StoreUnavailableError(f"the store was closed: url={self._address.public_url}; open it again")
+        return self._servers
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _open_copy, (self.url,)
+
+
+def open_redis_store(url: str, *, create: bool) -> RedisStore:
+    """Open the store that a Redis URL names.
+
+    Raises:
+        SettingsError: the URL is not one of a Redis store, the server refuses the log-in, or it may evict the
+            index's keys.
+        IndexNotFoundError: there is no index of the URL's name and ``create`` is false.
+        IndexMismatchError: the index was made with other servers, or with another version of rli.
+        CorruptIndexError: a server has lost its part of the index.
+        StoreUnavailableError: a server does not answer.
+    """
+    address = parse_address(url)
+    servers = _servers(address)
+    try:
+        require_safe_servers(
+            servers, is_cluster=address.kind is Kind.CLUSTER, allow_eviction=address.options.allow_eviction
+        )
+        presence = Presence(servers, address.options.name)
+        return RedisStore(address, servers, presence, presence.open(create=create))
+    except BaseException:
+        servers.close()
+        raise
+
+
+def _servers(address: Address) -> Servers:
+    return ClusterServers(address) if address.kind is Kind.CLUSTER else IndependentServers(address)
+
+
+def _open_copy(url: str) -> RedisStore:
+    return open_redis_store(url, create=False)

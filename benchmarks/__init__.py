@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a ratio against a baseline that is measured in the same run."""

@@ -1,0 +1,25 @@
+"""Record keys for benchmarks: the same ones in every run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+_HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+
+
+def uuid_keys(count: int, seed: int) -> pa.StringArray:
+    """Random canonical UUIDs, shape (count,)."""
+    nibbles = np.random.default_rng(seed).integers(0, 16, size=(count, 32), dtype=np.uint8)
+    text = np.full((count, 36), ord("-"), dtype=np.uint8)
+    text[:, [i for i in range(36) if i not in (8, 13, 18, 23)]] = _HEX[nibbles]
+    offsets = np.arange(0, (count + 1) * 36, 36, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text.tobytes()))
+
+
+def half_known(known: pa.Array, count: int, seed: int) -> pa.Array:
+    """Keys of which every other is known, in random order, shape (count,)."""
+    rng = np.random.default_rng(seed)
+    chosen = known.take(pa.array(rng.choice(len(known), count // 2, replace=False)))
+    both = pa.concat_arrays([chosen, uuid_keys(count - count // 2, seed + 1)])
+    return both.take(pa.array(rng.permutation(count)))

@@ -1,0 +1,76 @@
+"""Measuring two ways of doing a thing against each other, so that the ratio holds on a noisy machine."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One figure of a benchmark.
+
+    Attributes:
+        name: what was measured.
+        baseline: against what.
+        ratio: the figure; a size per entry has the unit bytes and the baseline "1 entry".
+        goal: what it is to reach.
+        better: whether the figure is to be at least or at most the goal.
+        details: what the figure is made of, in words.
+    """
+
+    name: str
+    baseline: str
+    ratio: float
+    goal: float
+    better: Literal["higher", "lower"]
+    details: str
+
+    @property
+    def reached(self) -> bool:
+        return self.ratio >= self.goal if self.better == "higher" else self.ratio <= self.goal
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Seconds of two competitors, run in turn.
+
+    Attributes:
+        ours, baseline: the seconds of each round.
+    """
+
+    ours: tuple[float, ...]
+    baseline: tuple[float, ...]
+
+    @property
+    def time_ratio(self) -> float:
+        """Our time over the baseline's: the median of the rounds' ratios."""
+        return statistics.median(ours / baseline for ours, baseline in zip(self.ours, self.baseline, strict=True))
+
+    @property
+    def speed_ratio(self) -> float:
+        """Our speed over the baseline's."""
+        return 1 / self.time_ratio
+
+
+def race(
+    ours: Callable[[], object],
+    baseline: Callable[[], object],
+    rounds: int = 5,
+    reset: Callable[[], object] = lambda: None,
+) -> Pair:
+    """Run both in turn, after one round that does not count; ``reset`` runs before each, and its time does not count."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for round_number in range(rounds + 1):
+        for competitor, taken in zip((ours, baseline), seconds, strict=True):
+            reset()
+            gc.collect()
+            started = time.perf_counter()
+            competitor()
+            if round_number:
+                taken.append(time.perf_counter() - started)
+    return Pair(tuple(seconds[0]), tuple(seconds[1]))

@@ -1,0 +1,132 @@
+"""An index in Redis against plain strings in the same server: a key and eight bytes for each record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import redis
+from numpy.typing import NDArray
+
+import rli
+from benchmarks.keys import half_known, uuid_keys
+from benchmarks.measuring import Outcome, race
+from rli.codec import entries as codec
+from rli.index.record_index import RecordIndex
+from tests.support.docker import running_service
+from tests.support.services import REDIS_PORT
+
+_BATCH = 65_536
+_PLAIN_BATCH = 1000
+_VALUE = b"12345678"
+_FILE_GROUPS = 2000
+
+
+def run(folder: Path, *, quick: bool) -> list[Outcome]:
+    """Measure size, look-ups, their cost on the server, bulk loads and incremental writes."""
+    _ = folder
+    with running_service("redis", ports=[REDIS_PORT]) as service:
+        server = redis.Redis(service.host, service.ports[REDIS_PORT])
+        # Writing the log to disk would be the same for both, and is the disk's speed.
+        server.config_set("appendonly", "no")
+        return _Contest(server, f"redis://{service.address(REDIS_PORT)}/0", 200_000 if quick else 1_000_000).run()
+
+
+class _Batches:
+    """Keys in batches, and all of them as texts."""
+
+    def __init__(self, keys: pa.Array) -> None:
+        self.arrays = [keys.slice(start, _BATCH) for start in range(0, len(keys), _BATCH)]
+        self.texts: list[str] = keys.to_pylist()
+
+
+class _Contest:
+    def __init__(self, server: redis.Redis, url: str, entries: int) -> None:
+        self._server = server
+        self._url = url
+        self._entries = entries
+        self._keys = uuid_keys(entries, seed=1)
+        self._texts: list[str] = self._keys.to_pylist()
+        self._commits = count(1)
+
+    def run(self) -> list[Outcome]:
+        plain_size, size = self._bytes_an_entry(self._load_plain), self._bytes_an_entry(self._load_ours)
+        load = race(self._load_ours, self._load_plain, rounds=3, reset=self._server.flushall)
+        self._server.flushall()
+        self._load_plain()
+        with rli.create_index(self._url) as index:
+            self._put(index, self._keys)
+            wanted = _Batches(half_known(self._keys, 4 * _BATCH, seed=2))
+            look_up = race(lambda: self._get(index, wanted), lambda: self._get_plain(wanted.texts))
+            ours = self._server_seconds(lambda: self._get(index, wanted))
+            cpu = ours / self._server_seconds(lambda: self._get_plain(wanted.texts))
+            changed = _Batches(self._keys.take(pa.array(self._some(4 * _BATCH))))
+            write = race(lambda: self._change(index, changed), lambda: self._set_plain(changed.texts))
+        about = f"{self._entries:,} UUID keys; ours includes encoding and sharding"
+        batches = f"batches of {_BATCH:,}; {about}"
+        return [
+            Outcome("Redis bytes an entry", "1 entry", size, 30, "lower", f"used_memory; {about}"),
+            Outcome("Redis memory", "plain strings", size / plain_size, 0.3, "lower", f"used_memory; {about}"),
+            Outcome("Redis look-ups", "raw MGET of plain strings", look_up.speed_ratio, 0.6, "higher", batches),
+            Outcome("Redis server CPU of a look-up", "raw MGET of plain strings", cpu, 1.6, "lower", batches),
+            Outcome("Redis bulk load", "raw MSET of plain strings", load.speed_ratio, 2, "higher", about),
+            Outcome(
+                "Redis incremental writes", "raw MSET of plain strings", write.speed_ratio, 0.45, "higher", batches
+            ),
+        ]
+
+    def _bytes_an_entry(self, load: Callable[[], None]) -> float:
+        self._server.flushall()
+        empty = self._memory()
+        load()
+        return (self._memory() - empty) / self._entries
+
+    def _get(self, index: RecordIndex, batches: _Batches) -> None:
+        for batch in batches.arrays:
+            index.get(batch)
+
+    def _change(self, index: RecordIndex, batches: _Batches) -> None:
+        for batch in batches.arrays:
+            self._put(index, batch)
+
+    def _load_ours(self) -> None:
+        with rli.create_index(self._url) as index:
+            self._put(index, self._keys)
+
+    def _load_plain(self) -> None:
+        self._set_plain(self._texts)
+
+    def _put(self, index: RecordIndex, keys: pa.Array) -> None:
+        groups = np.arange(len(keys), dtype=np.uint64) % _FILE_GROUPS
+        index.put(keys, codec.pack(next(self._commits), groups))
+
+    def _some(self, count: int) -> NDArray[np.int64]:
+        return np.random.default_rng(3).choice(self._entries, min(count, self._entries), replace=False)
+
+    def _set_plain(self, texts: list[str]) -> None:
+        for start in range(0, len(texts), _PLAIN_BATCH):
+            self._server.mset(dict.fromkeys(texts[start : start + _PLAIN_BATCH], _VALUE))
+
+    def _get_plain(self, texts: list[str]) -> None:
+        for start in range(0, len(texts), _PLAIN_BATCH):
+            self._server.mget(texts[start : start + _PLAIN_BATCH])
+
+    def _memory(self) -> int:
+        return int(self._info("memory")["used_memory"])
+
+    def _server_seconds(self, work: Callable[[], None]) -> float:
+        def used() -> float:
+            info = self._info("cpu")
+            return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+        before = used()
+        work()
+        return used() - before
+
+    def _info(self, section: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._server.info(section)
+        return found

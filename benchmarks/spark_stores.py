@@ -1,0 +1,115 @@
+"""A Spark job of real size on each store: a million rows upserted into a table of five million."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+import rli
+import rli_spark
+from benchmarks.keys import half_known, uuid_keys
+from benchmarks.measuring import Outcome
+from benchmarks.sessions import spark_session
+from tests.support.docker import running_service
+from tests.support.services import HBASE_PORT, REDIS_PORT
+
+_PARTITIONS = 20
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one store needed.
+
+    Attributes:
+        bootstrap_seconds, tag_seconds, upsert_seconds: of the three jobs.
+        worker_bytes: peak resident memory of the largest Python worker.
+        index_bytes: what the index costs the store.
+    """
+
+    bootstrap_seconds: float
+    tag_seconds: float
+    upsert_seconds: float
+    worker_bytes: int
+    index_bytes: int
+
+
+def run(folder: Path, *, quick: bool) -> list[Outcome]:
+    """Bootstrap, tag and upsert on LMDB, Redis and HBase; the embedded store is the baseline of the others."""
+    entries, batch = (200_000, 40_000) if quick else (5_000_000, 1_000_000)
+    spark = spark_session()
+    keys = uuid_keys(entries, seed=6)
+    path = folder / "table"
+    _write(folder / "load.parquet", keys)
+    with rli.create_table(path, record_key="id", partition_by="part", index=f"lmdb://{folder / 'first'}") as table:
+        rli_spark.upsert(spark.read.parquet(str(folder / "load.parquet")), table)
+    runs: dict[str, _Run] = {}
+    for number, name in enumerate(("LMDB", "Redis", "HBase")):
+        _write(folder / f"{name}.parquet", half_known(keys, batch, seed=7 + number))
+        with _index_url(name, folder) as url:
+            runs[name] = _run(spark, path, folder / f"{name}.parquet", url)
+    about = f"{batch:,} rows, half of them known, into {entries:,}; local[2]"
+    return [outcome for name in ("Redis", "HBase") for outcome in _outcomes(name, runs[name], runs["LMDB"], about)]
+
+
+def _run(spark: SparkSession, path: Path, batch: Path, url: str) -> _Run:
+    with rli.open_table(path, index=url) as table:
+        rows = spark.read.parquet(str(batch))
+        bootstrap = _seconds(lambda: rli_spark.bootstrap_index(spark, table))
+        tag = _seconds(lambda: rli_spark.tag(rows, table).write.format("noop").mode("overwrite").save())
+        upsert = _seconds(lambda: rli_spark.upsert(rows, table))
+        return _Run(bootstrap, tag, upsert, _largest_worker(), table.index.stats().bytes or 0)
+
+
+def _outcomes(name: str, found: _Run, baseline: _Run, about: str) -> Iterator[Outcome]:
+    memory = f"largest Python worker {found.worker_bytes // _MEBIBYTE} MiB, index {found.index_bytes // _MEBIBYTE} MiB; {about}"
+    for work, ours, theirs, goal in (
+        ("bootstrap", found.bootstrap_seconds, baseline.bootstrap_seconds, 30.0),
+        ("tag", found.tag_seconds, baseline.tag_seconds, 10.0),
+        ("upsert", found.upsert_seconds, baseline.upsert_seconds, 3.0),
+    ):
+        yield Outcome(f"Spark {work} on {name}", "the same on LMDB", ours / theirs, goal, "lower", memory)
+
+
+@contextmanager
+def _index_url(name: str, folder: Path) -> Iterator[str]:
+    if name == "LMDB":
+        yield f"lmdb://{folder / 'second'}"
+    elif name == "Redis":
+        with running_service("redis", ports=[REDIS_PORT]) as service:
+            yield f"redis://{service.address(REDIS_PORT)}/0"
+    else:
+        with running_service("hbase", ports=[HBASE_PORT], environment={"HBASE_HEAP": "2g"}) as service:
+            yield f"hbase://{service.address(HBASE_PORT)}/?table=bench"
+
+
+def _write(path: Path, keys: pa.Array) -> None:
+    # A known key comes with any partition, so that some records move.
+    parts = pa.array([f"p{n % _PARTITIONS}" for n in range(len(keys))])
+    pq.write_table(pa.table({"id": keys, "part": parts, "value": pa.array(range(len(keys)))}), path)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _largest_worker() -> int:
+    """Peak resident bytes of the Python workers that Spark has running."""
+    peaks = [0]
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            is_worker = b"pyspark.daemon" in (status.parent / "cmdline").read_bytes()
+            lines = status.read_text().splitlines() if is_worker else []
+        except OSError:
+            continue
+        peaks += [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")]
+    return max(peaks)

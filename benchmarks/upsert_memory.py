@@ -1,0 +1,61 @@
+"""Memory of an upsert: it grows with the batch, not with the table."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+import rli
+from benchmarks.keys import uuid_keys
+from benchmarks.measuring import Outcome
+
+_BATCH = 50_000
+_PARTITIONS = 8
+_GROWTH = 8
+
+
+def run(folder: Path, *, quick: bool) -> list[Outcome]:
+    """Compare the peak memory of one upsert into a small and into an eight times larger table."""
+    small = 100_000 if quick else 250_000
+    peaks = [_peak_of_upsert(folder / f"table-{records}", records) for records in (small, small * _GROWTH)]
+    return [
+        Outcome(
+            "upsert's peak memory, 8 times larger table",
+            "the same upsert into the small table",
+            peaks[1] / peaks[0],
+            1.5,
+            "lower",
+            f"{_BATCH:,} records into {small:,} and {small * _GROWTH:,}, base files of 4 MiB; memory over memory",
+        )
+    ]
+
+
+def _peak_of_upsert(path: Path, records: int) -> int:
+    """Peak resident bytes of a process of its own that upserts one batch."""
+    table = rli.create_table(
+        path,
+        record_key="id",
+        partition_by="part",
+        index=f"lmdb://{path}-index",
+        target_file_size=4 * 1024 * 1024,
+    )
+    for start in range(0, records, 250_000):
+        table.upsert(_records(start, min(250_000, records - start)))
+    table.close()
+    command = [sys.executable, "-m", "benchmarks.upsert_memory", str(path)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+
+
+def _records(seed: int, count: int) -> pa.Table:
+    keys = uuid_keys(count, seed=1_000 + seed)
+    parts = pa.array([f"p{n % _PARTITIONS}" for n in range(count)])
+    return pa.table({"id": keys, "part": parts, "value": pa.array(range(count)), "note": keys})
+
+
+if __name__ == "__main__":
+    rli.open_table(sys.argv[1]).upsert(_records(seed=0, count=_BATCH))
+    sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))

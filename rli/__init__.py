@@ -1,0 +1,64 @@
+"""A distributed record-level index for lakehouse tables, and tables that upsert through it."""
+
+from rli.errors import (
+    ConflictError,
+    CorruptIndexError,
+    CorruptTableError,
+    IndexExistsError,
+    IndexMismatchError,
+    IndexNotFoundError,
+    IndexNotReadyError,
+    InstantNotFoundError,
+    InvalidInputError,
+    InvalidKeyError,
+    LeaseLostError,
+    PartitionChangeError,
+    RliError,
+    SchemaError,
+    SettingsError,
+    StoreUnavailableError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
+from rli.index.record_index import IndexStats, RecordIndex, create_index, open_index
+from rli.index.transaction import IndexTransaction
+from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
+from rli.table.catalog import create_table, open_table
+from rli.table.table import Table
+from rli.table.verify import VerifyReport
+
+__all__ = [
+    "CommitResult",
+    "ConflictError",
+    "CorruptIndexError",
+    "CorruptTableError",
+    "IndexExistsError",
+    "IndexMismatchError",
+    "IndexNotFoundError",
+    "IndexNotReadyError",
+    "IndexStats",
+    "IndexTransaction",
+    "InstantNotFoundError",
+    "InvalidInputError",
+    "InvalidKeyError",
+    "KeyMode",
+    "LeaseLostError",
+    "OnPartitionChange",
+    "PartitionChangeError",
+    "RecordIndex",
+    "RliError",
+    "SchemaError",
+    "SettingsError",
+    "Step",
+    "StoreUnavailableError",
+    "Table",
+    "TableExistsError",
+    "TableNotFoundError",
+    "UnsupportedTableError",
+    "VerifyReport",
+    "create_index",
+    "create_table",
+    "open_index",
+    "open_table",
+]

@@ -1,0 +1,73 @@
+"""The application: its commands, and what becomes of errors."""
+
+from __future__ import annotations
+
+import errno
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from rli.cli import INTERRUPTED, capacity, demo, doctor, index_commands, read_commands, write_commands
+from rli.cli.output import FAILED, print_error
+from rli.errors import RliError
+
+_USERS_TO_SOLVE: Final = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR}
+)
+
+
+class CommandGroup(TyperGroup):
+    """Runs a command; errors that rli raises on purpose become one line and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RliError as error:
+            print_error(str(error))
+            raise typer.Exit(FAILED) from None
+        except OSError as error:
+            if error.errno not in _USERS_TO_SOLVE:
+                raise
+            print_error(f"the operating system refused: {error}; check permissions, paths and free space")
+            raise typer.Exit(FAILED) from None
+        except KeyboardInterrupt as interrupt:
+            print_error(str(interrupt) or "interrupted", label="")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    name="rli",
+    cls=CommandGroup,
+    help="A record-level index for lakehouse tables, and tables that upsert through it.",
+    epilog="Exit status: 0 done; 1 the check found something; 2 wrong usage or input; 130 interrupted.\n\n"
+    "Start with: rli demo",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rli {version('record-level-index')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+demo.register(app)
+write_commands.register(app)
+read_commands.register(app)
+index_commands.register(app)
+doctor.register(app)
+capacity.register(app)

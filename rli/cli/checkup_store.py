@@ -1,0 +1,91 @@
+"""Looking at an index and its store: is it there, does it answer, is it sound?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+from rli.cli.output import human_bytes
+from rli.errors import CorruptIndexError, RliError
+from rli.index.record_index import RecordIndex, open_index
+from rli.store.contract import Store
+from rli.store.health import Finding, SupportsHealth, Verdict
+from rli.store.registry import open_store, without_password
+
+
+def look_at_index(url: str) -> Iterator[Finding]:
+    """Findings about the index at a store URL, whatever its state."""
+    try:
+        store = open_store(url)
+    except RliError as error:
+        yield problem("store", error)
+        return
+    with store:
+        yield Finding("store", Verdict.OK, f"opened: url={without_password(url)}")
+        try:
+            yield _round_trip(store)
+            if isinstance(store, SupportsHealth):
+                yield from store.health()
+        except RliError as error:
+            yield problem("store", error)
+            return
+    try:
+        with open_index(url) as index:
+            yield from _look_inside(index)
+    except RliError as error:
+        yield problem("index", error)
+
+
+def problem(check: str, error: RliError) -> Finding:
+    """An error as a finding; its message ends with what to do."""
+    detail, _, advice = str(error).rpartition("; ")
+    return Finding(check, Verdict.PROBLEM, detail or advice, advice if detail else None)
+
+
+def _round_trip(store: Store) -> Finding:
+    """Set a control record, read it and remove it."""
+    name, value = f"doctor/{uuid4().hex}", b"rli doctor"
+    started = time.perf_counter()
+    kept = store.compare_and_set(name, None, value) and store.read_control(name) == value
+    removed = store.compare_and_set(name, value, None) and store.read_control(name) is None
+    milliseconds = (time.perf_counter() - started) * 1000
+    if kept and removed:
+        return Finding("write and read", Verdict.OK, f"a record was set, read and removed in {milliseconds:.1f} ms")
+    return Finding(
+        "write and read",
+        Verdict.PROBLEM,
+        f"the store does not give back what it was given: url={without_password(store.url)} kept={kept} removed={removed}",
+        "check that the URL names the one writable server, no replica and no cache",
+    )
+
+
+def _look_inside(index: RecordIndex) -> Iterator[Finding]:
+    settings = index.settings
+    owner = f"table_id={settings.table_id}" if settings.table_id else "used on its own"
+    yield Finding(
+        "settings", Verdict.OK, f"shards={settings.shard_count} keys={settings.key_mode} hash={settings.hash} {owner}"
+    )
+    try:
+        stats = index.stats()
+    except CorruptIndexError as error:
+        yield problem("commit log", error)
+        return
+    yield Finding("commit log", Verdict.OK, f"commits={len(index.log.records)} sequence={stats.last_sequence}")
+    size = human_bytes(stats.bytes) or "unknown"
+    each = "" if stats.bytes_per_entry is None else f" bytes_per_entry={stats.bytes_per_entry:.1f}"
+    yield Finding("entries", Verdict.OK, f"entries={stats.entries:,} tombstones={stats.tombstones:,} size={size}{each}")
+    if stats.applied_sequence is None:
+        yield Finding(
+            "bootstrap",
+            Verdict.PROBLEM,
+            f"the index was never bootstrapped, or the bootstrap was interrupted: url={index.url}",
+            "run: rli index bootstrap TABLE",
+        )
+    elif stats.applied_sequence < stats.last_sequence:
+        yield Finding(
+            "applied",
+            Verdict.WARNING,
+            f"a commit is not wholly in the index: applied={stats.applied_sequence} last={stats.last_sequence}",
+            "the next write completes it, as does: rli index sync TABLE",
+        )

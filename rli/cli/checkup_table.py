@@ -1,0 +1,224 @@
+"""Looking at a table: are its files, its timeline and its index in order?"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Final
+
+from rli.cli.checkup_store import look_at_index, problem
+from rli.cli.output import human_bytes
+from rli.errors import IndexNotReadyError, RliError
+from rli.index.record_index import RecordIndex
+from rli.layout.base_file import BaseFileReader
+from rli.layout.support import require_writable
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.store.health import Finding, Verdict
+from rli.table.adoption import with_index_at
+from rli.table.definition import TableDefinition, load_definition
+from rli.table.liveness import Holding
+from rli.table.recovery import abandoned_instants, writer_record
+from rli.table.snapshot import Snapshot
+from rli.table.sync import require_synced
+from rli.table.table import Table
+from rli.timeline.instant import Instant
+
+_LEAST_FREE_BYTES: Final = 1 << 30
+_NAMED: Final = 5
+
+
+class TableCheckup:
+    """Looks at a table and its index, whatever their state.
+
+    Attributes:
+        findings: what was found so far.
+    """
+
+    def __init__(self, location: str, index_url: str | None) -> None:
+        self.findings: list[Finding] = []
+        self._storage = Storage(location)
+        self._index_url = index_url
+
+    def run(self) -> list[Finding]:
+        """Look at everything that can be looked at."""
+        try:
+            definition = load_definition(self._storage)
+        except RliError as error:
+            self.findings.append(problem("table", error))
+            return self.findings
+        self._look_at_properties(definition)
+        self._look_at_disk()
+        snapshot = self._look_at_timeline(definition)
+        records = None if snapshot is None else self._look_at_files(snapshot)
+        url = self._index_url or (definition.settings.index_url if definition.settings else None)
+        if url is None:
+            self._add(
+                "index",
+                "the table has no index, so rli reads it and cannot write it",
+                Verdict.PROBLEM,
+                "run: rli index bootstrap TABLE --index URL",
+            )
+            return self.findings
+        self.findings.extend(look_at_index(url))
+        self._look_at_index_of(definition, snapshot, records)
+        return self.findings
+
+    def _add(self, check: str, detail: str, verdict: Verdict = Verdict.OK, advice: str | None = None) -> None:
+        self.findings.append(Finding(check, verdict, detail, advice))
+
+    def _look_at_properties(self, definition: TableDefinition) -> None:
+        properties = definition.properties
+        detail = (
+            f"name={properties.name} version={properties.version} keys={','.join(properties.record_key_fields)} "
+            f"partitions={','.join(properties.partition_fields) or 'none'} "
+            f"ordering={properties.ordering_field or 'none'}"
+        )
+        self._add("table", detail)
+        try:
+            require_writable(properties)
+        except RliError as error:
+            refused = problem("table", error)
+            self._add("writing", refused.detail, Verdict.WARNING, refused.advice)
+        if properties.metadata_partitions:
+            self._add(
+                "metadata table",
+                "Hudi's metadata table is on, and rli does not write it",
+                Verdict.WARNING,
+                "nothing: the next write of rli switches it off, the next one of Hudi builds it again",
+            )
+
+    def _look_at_disk(self) -> None:
+        if not self._storage.is_local:
+            return
+        free = shutil.disk_usage(self._storage.root).free
+        if free < _LEAST_FREE_BYTES:
+            self._add("disk", f"little room: free={human_bytes(free)}", Verdict.WARNING, "free space on this disk")
+        else:
+            self._add("disk", f"free={human_bytes(free)}")
+
+    def _look_at_timeline(self, definition: TableDefinition) -> Snapshot | None:
+        """The table's state, None where it cannot be told."""
+        try:
+            snapshot = Snapshot(definition, definition.load_timeline())
+            for instant in snapshot.timeline.completed_writes:
+                snapshot.commit(instant)
+            _ = snapshot.schema, snapshot.replaced
+        except RliError as error:
+            self.findings.append(problem("timeline", error))
+            return None
+        timeline = snapshot.timeline
+        self._add(
+            "timeline",
+            f"instants={len(timeline.instants)} commits={len(timeline.completed_writes)} "
+            f"pending={len(timeline.pending)} last={timeline.latest_write.time if timeline.latest_write else 'none'}",
+        )
+        return snapshot
+
+    def _look_at_files(self, snapshot: Snapshot) -> int | None:
+        """How many records the live base files hold by their footers; None where a file is missing or damaged."""
+        try:
+            slices = snapshot.slices
+        except RliError as error:
+            self.findings.append(problem("base files", error))
+            return None
+        lost = _missing_files(snapshot)
+        if lost:
+            self._add(
+                "base files",
+                f"files of completed commits are missing: count={len(lost)} files={lost[:_NAMED]}",
+                Verdict.PROBLEM,
+                "restore them from a backup, or roll the commits back",
+            )
+        rows, damaged = 0, 0
+        for file_slice in slices.values():
+            try:
+                with BaseFileReader(self._storage, file_slice.path) as reader:
+                    rows += reader.rows
+            except RliError as error:
+                damaged += 1
+                if damaged <= _NAMED:
+                    self.findings.append(problem("base files", error))
+        size = human_bytes(sum(file_slice.size for file_slice in slices.values()))
+        if lost or damaged:
+            return None
+        self._add("base files", f"files={len(slices):,} records={rows:,} size={size}")
+        return rows
+
+    def _look_at_index_of(self, definition: TableDefinition, snapshot: Snapshot | None, records: int | None) -> None:
+        """Do the table and its index belong together, and does the index follow the table?"""
+        if any(found.verdict is Verdict.PROBLEM and found.check in ("store", "index") for found in self.findings):
+            return
+        elsewhere = self._index_url if definition.settings is not None else None
+        table = Table(definition if elsewhere is None else with_index_at(definition, elsewhere))
+        try:
+            index = table.index
+        except RliError as error:
+            self.findings.append(problem("index", error))
+            return
+        try:
+            self._look_at_writers(snapshot, index)
+            require_synced(definition, index)
+            self._add("sync", "the index has seen all commits of the table")
+            self._compare_counts(index, records)
+        except IndexNotReadyError as error:
+            self.findings.append(problem("sync", error))
+        except RliError as error:
+            self.findings.append(problem("index", error))
+        finally:
+            table.close()
+
+    def _look_at_writers(self, snapshot: Snapshot | None, index: RecordIndex) -> None:
+        """Who is writing, and what did writers leave that died?"""
+        dead = abandoned_instants(self._storage, index.store)
+        if dead:
+            self._add(
+                "writers",
+                f"writers died and left something behind: instants={dead[:_NAMED]}",
+                Verdict.WARNING,
+                "nothing: the next write cleans up after them",
+            )
+        for instant in snapshot.timeline.pending if snapshot else ():
+            if instant.time not in dead:
+                self._add(*_pending(instant, index))
+
+    def _compare_counts(self, index: RecordIndex, records: int | None) -> None:
+        entries = index.store.stats().live_entries
+        if records is None or entries == records:
+            return
+        self._add(
+            "counts",
+            f"index and table hold different numbers of records: entries={entries} records={records}",
+            Verdict.PROBLEM,
+            "run: rli index verify TABLE, then rli index repair TABLE",
+        )
+
+
+def _pending(instant: Instant, index: RecordIndex) -> tuple[str, str, Verdict, str | None]:
+    detail = f"instant={instant.time} action={instant.action} state={instant.state}"
+    content = index.store.read_control(writer_record(instant.time))
+    if content is not None:
+        holding = Holding.from_json(content)
+        seconds = holding.expires_at - time.time()
+        return (
+            "writers",
+            f"being written: {detail} pid={holding.process.pid} expires_in={seconds:.0f}s",
+            Verdict.OK,
+            None,
+        )
+    return (
+        "writers",
+        f"another engine has not finished this: {detail}",
+        Verdict.WARNING,
+        "if no job of that engine is running, let the engine roll it back",
+    )
+
+
+def _missing_files(snapshot: Snapshot) -> list[str]:
+    """Paths of base files that the newest commits of their file groups name, and that are not there."""
+    newest: dict[FileGroupId, str] = {}
+    for instant in snapshot.timeline.completed_writes:
+        for stat in snapshot.commit(instant).write_stats:
+            newest[FileGroupId(stat.partition_path, stat.file_id)] = stat.path
+    found = {group: file_slice.path for group, file_slice in snapshot.slices.items()}
+    return sorted(path for group, path in newest.items() if group not in snapshot.replaced and found.get(group) != path)

@@ -1,0 +1,34 @@
+"""The folder of the demo's table: made anew only where an earlier demo made it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Final
+
+from rli.errors import TableExistsError
+
+_MARK: Final = os.path.join(".hoodie", ".rli", "made-by-demo")
+
+
+def make_room(folder: str) -> None:
+    """Remove the table of an earlier demo.
+
+    Raises:
+        TableExistsError: the folder holds something that no demo made.
+    """
+    if not os.path.isdir(folder) or not os.listdir(folder):
+        if os.path.lexists(folder) and not os.path.isdir(folder):
+            raise TableExistsError(f"there is a file where the demo's table would go: path={folder}; give --dir")
+        return
+    if not os.path.exists(os.path.join(folder, _MARK)):
+        raise TableExistsError(
+            f"the folder holds something that the demo did not make: path={folder}; name another one with --dir"
+        )
+    shutil.rmtree(folder)
+
+
+def mark_as_made_here(folder: str) -> None:
+    """Let a later demo know that it may remove the folder."""
+    with open(os.path.join(folder, _MARK), "w", encoding="utf-8"):
+        pass

@@ -1,0 +1,81 @@
+"""``rli doctor``: what is wrong with a store, an index or a table, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import typer
+from rich.text import Text
+
+from rli.cli.checkup_store import look_at_index
+from rli.cli.checkup_table import TableCheckup
+from rli.cli.options import IndexOption, JsonOption, add_command
+from rli.cli.output import FOUND, out_console, report
+from rli.store.health import Finding, Verdict
+from rli.store.registry import store_schemes, without_password
+
+_MARKS: Final = {
+    Verdict.OK: ("ok      ", "green"),
+    Verdict.WARNING: ("warning ", "yellow"),
+    Verdict.PROBLEM: ("problem ", "bold red"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What ``rli doctor`` reports.
+
+    Attributes:
+        target: the URL or the table.
+        problems: how many findings are problems.
+        warnings: how many are warnings.
+        findings: all of them, in the order of looking.
+    """
+
+    target: str
+    problems: int
+    warnings: int
+    findings: tuple[Finding, ...]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    add_command(app, doctor, "rli doctor trips", "rli doctor lmdb:///data/idx/trips", "rli doctor trips --json")
+
+
+def doctor(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="URL|TABLE", help="Store URL of an index, or folder of a table.", show_default=False),
+    ],
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at a store, or at a table with its index: what is wrong and what to do.
+
+    Writes nothing but one record in the store, which it removes again. Exit status 1 if there is a problem.
+    """
+    is_store = urlsplit(target).scheme in store_schemes()
+    findings = tuple(look_at_index(target) if is_store else TableCheckup(target, index).run())
+    counts = [sum(found.verdict is verdict for found in findings) for verdict in (Verdict.PROBLEM, Verdict.WARNING)]
+    diagnosis = Diagnosis(without_password(target), counts[0], counts[1], findings)
+    report(diagnosis, as_json=as_json, render=lambda: _print(diagnosis))
+    if diagnosis.problems:
+        raise typer.Exit(FOUND)
+
+
+def _print(diagnosis: Diagnosis) -> None:
+    console = out_console()
+    for found in diagnosis.findings:
+        mark, style = _MARKS[found.verdict]
+        console.print(Text.assemble((mark, style), (f"{found.check}: ", "bold"), found.detail), soft_wrap=True)
+        if found.advice is not None:
+            console.print(Text.assemble(" " * len(mark), "→ ", found.advice), soft_wrap=True)
+    if diagnosis.problems or diagnosis.warnings:
+        console.print(
+            f"{diagnosis.problems} problems, {diagnosis.warnings} warnings: {diagnosis.target}", soft_wrap=True
+        )
+    else:
+        console.print(f"all is well: {diagnosis.target}", soft_wrap=True)

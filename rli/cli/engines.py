@@ -1,0 +1,89 @@
+"""The engines that the command line writes tables with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from importlib.util import find_spec
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from rli.errors import SettingsError
+from rli.model import CommitResult, OnPartitionChange
+from rli.table.table import Table
+from rli.table.write_transaction import OnStep
+
+
+class EngineName(StrEnum):
+    """The engines to choose from."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+class Engine(Protocol):
+    """Writes tables; ``Table.upsert`` and ``Table.delete`` say what is promised."""
+
+    def upsert(
+        self, table: Table, records: pa.Table, on_partition_change: OnPartitionChange | None, on_step: OnStep
+    ) -> CommitResult:
+        """Insert, update and move records."""
+        ...
+
+    def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
+        """Remove records by key."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+        ...
+
+
+@runtime_checkable
+class SupportsParquetFiles(Protocol):
+    """An engine that reads Parquet files by itself, so that they need not fit into this process."""
+
+    def upsert_parquet(
+        self, table: Table, path: str, on_partition_change: OnPartitionChange | None, on_step: OnStep
+    ) -> CommitResult:
+        """Insert, update and move the records of a file."""
+        ...
+
+
+class LocalEngine:
+    """Writes in this process."""
+
+    def upsert(
+        self, table: Table, records: pa.Table, on_partition_change: OnPartitionChange | None, on_step: OnStep
+    ) -> CommitResult:
+        return table.upsert(records, on_partition_change=on_partition_change, on_step=on_step)
+
+    def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
+        return table.delete(record_keys, on_step=on_step)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def open_engine(name: EngineName, *, small: bool = False) -> Engine:
+    """An engine, ready to write; to be closed.
+
+    Args:
+        name: which one.
+        small: for batches of a few thousand records: Spark runs on two threads here, instead of where and how its
+            own configuration says.
+
+    Raises:
+        SettingsError: the engine is not installed, or its Java is missing.
+    """
+    if name is EngineName.LOCAL:
+        return LocalEngine()
+    if find_spec("pyspark") is None:
+        raise SettingsError(
+            'PySpark is not installed: engine=spark; install it (pip install "record-level-index[spark]"), '
+            "or give --engine local"
+        )
+    from rli.cli.spark_engine import SparkEngine  # noqa: PLC0415  (an optional dependency)
+
+    return SparkEngine.start(small=small)

@@ -1,0 +1,179 @@
+"""Files of records and of record keys that a user hands over: JSON, CSV and Parquet."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from rli.cli.column_types import ExpectedColumns, fit_columns, types_to_read
+from rli.errors import InvalidInputError, SchemaError, SettingsError
+
+_COLUMN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BLOCK_BYTES: Final = 16 << 20
+"""The longest record in a text file."""
+
+_KNOWN: Final = "use .jsonl, .ndjson, .json, .csv (each also with .gz) or .parquet"
+
+
+class FileKind(StrEnum):
+    """What a file of records is written in."""
+
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+_KINDS: Final = {
+    ".json": FileKind.JSON,
+    ".jsonl": FileKind.JSON,
+    ".ndjson": FileKind.JSON,
+    ".csv": FileKind.CSV,
+    ".parquet": FileKind.PARQUET,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """A file of records.
+
+    Attributes:
+        path: as the user gave it.
+        kind: by the ending of its name.
+    """
+
+    path: str
+    kind: FileKind
+
+    @classmethod
+    def at(cls, path: str) -> RecordFile:
+        """The file at a path.
+
+        Raises:
+            InvalidInputError: there is none.
+            SettingsError: its name has an ending that says nothing.
+        """
+        _require_file(path)
+        kind = _KINDS.get(os.path.splitext(path.removesuffix(".gz"))[1].lower())
+        if kind is None or (kind is FileKind.PARQUET and path.endswith(".gz")):
+            raise SettingsError(f"the name of the file does not tell its format: file={path}; {_KNOWN}")
+        return cls(path, kind)
+
+    def read(self, expected: ExpectedColumns, *, rename_columns: bool = False) -> pa.Table:
+        """The records, with the table's types where the table has the column.
+
+        Args:
+            expected: what the table knows of its columns.
+            rename_columns: bring names into the form ``domain_name``; else other names are refused.
+
+        Raises:
+            InvalidInputError: the file is malformed, or a value does not fit its column.
+            SchemaError: a column has a name that a table cannot hold.
+        """
+        found = self._parsed({})
+        names = _column_names(found.column_names, self.path, rename=rename_columns)
+        wanted = types_to_read(found.rename_columns(names), expected, is_csv=self.kind is FileKind.CSV)
+        original = dict(zip(names, found.column_names, strict=True))
+        if wanted and self.kind is not FileKind.PARQUET:
+            reread = self._parsed({original[name]: kind for name, kind in wanted.items()})
+            typed = reread.select(list(original.values())).rename_columns(names)
+        else:
+            typed = found.rename_columns(names)
+        return fit_columns(typed, found.rename_columns(names).schema, expected, self.path)
+
+    def _parsed(self, types: Mapping[str, pa.DataType]) -> pa.Table:
+        """The file's content: columns in ``types`` are read as these, the others as what they look like."""
+        read = {FileKind.JSON: _read_json, FileKind.CSV: _read_csv, FileKind.PARQUET: _read_parquet}[self.kind]
+        try:
+            return read(self.path, types)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, ValueError) as error:
+            raise InvalidInputError(
+                f"the file cannot be read as {self.kind}: file={self.path} ({error}); check its format and content"
+            ) from error
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file, without their ends; empty ones are left out.
+
+    Raises:
+        InvalidInputError: there is no such file, or it is no UTF-8 text.
+    """
+    _require_file(path)
+    try:
+        with pa.input_stream(path, compression="detect") as stream:
+            lines = stream.read().decode().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(
+            f"the file cannot be read as text: file={path} ({error}); give UTF-8 text with one record key a line"
+        ) from error
+    return [line for line in (line.removesuffix("\r") for line in lines) if line]
+
+
+def snake_case(name: str) -> str:
+    """A name in the form ``domain_name``, which every table can hold."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    words = re.sub(r"[^A-Za-z0-9]+", "_", spaced).strip("_").lower()
+    return words if _COLUMN_NAME.fullmatch(words) else f"_{words}"
+
+
+def _require_file(path: str) -> None:
+    if not os.path.isfile(path):
+        kind = "this is a folder" if os.path.isdir(path) else "there is no such file"
+        raise InvalidInputError(f"{kind}: file={path}; name a file that exists")
+
+
+def _column_names(found: Sequence[str], path: str, *, rename: bool) -> list[str]:
+    meta = [name for name in found if name.startswith("_hoodie_")]
+    names = [snake_case(name) if rename and name not in meta else name for name in found]
+    unfit = [name for name in names if not _COLUMN_NAME.fullmatch(name)]
+    if unfit:
+        raise SchemaError(
+            f"columns have names that a table cannot hold, only ASCII letters, digits and _ are allowed: file={path} "
+            f"columns={unfit}; give --rename-columns to have {unfit[0]!r} written as {snake_case(unfit[0])!r}"
+        )
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InvalidInputError(f"columns occur twice: file={path} columns={repeated}; rename them in the file")
+    return names
+
+
+def _read_json(path: str, types: Mapping[str, pa.DataType]) -> pa.Table:
+    parse = pa_json.ParseOptions(
+        explicit_schema=pa.schema(list(types.items())) if types else None,
+        # Objects of a .json file may be spread over lines.
+        newlines_in_values=path.removesuffix(".gz").lower().endswith(".json"),
+    )
+    read = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
+    with pa.input_stream(path, compression="detect") as stream:
+        if not parse.newlines_in_values:
+            return pa_json.read_json(stream, read_options=read, parse_options=parse)
+        content = stream.read()
+    if content.lstrip()[:1] == b"[":
+        content = "\n".join(json.dumps(record) for record in json.loads(content)).encode()
+    return pa_json.read_json(pa.BufferReader(content), read_options=read, parse_options=parse)
+
+
+def _read_csv(path: str, types: Mapping[str, pa.DataType]) -> pa.Table:
+    with pa.input_stream(path, compression="detect") as stream:
+        return pa_csv.read_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            # Nothing at all is null, "" is an empty text, and NA may be Namibia.
+            convert_options=pa_csv.ConvertOptions(
+                column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )
+
+
+def _read_parquet(path: str, _: Mapping[str, pa.DataType]) -> pa.Table:
+    return pq.read_table(path, partitioning=None)

@@ -1,0 +1,170 @@
+"""What commands print: tables for people, plain lines for pipes, JSON for programs.
+
+Reports go to standard output; progress, notes and errors to standard error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as Grid
+from rich.text import Text
+
+FOUND: Final = 1
+"""Exit status of a check that found something."""
+FAILED: Final = 2
+"""Exit status after wrong usage or input."""
+
+_NOTHING: Final = "-"
+_PROSE_WIDTH: Final = 120
+_UNLIMITED: Final = 1_000_000
+_BINARY_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_UNIT: Final = 1024
+
+
+def out_console() -> Console:
+    """Standard output, as it is now."""
+    return Console(markup=False, highlight=False)
+
+
+def err_console() -> Console:
+    """Standard error, as it is now."""
+    return Console(markup=False, highlight=False, stderr=True)
+
+
+def print_error(message: str, label: str = "error: ") -> None:
+    """Say on standard error what went wrong."""
+    err_console().print(Text.assemble((label, "bold red"), message), soft_wrap=True)
+
+
+def print_note(message: str) -> None:
+    """Say something on standard error that is no report."""
+    err_console().print(Text(message, "dim"), soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on one line; dataclasses become objects with their fields as keys."""
+    typer.echo(json.dumps(value, default=to_json, ensure_ascii=False))
+
+
+def to_json(value: object) -> object:
+    """What JSON holds in place of a value that it does not know.
+
+    Dates and times become ISO texts, decimals their digits, bytes hexadecimal digits.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"no JSON for this: type={type(value).__name__}")
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, is_prose: bool = False) -> None:
+    """Rows as a table on a terminal; elsewhere a line each, values between tabs, the names first.
+
+    Args:
+        columns: names.
+        rows: values in the order of the columns; numbers are aligned to the right.
+        is_prose: the rows are for people only, so they are a table in a pipe, too.
+    """
+    console, listed = out_console(), list(rows)
+    if is_prose and not console.is_terminal:
+        console.width = max(console.width, _PROSE_WIDTH)
+    elif not console.is_terminal:
+        for row in (columns, *listed):
+            typer.echo("\t".join(_in_a_line(value) for value in row))
+        return
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for position, name in enumerate(columns):
+        numeric = any(isinstance(row[position], int | float) for row in listed)
+        grid.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in listed:
+        grid.add_row(*(_cell(value) for value in row))
+    if Measurement.get(console, console.options.update(max_width=_UNLIMITED), grid).maximum <= console.width:
+        console.print(grid)
+        return
+    # Too wide: one below the other, and nothing is cut in two.
+    for number, row in enumerate(listed):
+        if number:
+            console.print()
+        _print_pairs(console, dict(zip(columns, row, strict=True)))
+
+
+def print_facts(facts: Mapping[str, object]) -> None:
+    """Names and values, one below the other; elsewhere than on a terminal ``name: value``."""
+    console = out_console()
+    if not console.is_terminal:
+        for name, value in facts.items():
+            typer.echo(f"{name}: {_in_a_line(value)}")
+        return
+    _print_pairs(console, facts)
+
+
+def report(value: object, *, as_json: bool, render: Callable[[], None]) -> None:
+    """Print a value as JSON, or else in the way that ``render`` does it."""
+    if as_json:
+        print_json(value)
+    else:
+        render()
+
+
+def human_bytes(count: int | None) -> str | None:
+    """A number of bytes in the unit that suits it; None for None."""
+    if count is None:
+        return None
+    size = float(count)
+    for unit in _BINARY_UNITS:
+        if size < _UNIT or unit == _BINARY_UNITS[-1]:
+            return f"{size:,.1f} {unit}" if unit != "B" else f"{count:,} B"
+        size /= _UNIT
+    raise AssertionError(count)
+
+
+def _print_pairs(console: Console, facts: Mapping[str, object]) -> None:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        grid.add_row(name, _cell(value))
+    console.print(grid)
+
+
+def _cell(value: object) -> Text:
+    if value is None:
+        return Text(_NOTHING, "dim")
+    return value if isinstance(value, Text) else Text(_shown(value))
+
+
+def _in_a_line(value: object) -> str:
+    if value is None:
+        return ""
+    text = value.plain if isinstance(value, Text) else str(_plain(value))
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(_plain(value))
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple | dict):
+        return json.dumps(value, default=to_json, ensure_ascii=False)
+    return to_json(value) if isinstance(value, date | datetime | time | bytes) else value

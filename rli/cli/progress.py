@@ -1,0 +1,121 @@
+"""What a running command shows: a moving line on a terminal, a few plain lines elsewhere. On standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
+from rli.cli.output import err_console
+from rli.model import Step
+from rli.table.write_transaction import OnStep
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_UNDER_WAY: Final = {
+    Step.INFLIGHT: "looking up keys",
+    Step.TAGGED: "comparing with stored records",
+    Step.RESOLVED: "writing file groups",
+    Step.WRITTEN: "publishing",
+    Step.PUBLISHED: "updating the index",
+    Step.FINISHED: "done",
+}
+_DONE: Final = {
+    Step.TAGGED: "keys looked up",
+    Step.PUBLISHED: "commit published",
+    Step.APPLIED: "index up to date",
+}
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what has become of the command's work."""
+
+
+class ShownTasks:
+    """Runs tasks in this process, one after the other, and shows how many are done."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
+        """The results in the order of the items, each computed when it is asked for."""
+        console = err_console()
+        if not console.is_terminal:
+            yield from map(function, items)
+            return
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=console, transient=True) as progress:
+            for item in progress.track(items, description=self._label):
+                yield function(item)
+
+
+@contextmanager
+def write_progress(label: str) -> Iterator[OnStep]:
+    """Show how far a write is; gives the function that is told of its steps.
+
+    Raises:
+        Interrupted: for a ``KeyboardInterrupt``, with whether the write took place.
+    """
+    reached: set[Step] = set()
+    with _line(label) as show:
+
+        def on_step(step: Step) -> None:
+            reached.add(step)
+            show(step)
+            raise_if_interrupted()
+
+        try:
+            yield on_step
+        except KeyboardInterrupt as interrupt:
+            interruption_is_dealt_with()
+            raise Interrupted(f"interrupted: {label}: {_outcome(reached)}") from interrupt
+
+
+def _outcome(reached: set[Step]) -> str:
+    if Step.PUBLISHED in reached:
+        return "the commit had been published and stays; the next write, or rli index sync, completes the index"
+    if Step.PROMOTED in reached:
+        return "while publishing; rli timeline tells whether the commit is there"
+    return "nothing was written"
+
+
+@contextmanager
+def _line(label: str) -> Iterator[Callable[[Step], None]]:
+    console = err_console()
+    written = 0
+
+    def count(step: Step) -> None:
+        nonlocal written
+        written += step is Step.FILE_GROUP_WRITTEN
+
+    if not console.is_terminal:
+
+        def print_line(step: Step) -> None:
+            count(step)
+            text = f"{written} file groups written" if step is Step.WRITTEN else _DONE.get(step)
+            if text is not None:
+                console.print(f"{label}: {text}", soft_wrap=True)
+
+        yield print_line
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(f"{label}: starting", total=None)
+
+        def update(step: Step) -> None:
+            count(step)
+            text = f"writing file groups ({written} done)" if step is Step.FILE_GROUP_WRITTEN else _UNDER_WAY.get(step)
+            if text is not None:
+                progress.update(task, description=f"{label}: {text}")
+
+        yield update

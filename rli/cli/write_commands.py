@@ -1,0 +1,332 @@
+"""Commands that change a table: create, upsert, delete, rollback."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+import rli
+from rli.cli.column_types import ExpectedColumns
+from rli.cli.engines import Engine, EngineName, SupportsParquetFiles, open_engine
+from rli.cli.input_files import FileKind, RecordFile, read_lines
+from rli.cli.options import (
+    IndexOption,
+    JsonOption,
+    KeyModeOption,
+    ShardsOption,
+    TableArgument,
+    add_command,
+    split_columns,
+)
+from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
+from rli.cli.progress import write_progress
+from rli.errors import InstantNotFoundError, InvalidInputError, SettingsError
+from rli.model import CommitResult, KeyMode, OnPartitionChange
+from rli.store.registry import without_password
+from rli.table.table import Table
+
+_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    add_command(
+        app,
+        create,
+        "rli create trips --record-key id --partition-by city --ordering ts",
+        "rli create trips --record-key vendor,id --index lmdb:///data/idx/trips --shards 128",
+    )
+    add_command(
+        app,
+        upsert,
+        "rli upsert trips day1.jsonl day2.csv.gz",
+        "rli upsert trips day3.parquet --on-partition-change fail",
+        "rli upsert domains registry.csv --rename-columns --json",
+    )
+    add_command(app, delete, "rli delete trips k1 k2", "rli delete trips --file gone.txt --json")
+    add_command(app, rollback, "rli rollback trips last", "rli rollback trips 20240531120000123")
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTable:
+    """What ``rli create`` reports.
+
+    Attributes:
+        location: of the table.
+        record_key, partition_by: columns.
+        ordering: column; None if the later write wins.
+        index: store URL.
+        shards: of the index.
+    """
+
+    location: str
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: str | None
+    index: str
+    shards: int
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What ``rli rollback`` reports.
+
+    Attributes:
+        instant: that was undone.
+        rollback: instant of the rollback itself.
+    """
+
+    instant: str
+    rollback: str
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes from a text such as ``120MB`` (units of 1024)."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no size; write a number with K, M or G, such as 120M")
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def create(
+    table: TableArgument,
+    *,
+    record_key: Annotated[
+        list[str],
+        typer.Option(
+            "--record-key",
+            metavar="COLUMN",
+            help="Column that identifies a record in the whole table. Several: repeat, or separate by commas.",
+            show_default=False,
+        ),
+    ],
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partition-by",
+            metavar="COLUMN",
+            help="Column that says in which partition a record is. Several: as above. Default: one partition.",
+            show_default=False,
+        ),
+    ] = None,
+    ordering: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column whose greater value wins. Default: the later write wins."),
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Store of the index, such as lmdb:///path. Default: inside the table's folder."
+        ),
+    ] = None,
+    shards: ShardsOption = None,
+    key_mode: KeyModeOption = KeyMode.EXACT,
+    on_partition_change: Annotated[
+        OnPartitionChange, typer.Option(help="What upserts do with a known key in another partition.")
+    ] = OnPartitionChange.MOVE,
+    name: Annotated[str | None, typer.Option(help="Name of the table. Default: that of its folder.")] = None,
+    hive_style: Annotated[bool, typer.Option("--hive-style", help="Name partition folders column=value.")] = False,
+    url_encode_partitions: Annotated[
+        bool, typer.Option("--url-encode-partitions", help="Percent-encode special characters in partition folders.")
+    ] = False,
+    target_file_size: Annotated[
+        int, typer.Option(parser=parse_size, metavar="SIZE", help="New records fill a file up to this size.")
+    ] = "120M",  # type: ignore[assignment]  # typer hands it to the parser
+    as_json: JsonOption = False,
+) -> None:
+    """Create an empty table with its index."""
+    created = rli.create_table(
+        table,
+        record_key=split_columns(record_key),
+        partition_by=split_columns(partition_by),
+        ordering=ordering,
+        index=index,
+        name=name,
+        shards=shards,
+        key_mode=key_mode,
+        on_partition_change=on_partition_change,
+        hive_style=hive_style,
+        url_encode_partitions=url_encode_partitions,
+        target_file_size=target_file_size,
+    )
+    if index is not None and index.startswith("memory:"):
+        print_note("the index is in the memory of this command and ends with it; bootstrap one elsewhere before use")
+    if index is not None and without_password(index) != index:
+        print_note("the password is kept in the table's settings; better leave it to the store's environment variable")
+    properties = created.definition.properties
+    facts = CreatedTable(
+        created.location,
+        properties.record_key_fields,
+        properties.partition_fields,
+        properties.ordering_field,
+        created.index.url,
+        created.index.settings.shard_count,
+    )
+    report(facts, as_json=as_json, render=lambda: _print_created(facts))
+
+
+def _print_created(created: CreatedTable) -> None:
+    print_facts(
+        {
+            "created": created.location,
+            "record key": ", ".join(created.record_key),
+            "partitioned by": ", ".join(created.partition_by) or None,
+            "ordering": created.ordering,
+            "index": created.index,
+            "shards": created.shards,
+        }
+    )
+
+
+def upsert(
+    table: TableArgument,
+    *,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="Records: .jsonl, .ndjson, .json, .csv (each also .gz) or .parquet. "
+            "Each file is one batch and one commit, in the order given.",
+            show_default=False,
+        ),
+    ],
+    engine: Annotated[
+        EngineName, typer.Option(help="local: in this process. spark: in a Spark session.")
+    ] = EngineName.LOCAL,
+    on_partition_change: Annotated[
+        OnPartitionChange | None,
+        typer.Option(
+            help="A known key in another partition. Default: what the table's settings say.", show_default=False
+        ),
+    ] = None,
+    rename_columns: Annotated[
+        bool, typer.Option("--rename-columns", help="Write 'Domain name' as domain_name, and so on.")
+    ] = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Insert new records, update known ones, and move those whose partition changed.
+
+    Columns of text files get the type of the table's column, new columns the type that their values look like. In
+    CSV an empty field is null and "" is an empty text; record keys and partition values keep their spelling.
+
+    With --json each commit is reported on a line of its own, with the file that it wrote.
+    """
+    opened = rli.open_table(table, index=index)
+    batches = [RecordFile.at(path) for path in files]
+    runner = open_engine(engine)
+    try:
+        for batch in batches:
+            result = _upsert_file(runner, opened, batch, on_partition_change, rename_columns=rename_columns)
+            if as_json:
+                print_json({"file": batch.path, **_fields(result)})
+            else:
+                print_facts(_summary(batch.path, result))
+    finally:
+        runner.close()
+
+
+def _upsert_file(
+    engine: Engine,
+    table: Table,
+    batch: RecordFile,
+    on_partition_change: OnPartitionChange | None,
+    *,
+    rename_columns: bool,
+) -> CommitResult:
+    with write_progress(batch.path) as on_step:
+        if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not rename_columns:
+            return engine.upsert_parquet(table, batch.path, on_partition_change, on_step)
+        records = batch.read(ExpectedColumns.of(table), rename_columns=rename_columns)
+        return engine.upsert(table, records, on_partition_change, on_step)
+
+
+def delete(
+    table: TableArgument,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY", help="Record keys; composite ones as a:1,b:2.", show_default=False),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keys to delete: .jsonl, .json, .csv or .parquet with the record-key columns; "
+            "any other file: one key a line.",
+        ),
+    ] = None,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete records by key alone; keys that the table does not hold change nothing."""
+    if bool(keys) == (file is not None):
+        raise InvalidInputError("either keys or a file of keys: give KEY... or --file FILE")
+    opened = rli.open_table(table, index=index)
+    gone = list(keys or ()) if file is None else _keys_in(file, opened)
+    label = f"{len(gone):,} keys" if file is None else file
+    with write_progress(label) as on_step:
+        result = opened.delete(gone, on_step=on_step)
+    report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
+
+
+def _keys_in(path: str, table: Table) -> list[str]:
+    try:
+        file = RecordFile.at(path)
+    except SettingsError:
+        return read_lines(path)
+    records = file.read(ExpectedColumns.of(table))
+    keys: list[str] = table.definition.key_generator.record_keys(records).to_pylist()
+    return keys
+
+
+def rollback(
+    table: TableArgument,
+    instant: Annotated[
+        str, typer.Argument(metavar="INSTANT", help="The last commit: its instant, or 'last'.", show_default=False)
+    ],
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Undo the last commit: files, index and timeline are as before it."""
+    opened = rli.open_table(table, index=index)
+    if instant == "last":
+        latest = opened.snapshot().timeline.latest_write
+        if latest is None:
+            raise InstantNotFoundError(f"there is no commit to roll back: table={opened.location}")
+        instant = latest.time
+    done = RolledBack(instant, opened.rollback(instant))
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts({"rolled back": done.instant, "instant of the rollback": done.rollback}),
+    )
+
+
+def _fields(result: CommitResult) -> dict[str, object]:
+    fields = to_json(result)
+    return fields if isinstance(fields, dict) else {}
+
+
+def _summary(label: str, result: CommitResult) -> dict[str, object]:
+    """A commit in a few words, for a person."""
+    counts = {
+        "inserted": result.inserted,
+        "updated": result.updated,
+        "moved": result.moved,
+        "deleted": result.deleted,
+        "unchanged": result.unchanged,
+    }
+    records = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
+    files = (
+        f"{result.files_created:,} created, {result.files_rewritten:,} rewritten, {human_bytes(result.written_bytes)}"
+    )
+    return {
+        "batch": label,
+        "commit": result.instant or "none, as nothing changed",
+        "records": records,
+        **({"files": files} if result.instant else {}),
+    }

@@ -1,0 +1,1 @@
+"""Bytes: how record keys and entries are encoded, in every store alike."""

@@ -1,0 +1,56 @@
+"""Batches of encoded keys, the form in which record keys travel between the index and a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedKeys:
+    """Encoded keys of one width, each with its shard.
+
+    A batch of record keys becomes one ``EncodedKeys`` per width that occurs in it, so that a store works on
+    arrays of fixed-width items and never has to frame a key.
+
+    Attributes:
+        keys: shape (n,), dtype ``V<width>``: the encoded keys. Compared as unsigned bytes.
+        shards: shape (n,), the shard of each key.
+    """
+
+    keys: NDArray[np.void]
+    shards: NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def width(self) -> int:
+        """Bytes of each key; at least 1."""
+        return self.keys.dtype.itemsize
+
+    def take(self, positions: NDArray[np.integer] | NDArray[np.bool_]) -> EncodedKeys:
+        """The keys at the positions (or where the mask is true), in that order."""
+        return EncodedKeys(self.keys[positions], self.shards[positions])
+
+    def to_bytes(self) -> list[bytes]:
+        """Each key as a ``bytes`` object."""
+        return self.keys.tolist()
+
+    def sort_order(self) -> NDArray[np.intp]:
+        """Positions that order the keys by shard, then by unsigned bytes."""
+        words = as_words(self.keys, ">u8")
+        columns: list[NDArray[np.generic]] = [words[:, column] for column in reversed(range(words.shape[1]))]
+        return np.lexsort((*columns, self.shards))
+
+
+def as_words(keys: NDArray[np.void], order: Literal["<u8", ">u8"]) -> NDArray[np.uint64]:
+    """The bytes of each key, padded with zeros, as 64-bit numbers of one byte order: shape (n, words)."""
+    width = keys.dtype.itemsize
+    matrix = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), width)
+    if width % 8:
+        matrix = np.pad(matrix, ((0, 0), (0, -width % 8)))
+    return np.ascontiguousarray(matrix).view(order).astype(np.uint64)

@@ -1,0 +1,45 @@
+"""Texts of equal length as byte matrices, so that work on them can be done on whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Matrix: TypeAlias = NDArray[np.uint8]
+Positions: TypeAlias = NDArray[np.intp]
+
+
+def by_length(texts: pa.Array, most_bytes: int | None = None) -> Iterator[tuple[Positions, Matrix]]:
+    """Positions of the texts of each length, and their UTF-8 bytes: shape (count, length). Nulls are left out.
+
+    Args:
+        texts: string array, shape (n,).
+        most_bytes: cut the texts of one length into several matrices of about this size.
+    """
+    array = texts.cast(pa.large_binary())
+    if not len(array):
+        return
+    _, offsets_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    lengths = np.diff(offsets)
+    if most_bytes is None and not array.null_count and (lengths == lengths[0]).all():
+        yield np.arange(len(array)), data[offsets[0] : offsets[-1]].reshape(len(array), int(lengths[0]))
+        return
+    valid = np.flatnonzero(np.asarray(array.is_valid()))
+    order = valid[np.argsort(lengths[valid], kind="stable")]
+    for alike in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+        if not len(alike):
+            continue
+        length = int(lengths[alike[0]])
+        step = len(alike) if most_bytes is None else max(1, most_bytes // max(length, 1))
+        for start in range(0, len(alike), step):
+            positions = alike[start : start + step]
+            if length:
+                yield positions, np.lib.stride_tricks.sliding_window_view(data, length)[offsets[positions]]
+            else:
+                yield positions, np.empty((len(positions), 0), np.uint8)

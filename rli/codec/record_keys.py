@@ -1,0 +1,217 @@
+"""Record keys as bytes: lossless, and short where keys are regular.
+
+=====================  ============================================================  ==================
+record key             encoded                                                       bytes
+=====================  ============================================================  ==================
+canonical UUID         its 128 bits (lower case, dashes at 8-13-18-23)               16
+decimal integer        kind ``0x10 + n``, magnitude in n big-endian bytes            1 + n, n = 0 … 8
+negative integer       kind ``0x20 + n``, magnitude in n big-endian bytes            1 + n, n = 1 … 8
+any other text         kind ``0x01``, UTF-8                                          1 + length, never 16
+text of 15 bytes       kind ``0x02``, UTF-8, ``0x00``                                17
+=====================  ============================================================  ==================
+
+An integer is canonical decimal text of at most 18 digits; "007", "-0" and "+5" are text. Only a UUID takes 16
+bytes, so it needs no kind. The work is done on whole batches: keys of equal length are one byte matrix.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+import mmh3
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.codec.lengths import Matrix, Positions, by_length
+from rli.errors import CorruptIndexError, InvalidKeyError
+
+Number = TypeVar("Number", bound=np.integer)
+
+_UUID_WIDTH: Final = 16
+_UUID_LENGTH: Final = 36
+_DASHES: Final = np.array([8, 13, 18, 23])
+_HEX_DIGITS: Final = np.array([i for i in range(_UUID_LENGTH) if i not in (8, 13, 18, 23)])
+
+_TEXT: Final = 0x01
+_TEXT_PADDED: Final = 0x02
+_INTEGER: Final = 0x10
+_NEGATIVE: Final = 0x20
+
+_MAX_DIGITS: Final = 18
+_BAD_NIBBLE: Final = 0xFF
+
+_NIBBLES: Final = np.full(256, _BAD_NIBBLE, dtype=np.uint8)
+_NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16, dtype=np.uint8)
+_HEX: Final = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+
+_MAGNITUDE_BOUNDS: Final = np.array([256**n for n in range(8)], dtype=np.uint64)
+
+
+def encode(record_keys: pa.Array) -> list[tuple[Positions, NDArray[np.void]]]:
+    """Encode record keys (string array, shape (n,), no nulls), grouped by encoded width.
+
+    Returns:
+        For each width that occurs: the positions in ``record_keys``, and the encoded keys (dtype ``V<width>``).
+
+    Raises:
+        InvalidKeyError: a key is null.
+    """
+    _require_no_nulls(record_keys)
+    parts: dict[int, list[tuple[Positions, Matrix]]] = defaultdict(list)
+    for positions, text in by_length(record_keys):
+        for chosen, encoded in _encode_equal_length(text):
+            parts[encoded.shape[1]].append((positions if chosen is None else positions[chosen], encoded))
+    return [
+        (_concatenate([positions for positions, _ in part]), as_items(_concatenate([matrix for _, matrix in part])))
+        for _, part in sorted(parts.items())
+    ]
+
+
+def decode(keys: NDArray[np.void]) -> pa.StringArray:
+    """The record keys of encoded keys of one width, in order; raises ``CorruptIndexError`` for unknown bytes."""
+    width = keys.dtype.itemsize
+    matrix = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), width)
+    if width == _UUID_WIDTH:
+        return _fixed_strings(_uuid_text(matrix))
+    kinds = matrix[:, 0]
+    out = np.empty(len(keys), dtype=object)
+    for kind in np.unique(kinds):
+        chosen = np.flatnonzero(kinds == kind)
+        out[chosen] = _decode_kind(int(kind), matrix[chosen])
+    return pa.array(out, pa.string())
+
+
+def digest(record_keys: pa.Array) -> NDArray[np.void]:
+    """The 128-bit MurmurHash3 (x64) of each record key (string array, shape (n,)), dtype ``V16``."""
+    _require_no_nulls(record_keys)
+    utf8 = record_keys.cast(pa.binary()).to_pylist()
+    joined = b"".join(map(mmh3.mmh3_x64_128_digest, utf8))
+    return np.frombuffer(joined, dtype=f"V{_UUID_WIDTH}")
+
+
+def as_items(matrix: Matrix) -> NDArray[np.void]:
+    """A byte matrix of shape (n, width) as n items of dtype ``V<width>``."""
+    return np.ascontiguousarray(matrix).view(f"V{matrix.shape[1]}").reshape(len(matrix))
+
+
+def _encode_equal_length(text: Matrix) -> Iterator[tuple[Positions | None, Matrix]]:
+    """Encoded forms of texts of one length, each with the rows it is of (None: all of them)."""
+    count, length = text.shape
+    if length == _UUID_LENGTH:
+        regular, encoded = _encode_uuids(text)
+    elif 1 <= length <= _MAX_DIGITS + 1:
+        regular, encoded = _integer_rows(text), None
+    else:
+        yield None, _encode_text(text)
+        return
+    if regular.all():
+        yield from ((None, encoded),) if encoded is not None else _encode_integers(text, np.arange(count))
+        return
+    rows = np.flatnonzero(regular)
+    if len(rows):
+        yield from ((rows, encoded[rows]),) if encoded is not None else _encode_integers(text[rows], rows)
+    irregular = np.flatnonzero(~regular)
+    yield irregular, _encode_text(text[irregular])
+
+
+def _encode_uuids(text: Matrix) -> tuple[NDArray[np.bool_], Matrix]:
+    nibbles = _NIBBLES[text[:, _HEX_DIGITS]]
+    canonical: NDArray[np.bool_] = (text[:, _DASHES] == ord("-")).all(axis=1) & (nibbles != _BAD_NIBBLE).all(axis=1)
+    encoded: Matrix = (nibbles[:, 0::2] << np.uint8(4)) | (nibbles[:, 1::2] & np.uint8(0x0F))
+    return canonical, encoded
+
+
+def _integer_rows(text: Matrix) -> NDArray[np.bool_]:
+    length = text.shape[1]
+    digits = (text - np.uint8(ord("0"))) <= 9
+    tail = digits[:, 1:].all(axis=1)
+    first_nonzero = text[:, 0] != ord("0")
+    unsigned = digits[:, 0] & tail & (first_nonzero | (length == 1)) & (length <= _MAX_DIGITS)
+    if length == 1:
+        return unsigned
+    return unsigned | ((text[:, 0] == ord("-")) & tail & (text[:, 1] != ord("0")))
+
+
+def _encode_integers(text: Matrix, rows: Positions) -> Iterator[tuple[Positions, Matrix]]:
+    """Encode canonical integers of one text length; ``rows`` are their positions."""
+    negative = text[:, 0] == ord("-")
+    values = np.where(text == ord("-"), 0, text - np.uint8(ord("0"))).astype(np.uint64)
+    powers = np.uint64(10) ** np.arange(text.shape[1] - 1, -1, -1, dtype=np.uint64)
+    magnitudes = values @ powers
+    widths = np.searchsorted(_MAGNITUDE_BOUNDS, magnitudes, side="right")
+    widths[magnitudes == 0] = 0
+    big_endian = magnitudes.astype(">u8").view(np.uint8).reshape(len(text), 8)
+    kinds = (np.where(negative, _NEGATIVE, _INTEGER) + widths).astype(np.uint8)
+    for width in np.unique(widths):
+        chosen = np.flatnonzero(widths == width)
+        yield rows[chosen], np.column_stack([kinds[chosen], big_endian[chosen, 8 - width :]])
+
+
+def _encode_text(text: Matrix) -> Matrix:
+    count, length = text.shape
+    padded = length + 1 == _UUID_WIDTH
+    encoded = np.zeros((count, length + (2 if padded else 1)), dtype=np.uint8)
+    encoded[:, 0] = _TEXT_PADDED if padded else _TEXT
+    encoded[:, 1 : length + 1] = text
+    return encoded
+
+
+def _uuid_text(matrix: Matrix) -> Matrix:
+    text = np.full((len(matrix), _UUID_LENGTH), ord("-"), dtype=np.uint8)
+    nibbles = np.empty((len(matrix), 2 * _UUID_WIDTH), dtype=np.uint8)
+    nibbles[:, 0::2] = matrix >> 4
+    nibbles[:, 1::2] = matrix & 0x0F
+    text[:, _HEX_DIGITS] = _HEX[nibbles]
+    return text
+
+
+def _decode_kind(kind: int, matrix: Matrix) -> list[str]:
+    width = matrix.shape[1]
+    if kind == _TEXT:
+        return _decode_text(matrix[:, 1:])
+    if kind == _TEXT_PADDED and width == _UUID_WIDTH + 1:
+        return _decode_text(matrix[:, 1:-1])
+    if kind == _INTEGER + width - 1:
+        return [str(int.from_bytes(row, "big")) for row in _rows(matrix[:, 1:])]
+    if kind == _NEGATIVE + width - 1 and width > 1:
+        return [str(-int.from_bytes(row, "big")) for row in _rows(matrix[:, 1:])]
+    raise CorruptIndexError(
+        f"an index entry has an unknown key encoding: kind={kind:#04x} width={width}; "
+        "the index was damaged, or written by a newer version of rli"
+    )
+
+
+def _decode_text(matrix: Matrix) -> list[str]:
+    try:
+        return [row.decode() for row in _rows(matrix)]
+    except UnicodeDecodeError as error:
+        raise CorruptIndexError(
+            f"an index entry has a key that is no text ({error}); the index was damaged: bootstrap it again"
+        ) from error
+
+
+def _rows(matrix: Matrix) -> list[bytes]:
+    if matrix.shape[1] == 0:
+        return [b""] * len(matrix)
+    rows: list[bytes] = as_items(matrix).tolist()
+    return rows
+
+
+def _fixed_strings(text: Matrix) -> pa.StringArray:
+    count, length = text.shape
+    offsets = np.arange(0, (count + 1) * length, length, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text)))
+
+
+def _concatenate(arrays: list[NDArray[Number]]) -> NDArray[Number]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _require_no_nulls(record_keys: pa.Array) -> None:
+    if record_keys.null_count:
+        position = pc.index(pc.is_null(record_keys), True).as_py()
+        raise InvalidKeyError(f"a record key is null: row={position}; every record needs a key")

@@ -1,0 +1,119 @@
+"""The error tree, grouped by what a caller does about an error.
+
+Every message says what happened, on what (values last, as ``key=value``), and then what to do. The error of a
+driver or of the file system is kept as ``__cause__``. Every class survives pickling, because executors send
+their errors to the driver.
+"""
+
+from __future__ import annotations
+
+
+class RliError(Exception):
+    """Base of every error that rli raises on purpose."""
+
+
+# Fix the input -------------------------------------------------------------------------------------------------
+
+
+class InvalidInputError(RliError):
+    """The data or the arguments of a call cannot be used; nothing was written."""
+
+
+class InvalidKeyError(InvalidInputError):
+    """A record key or a partition value is null, empty where not allowed, repeated, or not text."""
+
+
+class SchemaError(InvalidInputError):
+    """A column is missing, has a type that cannot be written, or does not fit the table's schema."""
+
+
+class PartitionChangeError(InvalidInputError):
+    """A record came with another partition value while ``on_partition_change="fail"``."""
+
+
+class SettingsError(InvalidInputError):
+    """A setting, a URL or an option is wrong or unknown."""
+
+
+# Name the right thing ------------------------------------------------------------------------------------------
+
+
+class TableNotFoundError(RliError):
+    """There is no table at the path."""
+
+
+class TableExistsError(RliError):
+    """A table was to be created where one exists."""
+
+
+class IndexNotFoundError(RliError):
+    """There is no index at the URL."""
+
+
+class IndexExistsError(RliError):
+    """An index was to be created where one exists."""
+
+
+class InstantNotFoundError(RliError):
+    """The timeline holds no such instant, or not in the state that the call needs."""
+
+
+class IndexMismatchError(RliError):
+    """The index exists but belongs to another table or was made with other settings."""
+
+
+class UnsupportedTableError(RliError):
+    """The table is sound, but of a kind that rli does not read or does not write."""
+
+
+# Bring index and table together --------------------------------------------------------------------------------
+
+
+class IndexNotReadyError(RliError):
+    """The index has not seen all commits of the table: sync or bootstrap it."""
+
+
+class CorruptIndexError(RliError):
+    """The index contradicts the table or itself: verify it, then repair or bootstrap it."""
+
+
+class CorruptTableError(RliError):
+    """A file of the table is damaged, missing, or not in the format that its name promises."""
+
+
+# Try again -----------------------------------------------------------------------------------------------------
+
+
+class ConflictError(RliError):
+    """Another writer committed something that this write depends on; nothing of this write is visible.
+
+    Attributes:
+        keys: a sample of the record keys in conflict, at most ten.
+        key_count: how many record keys are in conflict.
+        instants: the instants that got there first.
+    """
+
+    def __init__(
+        self, message: str, *, keys: tuple[str, ...] = (), key_count: int = 0, instants: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.keys = keys
+        self.key_count = key_count
+        self.instants = instants
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_conflict, (type(self), str(self), self.keys, self.key_count, self.instants)
+
+
+class LeaseLostError(ConflictError):
+    """This writer was paused for so long that another one took the lease over."""
+
+
+class StoreUnavailableError(RliError):
+    """The store does not answer, is full, or refuses to write; what was acknowledged before is kept."""
+
+
+def _restore_conflict(
+    kind: type[ConflictError], message: str, keys: tuple[str, ...], key_count: int, instants: tuple[str, ...]
+) -> ConflictError:
+    return kind(message, keys=keys, key_count=key_count, instants=instants)

@@ -1,0 +1,1 @@
+"""The index: record key to location, with its commits and settings, on any store."""

@@ -1,0 +1,101 @@
+"""Changes of a commit to the index, in batches of Arrow columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.codec import entries as codec
+from rli.index.commit_log import CommitLog
+from rli.model import FileGroupId
+
+if TYPE_CHECKING:
+    from rli.index.record_index import RecordIndex
+
+
+@dataclass(frozen=True, slots=True)
+class LocationChanges:
+    """New locations of record keys: a batch of one commit's changes to the index.
+
+    Attributes:
+        record_keys: string array, shape (n,), distinct.
+        partition_paths, file_ids: string arrays, shape (n,); null where the key is deleted.
+    """
+
+    record_keys: pa.Array
+    partition_paths: pa.Array
+    file_ids: pa.Array
+
+    @classmethod
+    def placing(cls, record_keys: pa.Array, group: FileGroupId) -> LocationChanges:
+        """Changes that place all keys in one file group."""
+        count = len(record_keys)
+        return cls(
+            record_keys,
+            pa.repeat(pa.scalar(group.partition_path, pa.string()), count),
+            pa.repeat(pa.scalar(group.file_id, pa.string()), count),
+        )
+
+    @classmethod
+    def removing(cls, record_keys: pa.Array) -> LocationChanges:
+        """Changes that delete all keys."""
+        nothing = pa.nulls(len(record_keys), pa.string())
+        return cls(record_keys, nothing, nothing)
+
+    def apply(self, index: RecordIndex, sequence: int) -> None:
+        """Bring the changes into the index as those of one commit sequence; may be repeated and raced."""
+        numbers = file_group_numbers(index.log, self.partition_paths, self.file_ids)
+        index.put(self.record_keys, codec.pack(sequence, numbers))
+
+    def file_groups(self) -> set[FileGroupId]:
+        """The file groups that keys are placed in."""
+        return {group for group in named_groups(self.partition_paths, self.file_ids).groups if group is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGroups:
+    """The file groups that two string columns name, row by row.
+
+    Attributes:
+        groups: those that occur; None stands for rows without a file id.
+        codes: shape (n,), the position of each row's file group in ``groups``.
+    """
+
+    groups: list[FileGroupId | None]
+    codes: NDArray[np.intp]
+
+
+def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
+    """The file groups that two string arrays of one length name; of sorted rows, in the order of the rows."""
+    path_codes, paths = _dictionary(partition_paths)
+    id_codes, ids = _dictionary(file_ids)
+    unique, codes = np.unique(path_codes * len(ids) + id_codes, return_inverse=True)
+    groups = [_group(paths[code // len(ids)], ids[code % len(ids)]) for code in unique.tolist()]
+    return NamedGroups(groups, codes)
+
+
+def file_group_numbers(log: CommitLog, partition_paths: pa.Array, file_ids: pa.Array) -> NDArray[np.uint64]:
+    """The number of each row's file group, ``TOMBSTONE`` where the file id is null.
+
+    Raises:
+        CorruptIndexError: the commit log names no such file group.
+    """
+    named = named_groups(partition_paths, file_ids)
+    numbers = [codec.TOMBSTONE if group is None else log.number_of(group) for group in named.groups]
+    return np.array(numbers, dtype=np.uint64)[named.codes] if numbers else np.empty(0, np.uint64)
+
+
+def _group(partition_path: str | None, file_id: str | None) -> FileGroupId | None:
+    return None if partition_path is None or file_id is None else FileGroupId(partition_path, file_id)
+
+
+def _dictionary(array: pa.Array) -> tuple[NDArray[np.int64], list[str | None]]:
+    encoded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array, null_encoding="encode")
+    if encoded.indices.null_count:
+        encoded = pc.dictionary_encode(array.dictionary_decode(), null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()

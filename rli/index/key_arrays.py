@@ -1,0 +1,37 @@
+"""Record keys as users give them, as one Arrow array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from rli.errors import InvalidInputError, InvalidKeyError
+
+
+def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Record keys as one string array.
+
+    Raises:
+        InvalidKeyError: a key is null or not text.
+        InvalidInputError: one text is given instead of several.
+    """
+    if isinstance(record_keys, str):
+        raise InvalidInputError(f"record keys are one text: keys={record_keys!r}; pass a list of keys")
+    try:
+        array = (
+            record_keys if isinstance(record_keys, pa.Array | pa.ChunkedArray) else pa.array(record_keys, pa.string())
+        )
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
+        raise InvalidKeyError(f"a record key is not text ({error}); pass keys as strings") from error
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if not (
+        pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type)
+    ):
+        raise InvalidKeyError(f"record keys are not text: type={array.type}; cast them to strings")
+    if array.null_count:
+        raise InvalidKeyError(f"{array.null_count} record keys are null; every look-up needs a key")
+    return array.cast(pa.string()) if not pa.types.is_string(array.type) else array

@@ -1,0 +1,312 @@
+"""The record-level index: where does the record of a key live?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.codec import entries as codec
+from rli.codec.entries import Entries
+from rli.codec.key_codec import KeyCodec
+from rli.errors import (
+    CorruptIndexError,
+    IndexExistsError,
+    IndexMismatchError,
+    IndexNotFoundError,
+    SettingsError,
+)
+from rli.index.commit_log import CommitLog, Dictionaries
+from rli.index.key_arrays import as_key_array
+from rli.index.transaction import IndexTransaction
+from rli.model import KeyMode
+from rli.settings import IndexSettings
+from rli.store.contract import Store
+from rli.store.registry import open_store, without_password
+
+_SETTINGS: Final = "settings"
+_APPLIED: Final = "applied"
+
+LOCATION_SCHEMA: Final = pa.schema(
+    [
+        pa.field("record_key", pa.string(), nullable=False),
+        pa.field("partition_path", pa.string()),
+        pa.field("file_id", pa.string()),
+        pa.field("instant_time", pa.string()),
+    ]
+)
+"""Schema of what ``RecordIndex.lookup`` returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Size and state of an index.
+
+    Attributes:
+        entries: record keys with a location.
+        tombstones: deleted record keys whose sequence is still kept.
+        bytes: all that the index costs its store; None where the store cannot tell.
+        bytes_per_entry: ``bytes`` over entries and tombstones; None where unknown or empty.
+        shards: how many shards the key space is cut into.
+        file_groups: file groups that have a number.
+        last_sequence: the last commit sequence given out.
+        applied_sequence: the last one whose changes are all in the index; None before a bootstrap.
+        last_instant: the greatest instant that the index knows.
+        key_mode: how record keys are kept.
+        url: where the index is.
+    """
+
+    entries: int
+    tombstones: int
+    bytes: int | None
+    bytes_per_entry: float | None
+    shards: int
+    file_groups: int
+    last_sequence: int
+    applied_sequence: int | None
+    last_instant: str | None
+    key_mode: KeyMode
+    url: str
+
+
+class RecordIndex:
+    """A record-level index, global over one table. Use ``open_index`` or ``create_index`` to get one.
+
+    Pickled, it is its URL and settings: each process opens its own connection when it first needs it.
+    """
+
+    def __init__(self, store: Store, settings: IndexSettings) -> None:
+        self.store = store
+        self.settings = settings
+        self.codec = KeyCodec(settings)
+        self.log = CommitLog(store)
+        self._dictionaries: Dictionaries | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the index is; a password is not shown."""
+        return without_password(self.store.url)
+
+    # Look-ups --------------------------------------------------------------------------------------------------
+
+    def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
+        """Where each record key lives.
+
+        Args:
+            record_keys: texts without nulls; they may repeat.
+
+        Returns:
+            A table with ``LOCATION_SCHEMA``, a row for each key in input order, nulls where the key is absent.
+
+        Raises:
+            InvalidKeyError: a key is null or not text.
+            StoreUnavailableError: the store does not answer.
+        """
+        keys = as_key_array(record_keys)
+        return self.locations(keys, self.get(keys))
+
+    def get(self, record_keys: pa.Array) -> Entries:
+        """The entry of each record key (string array, shape (n,)), in order; tombstones included."""
+        found = np.zeros(len(record_keys), dtype=np.uint64)
+        for positions, keys in self.codec.encode(record_keys):
+            found[positions] = self.store.get(keys)
+        return found
+
+    def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
+        """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""
+        names = self.dictionaries_for(entries)
+        absent = ~codec.is_live(entries)
+        groups = pa.array(codec.file_groups(entries), mask=absent)
+        sequences = pa.array(codec.sequences(entries), mask=absent)
+        return pa.table(
+            [
+                record_keys,
+                names.partition_paths.take(groups),
+                names.file_ids.take(groups),
+                names.instants.take(sequences),
+            ],
+            schema=LOCATION_SCHEMA,
+        )
+
+    def dictionaries_for(self, entries: Entries) -> Dictionaries:
+        """Dictionaries that know all numbers of the entries; reads the commit log only where it has grown.
+
+        Raises:
+            CorruptIndexError: an entry has a number that the commit log never gave out.
+        """
+        if self._dictionaries is None or not _covers(self._dictionaries, entries):
+            self.log.refresh()
+            self._dictionaries = self.log.dictionaries()
+            if not _covers(self._dictionaries, entries):
+                raise CorruptIndexError(
+                    f"the index holds entries of commits that it does not know: url={self.url}; "
+                    "bootstrap the index again"
+                )
+        return self._dictionaries
+
+    # Changes ---------------------------------------------------------------------------------------------------
+
+    def put(self, record_keys: pa.Array, entries: Entries) -> None:
+        """Write an entry for each record key (distinct, shape (n,)) unless a newer one is stored."""
+        for positions, keys in self.codec.encode(record_keys):
+            self.store.put(keys, entries[positions])
+
+    def applied_sequence(self) -> int | None:
+        """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
+        stored = self.store.read_control(_APPLIED)
+        return None if stored is None else int(stored)
+
+    def mark_applied(self, sequence: int) -> None:
+        """Record that the changes of all commits up to ``sequence`` are in the index."""
+        while True:
+            stored = self.store.read_control(_APPLIED)
+            if stored is not None and int(stored) >= sequence:
+                return
+            if self.store.compare_and_set(_APPLIED, stored, str(sequence).encode()):
+                return
+
+    def scan(self, shard: int, batch_size: int = 65_536) -> Iterator[tuple[pa.StringArray, Entries]]:
+        """All entries of a shard with their record keys, tombstones included, in batches."""
+        for keys, entries in self.store.scan(shard, batch_size):
+            yield self.codec.decode(keys), entries
+
+    def begin(self) -> IndexTransaction:
+        """Begin a transaction on the index alone, for a table that rli does not write.
+
+        Raises:
+            IndexMismatchError: the index belongs to a table, whose commits alone may change it.
+        """
+        if self.settings.table_id is not None:
+            raise IndexMismatchError(
+                f"this index follows the timeline of a table: url={self.url}; write through rli.open_table, "
+                "or create an index of its own for other data"
+            )
+        return IndexTransaction.begin(self)
+
+    # The index as a whole --------------------------------------------------------------------------------------
+
+    def stats(self) -> IndexStats:
+        """Size and state; may read the whole index where its store does not count."""
+        self.log.refresh()
+        stored = self.store.stats()
+        kept = stored.live_entries + stored.tombstones
+        return IndexStats(
+            entries=stored.live_entries,
+            tombstones=stored.tombstones,
+            bytes=stored.stored_bytes,
+            bytes_per_entry=None if stored.stored_bytes is None or not kept else stored.stored_bytes / kept,
+            shards=self.settings.shard_count,
+            file_groups=self.log.group_count,
+            last_sequence=self.log.head,
+            applied_sequence=self.applied_sequence(),
+            last_instant=self.log.last_instant,
+            key_mode=self.settings.key_mode,
+            url=self.url,
+        )
+
+    def drop(self) -> None:
+        """Remove the index with all its entries; the table is not touched."""
+        self.store.drop()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RecordIndex, (self.store, self.settings)
+
+
+def open_index(url: str) -> RecordIndex:
+    """Open the index at a store URL.
+
+    Raises:
+        IndexNotFoundError: there is none.
+        SettingsError: the URL is not understood, or the index was made by a newer version of rli.
+        StoreUnavailableError: the store does not answer.
+    """
+    store = open_store(url)
+    content = store.read_control(_SETTINGS)
+    if content is None:
+        store.close()
+        raise IndexNotFoundError(f"there is no index here: url={without_password(url)}; create or bootstrap it")
+    try:
+        return RecordIndex(store, IndexSettings.from_json(content))
+    except SettingsError:
+        store.close()
+        raise
+
+
+def create_index(
+    url: str,
+    *,
+    shards: int | None = None,
+    key_mode: KeyMode | str = KeyMode.EXACT,
+    key_fields: Sequence[str] = (),
+    table_id: str | None = None,
+) -> RecordIndex:
+    """Create an index at a store URL.
+
+    Args:
+        url: names the store, such as ``lmdb:///data/idx/trips``.
+        shards: how many shards to cut the key space into; by default what suits the store.
+        key_mode: "exact" (lossless) or "digest" (128-bit hashes stand for the keys).
+        key_fields: record-key columns of the table, for a check when it is opened again.
+        table_id: identity of the table that the index follows; None for an index that is used on its own.
+
+    Raises:
+        IndexExistsError: there is one already.
+        SettingsError: an argument is wrong.
+        StoreUnavailableError: the store does not answer.
+    """
+    given = {} if shards is None else {"shard_count": shards}
+    settings = IndexSettings.of(key_mode=key_mode, key_fields=tuple(key_fields), table_id=table_id, **given)
+    store = open_store(url, create=True)
+    if shards is None:
+        settings = settings.model_copy(update={"shard_count": store.preferred_shards})
+    if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
+        store.close()
+        raise IndexExistsError(
+            f"there is an index already: url={without_password(url)}; open it, drop it, or choose another URL"
+        )
+    index = RecordIndex(store, settings)
+    if table_id is None:
+        index.mark_applied(0)
+    return index
+
+
+def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
+    """Refuse an index that was made with other settings than expected.
+
+    Raises:
+        IndexMismatchError: naming each setting that differs.
+    """
+    differing = [
+        f"{name}={getattr(index.settings, name)!r} (expected {getattr(expected, name)!r})"
+        for name in IndexSettings.model_fields
+        if getattr(index.settings, name) != getattr(expected, name)
+    ]
+    if differing:
+        raise IndexMismatchError(
+            f"the index was made with other settings: url={index.url} {' '.join(differing)}; "
+            "name the right index, or drop it and bootstrap it again"
+        )
+
+
+def _covers(names: Dictionaries, entries: Entries) -> bool:
+    if not len(entries):
+        return True
+    # A tombstone names no file group, but a commit like any other entry.
+    live: NDArray[np.bool_] = codec.is_live(entries)
+    return bool(
+        codec.sequences(entries).max() < len(names.instants)
+        and (not live.any() or codec.file_groups(entries[live]).max() < len(names.file_ids))
+    )

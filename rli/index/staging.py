@@ -1,0 +1,68 @@
+"""Changes of a transaction on the index alone, kept in the store until they are all applied.
+
+A transaction writes what it is given in chunks, control records ``stage/<writer>/<number>``. Once its commit is in
+the commit log, any process can apply the chunks; once they are applied, they are removed.
+
+Chunks are applied from last to first: entries of one sequence do not replace each other, so what was staged last
+for a key is what stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import ipc
+
+from rli.errors import CorruptIndexError
+from rli.index.changes import LocationChanges
+from rli.store.contract import Store
+
+_PREFIX: Final = "stage/"
+_ROWS_PER_CHUNK: Final = 100_000
+_SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
+
+
+def write_chunks(store: Store, writer: str, first_number: int, changes: LocationChanges) -> int:
+    """Keep changes in the store; returns the number of the next chunk."""
+    columns = [changes.record_keys, changes.partition_paths, changes.file_ids]
+    batch = pa.record_batch(columns, schema=_SCHEMA)
+    number = first_number
+    for start in range(0, batch.num_rows, _ROWS_PER_CHUNK):
+        sink = pa.BufferOutputStream()
+        options = ipc.IpcWriteOptions(compression="zstd")
+        with ipc.new_stream(sink, _SCHEMA, options=options) as stream:
+            stream.write_batch(batch.slice(start, _ROWS_PER_CHUNK))
+        store.compare_and_set(_name(writer, number), None, sink.getvalue().to_pybytes())
+        number += 1
+    return number
+
+
+def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationChanges]:
+    """The changes of a transaction in the order in which they are to be applied, a chunk at a time.
+
+    Ends early where a chunk is gone: chunks are removed only once all of them are applied.
+    """
+    for number in reversed(range(count)):
+        content = store.read_control(_name(writer, number))
+        if content is None:
+            return
+        try:
+            table = ipc.open_stream(content).read_all().combine_chunks()
+        except pa.ArrowInvalid as error:
+            raise CorruptIndexError(
+                f"a staged chunk is damaged: writer={writer} number={number}; bootstrap the index again"
+            ) from error
+        yield LocationChanges(*(column.chunk(0) for column in table.columns))
+
+
+def remove_chunks(store: Store, writer: str, count: int) -> None:
+    """Remove the chunks of a transaction; may be repeated."""
+    for number in range(count):
+        name = _name(writer, number)
+        store.compare_and_set(name, store.read_control(name), None)
+
+
+def _name(writer: str, number: int) -> str:
+    return f"{_PREFIX}{writer}/{number:06d}"

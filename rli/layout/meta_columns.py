@@ -1,0 +1,26 @@
+"""Hudi's five meta columns, which stand first in every base file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+COMMIT_TIME: Final = "_hoodie_commit_time"
+COMMIT_SEQNO: Final = "_hoodie_commit_seqno"
+RECORD_KEY: Final = "_hoodie_record_key"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+FILE_NAME: Final = "_hoodie_file_name"
+
+META_COLUMNS: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
+
+
+def with_meta_columns(schema: pa.Schema) -> pa.Schema:
+    """The schema of a base file that holds records of ``schema``."""
+    return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
+
+
+def without_meta_columns(table: pa.Table) -> pa.Table:
+    """The records alone."""
+    present = [name for name in META_COLUMNS if name in table.column_names]
+    return table.drop_columns(present) if present else table

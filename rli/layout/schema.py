@@ -1,0 +1,177 @@
+"""Schemas of tables: which types are written, how records are made to fit, and how a schema may grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from rli.errors import SchemaError
+
+RESERVED_PREFIX: Final = "_rli_"
+_MAX_DECIMAL_PRECISION: Final = 38
+
+_WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+}
+_WRITTEN_AS_IS: Final = frozenset(
+    [
+        pa.bool_(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+        # A column of nulls alone fits any column of the table; as a new column it is refused by `to_avro`.
+        pa.null(),
+    ]
+)
+
+
+def written_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema that records of ``schema`` are written with: every type the smallest one that holds all its values.
+
+    Raises:
+        SchemaError: a column has a type that a table cannot hold, occurs twice, or has a reserved name.
+    """
+    names = [name.casefold() for name in schema.names]
+    for name in schema.names:
+        if names.count(name.casefold()) > 1:
+            raise SchemaError(f"a column occurs twice (letter case does not count): column={name}; rename one")
+        if name.startswith(RESERVED_PREFIX):
+            raise SchemaError(f"a column has a reserved name: column={name}; rename it")
+    return pa.schema([pa.field(field.name, _written_type(field.type, field.name)) for field in schema])
+
+
+def evolved_schema(stored: pa.Schema, incoming: pa.Schema) -> pa.Schema:
+    """The table's schema after records of ``incoming`` (a ``written_schema``) are written.
+
+    New columns are appended as nullable; narrower numbers fit into wider columns.
+
+    Raises:
+        SchemaError: a column of the table is missing in the records, or its type does not fit.
+    """
+    missing = [name for name in stored.names if name not in incoming.names]
+    if missing:
+        raise SchemaError(
+            f"the records lack columns of the table: columns={missing}; add them (as nulls, if that is what is meant)"
+        )
+    for field in stored:
+        arriving = incoming.field(field.name).type
+        if not _fits(arriving, field.type):
+            raise SchemaError(
+                f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}; "
+                "cast it, or add a column with another name"
+            )
+    added = [field for field in incoming if field.name not in stored.names]
+    return pa.schema([*stored, *added])
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Records with exactly the columns and types of ``schema``; columns that they lack are null.
+
+    Raises:
+        SchemaError: a value does not fit its column, for instance a timestamp finer than microseconds.
+    """
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, field.type))
+            continue
+        column = table.column(field.name)
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"a value does not fit its column: column={field.name} type={field.type} ({error}); "
+                "cast or round the column first"
+            ) from error
+    return pa.table(columns, schema=schema)
+
+
+def _written_type(kind: pa.DataType, column: str) -> pa.DataType:
+    if kind in _WRITTEN_AS_IS:
+        return kind
+    if kind in _WIDENED:
+        return _WIDENED[kind]
+    for matches, convert in _NESTED:
+        if matches(kind):
+            return convert(kind, column)
+    raise SchemaError(
+        f"a column has a type that cannot be written: column={column} type={kind}; cast it to a type of numbers, "
+        "text, bytes, date, timestamp, decimal, list, map or struct"
+    )
+
+
+def _timestamp(_kind: pa.DataType, _column: str) -> pa.DataType:
+    # A timestamp without a time zone counts as UTC: not every Hudi reader knows the type that has none.
+    return pa.timestamp("us", tz="UTC")
+
+
+def _decimal(kind: pa.DataType, column: str) -> pa.DataType:
+    if kind.precision > _MAX_DECIMAL_PRECISION:
+        raise SchemaError(
+            f"a decimal has too many digits: column={column} type={kind} most={_MAX_DECIMAL_PRECISION}; cast it"
+        )
+    return pa.decimal128(kind.precision, kind.scale)
+
+
+def _list(kind: pa.DataType, column: str) -> pa.DataType:
+    return pa.list_(pa.field("element", _written_type(kind.value_type, f"{column}.element")))
+
+
+def _map(kind: pa.DataType, column: str) -> pa.DataType:
+    key = _written_type(kind.key_type, f"{column}.key")
+    if key != pa.string():
+        raise SchemaError(f"the keys of a map are not text: column={column} type={kind}; cast them to text")
+    return pa.map_(key, _written_type(kind.item_type, f"{column}.value"))
+
+
+def _struct(kind: pa.DataType, column: str) -> pa.DataType:
+    if not kind.num_fields:
+        raise SchemaError(f"a struct has no fields: column={column}; add a field, or drop the column")
+    return pa.struct([pa.field(field.name, _written_type(field.type, f"{column}.{field.name}")) for field in kind])
+
+
+_NESTED: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, str], pa.DataType]], ...]] = (
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_decimal, _decimal),
+    (lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind), _list),
+    (pa.types.is_map, _map),
+    (pa.types.is_struct, _struct),
+    (pa.types.is_dictionary, lambda kind, column: _written_type(kind.value_type, column)),
+    (pa.types.is_fixed_size_binary, lambda _kind, _column: pa.binary()),
+)
+
+
+def _fits(arriving: pa.DataType, stored: pa.DataType) -> bool:
+    """Whether every value of a type fits into a column of the table."""
+    if pa.types.is_null(arriving):
+        return True
+    if pa.types.is_struct(arriving) and pa.types.is_struct(stored):
+        return {field.name for field in arriving} == {field.name for field in stored} and all(
+            _fits(arriving.field(field.name).type, field.type) for field in stored
+        )
+    if pa.types.is_list(arriving) and pa.types.is_list(stored):
+        return _fits(arriving.value_type, stored.value_type)
+    if pa.types.is_map(arriving) and pa.types.is_map(stored):
+        return _fits(arriving.item_type, stored.item_type)
+    if pa.types.is_decimal(arriving) and pa.types.is_decimal(stored):
+        return arriving.scale <= stored.scale and arriving.precision - arriving.scale <= stored.precision - stored.scale
+    return arriving == stored or (arriving, stored) in _SAFE_WIDENINGS
+
+
+_SAFE_WIDENINGS: Final = frozenset([(pa.int32(), pa.int64()), (pa.float32(), pa.float64()), (pa.int32(), pa.float64())])

@@ -1,0 +1,113 @@
+"""Values that the layers hand to each other: locations, changes and what a commit did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class FileGroupId(NamedTuple):
+    """Names a file group: all versions of a group of records.
+
+    Attributes:
+        partition_path: folder of the table that holds it; "" in a table without partitions.
+        file_id: unique in the table.
+    """
+
+    partition_path: str
+    file_id: str
+
+
+class KeyMode(StrEnum):
+    """How record keys are kept in the index."""
+
+    EXACT = "exact"
+    """Lossless and short; two keys are one only if they are equal as text."""
+
+    DIGEST = "digest"
+    """A 128-bit hash stands for the key. Among n keys two collide with a chance of about n² / 2¹²⁹."""
+
+
+class OnPartitionChange(StrEnum):
+    """What an upsert does with a known record key that comes with another partition value."""
+
+    MOVE = "move"
+    """The record leaves its old partition and appears in the new one, in one commit."""
+
+    KEEP = "keep"
+    """The record is updated where it is and keeps its stored partition values."""
+
+    FAIL = "fail"
+    """The upsert raises ``PartitionChangeError`` and writes nothing."""
+
+
+class Step(StrEnum):
+    """The steps of a write, in their order; each is reported when it has been completed."""
+
+    REQUESTED = "requested"
+    INFLIGHT = "inflight"
+    TAGGED = "tagged"
+    RESOLVED = "resolved"
+    FILE_GROUP_WRITTEN = "file group written"
+    WRITTEN = "written"
+    LEASED = "leased"
+    MANIFESTED = "manifested"
+    FILE_PROMOTED = "file promoted"
+    PROMOTED = "promoted"
+    PUBLISHED = "published"
+    REGISTERED = "registered"
+    CHANGES_APPLIED = "changes applied"
+    APPLIED = "applied"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCounts:
+    """What became of the records of a batch, after each record key was reduced to its newest record.
+
+    Attributes:
+        inserted: record keys that the table did not hold.
+        updated: records rewritten in their partition.
+        moved: records that changed their partition.
+        deleted: records removed.
+        unchanged: records that changed nothing: late events, and deletes of keys that the table does not hold.
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    moved: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+
+    def __add__(self, other: WriteCounts) -> WriteCounts:
+        return WriteCounts(
+            self.inserted + other.inserted,
+            self.updated + other.updated,
+            self.moved + other.moved,
+            self.deleted + other.deleted,
+            self.unchanged + other.unchanged,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What a write did.
+
+    Attributes:
+        instant: the commit's instant; None when nothing changed, so that nothing was committed.
+        inserted, updated, moved, deleted, unchanged: see ``WriteCounts``.
+        files_created: base files of new file groups.
+        files_rewritten: base files that replace an earlier version of their file group.
+        written_bytes: size of all base files written.
+    """
+
+    instant: str | None
+    inserted: int
+    updated: int
+    moved: int
+    deleted: int
+    unchanged: int
+    files_created: int
+    files_rewritten: int
+    written_bytes: int

@@ -1,0 +1,92 @@
+"""Settings that are stored with an index or a table, validated wherever they come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rli.errors import SettingsError
+from rli.model import KeyMode, OnPartitionChange
+
+MAX_SHARDS: Final = 65_536
+
+MEBIBYTE: Final = 1024 * 1024
+
+
+class StoredSettings(BaseModel):
+    """Base of settings: immutable, nothing unknown accepted, JSON on disk."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of(cls, **values: Any) -> Self:
+        """Validate values that a user gave; raises ``SettingsError`` naming the wrong one."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise SettingsError(_describe(error)) from error
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """Read what ``to_json`` wrote; raises ``SettingsError`` for anything else."""
+        try:
+            return cls.model_validate_json(content)
+        except ValidationError as error:
+            raise SettingsError(_describe(error)) from error
+
+    def to_json(self) -> bytes:
+        return self.model_dump_json(indent=1).encode()
+
+
+class IndexSettings(StoredSettings):
+    """Fixed when an index is created, because every entry depends on them.
+
+    Attributes:
+        format_version: of the control records.
+        codec_version: of the key encoding and the entries.
+        hash: the function that spreads keys over shards.
+        hash_seed: its seed.
+        shard_count: how many shards the key space is cut into.
+        key_mode: how record keys are kept.
+        key_fields: the record-key columns of the table; empty for an index that is used on its own.
+        table_id: identity of the table that the index belongs to; None for an index that is used on its own.
+    """
+
+    format_version: Literal[1] = 1
+    codec_version: Literal[1] = 1
+    hash: Literal["mmh3_32"] = "mmh3_32"
+    hash_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0x726C69
+    shard_count: Annotated[int, Field(ge=1, le=MAX_SHARDS)] = 1
+    key_mode: KeyMode = KeyMode.EXACT
+    key_fields: tuple[str, ...] = ()
+    table_id: str | None = None
+
+
+class TableSettings(StoredSettings):
+    """What rli keeps with a table beside Hudi's own properties.
+
+    Attributes:
+        format_version: of this record.
+        table_id: identity of the table, so that an index of another table is recognised.
+        index_url: where the table's index is.
+        on_partition_change: what an upsert does when a key comes with another partition value.
+        target_file_size: bytes up to which inserts fill a base file.
+        small_file_size: base files below it (bytes) are filled before new file groups are opened.
+        compression: Parquet codec of base files.
+    """
+
+    format_version: Literal[1] = 1
+    table_id: str
+    index_url: str
+    on_partition_change: OnPartitionChange = OnPartitionChange.MOVE
+    target_file_size: Annotated[int, Field(ge=1024)] = 120 * MEBIBYTE
+    small_file_size: Annotated[int, Field(ge=0)] = 100 * MEBIBYTE
+    compression: Literal["zstd", "snappy", "gzip", "none"] = "zstd"
+
+
+def _describe(error: ValidationError) -> str:
+    problems = "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'settings'}: {problem['msg'].lower()}" for problem in error.errors()
+    )
+    return f"settings are not valid: {problems}"

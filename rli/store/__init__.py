@@ -1,0 +1,1 @@
+"""Stores: the contract, the registry that finds them by URL, and the one in memory."""

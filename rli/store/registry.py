@@ -1,0 +1,66 @@
+"""Store URLs: the scheme of a URL names the backend, found through the entry-point group ``rli.stores``.
+
+A backend package registers ``scheme = "package.module:opener"``; an opener is called with the whole URL and
+``create``, and returns a ``Store``. It raises ``SettingsError`` for a URL it does not understand and
+``IndexNotFoundError`` when nothing is there and ``create`` is false.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from rli.errors import SettingsError
+from rli.store.contract import Store
+
+ENTRY_POINT_GROUP = "rli.stores"
+
+
+class StoreOpener(Protocol):
+    """Opens the store that a URL names; with ``create``, makes room for a new index where there is none."""
+
+    def __call__(self, url: str, *, create: bool) -> Store: ...
+
+
+def open_store(url: str, *, create: bool = False) -> Store:
+    """Open the store that ``url`` names.
+
+    Raises:
+        SettingsError: the scheme is unknown, or the URL is not one that its backend understands.
+        IndexNotFoundError: nothing is there and ``create`` is false.
+        StoreUnavailableError: the store does not answer.
+    """
+    scheme = urlsplit(url).scheme
+    found = entry_points(group=ENTRY_POINT_GROUP, name=scheme)
+    if not found:
+        known = ", ".join(sorted(store_schemes()))
+        raise SettingsError(
+            f"no store for this URL: url={without_password(url)} known schemes={known}; use a URL such as lmdb:///path"
+        )
+    opener: StoreOpener = loaded(next(iter(found)))
+    return opener(url, create=create)
+
+
+def loaded(point: EntryPoint) -> Any:
+    """What an entry point of a backend names; raises ``SettingsError`` where its client library is missing."""
+    try:
+        return point.load()
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"the client library of this store is not installed: store={point.name} module={error.name}; install it "
+            'with the extra of that name, as in: pip install "record-level-index[redis]"'
+        ) from error
+
+
+def without_password(url: str) -> str:
+    """A store URL as it may be shown: its password, if it has one, is replaced."""
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return urlunsplit(parts._replace(netloc=f"{name}:***{at}{hosts}")) if colon else url
+
+
+def store_schemes() -> frozenset[str]:
+    """The URL schemes of all stores that are installed."""
+    return frozenset(point.name for point in entry_points(group=ENTRY_POINT_GROUP))

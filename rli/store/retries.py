@@ -1,0 +1,77 @@
+"""Repeating what a store did not answer: one policy for all stores that are reached over a network."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
+
+from rli.errors import StoreUnavailableError
+
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+DEFAULT_DEADLINE_SECONDS: Final = 30.0
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 2.0
+
+
+class Retries:
+    """Repeats calls to one store until they are answered or a deadline has passed.
+
+    Only for calls that may be applied twice without harm: whether a call whose answer was lost had been applied
+    cannot be told. Pauses grow exponentially, with jitter so that many tasks do not come back at once.
+
+    Args:
+        store: the store's URL without secrets, for messages.
+        is_transient: whether an error of the client library may go away by itself.
+        deadline_seconds: how long a call may take, all attempts and pauses together.
+    """
+
+    def __init__(self, store: str, is_transient: Callable[[BaseException], bool], deadline_seconds: float) -> None:
+        self._store = store
+        self._is_transient = is_transient
+        self._deadline_seconds = deadline_seconds
+
+    def run(self, call: Callable[[], T]) -> T:
+        """The result of ``call``.
+
+        Raises:
+            StoreUnavailableError: no attempt succeeded before the deadline; the last cause is its ``__cause__``.
+            Exception: what ``call`` raised, if that is not transient.
+        """
+        attempts = Retrying(
+            stop=stop_before_delay(self._deadline_seconds),
+            wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
+            retry=retry_if_exception(self._is_transient),
+            before_sleep=self._log_attempt,
+            retry_error_callback=self._give_up,
+        )
+        return attempts(call)
+
+    def _log_attempt(self, state: RetryCallState) -> None:
+        _LOG.info("store did not answer, trying again: store=%s cause=%s", self._store, _cause_of(state))
+
+    def _give_up(self, state: RetryCallState) -> None:
+        cause = _cause_of(state)
+        raise StoreUnavailableError(
+            f"the store does not answer: store={self._store} attempts={state.attempt_number} "
+            f"seconds={self._deadline_seconds:g} last cause={_describe(cause)}; "
+            "check that it runs and can be reached (`rli doctor`), then try again: nothing that was acknowledged is lost"
+        ) from cause
+
+
+def _cause_of(state: RetryCallState) -> BaseException | None:
+    return None if state.outcome is None else state.outcome.exception()
+
+
+def _describe(cause: BaseException | None) -> str:
+    shown = repr(cause)
+    try:
+        text = str(cause)
+    except Exception:  # noqa: BLE001  (some client libraries' errors fail in str(), others leave their text out of repr())
+        return shown
+    return shown if text in shown else f"{shown}: {text}"

@@ -1,0 +1,147 @@
+"""Creating and opening tables."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from rli.errors import SchemaError, SettingsError, TableExistsError
+from rli.index.record_index import create_index
+from rli.layout.avro_schema import to_avro
+from rli.layout.properties import PROPERTIES_PATH, new_table_properties, save_properties
+from rli.layout.schema import RESERVED_PREFIX, written_schema
+from rli.model import KeyMode, OnPartitionChange
+from rli.settings import MEBIBYTE
+from rli.storage import Storage
+from rli.table import paths
+from rli.table.adoption import new_table_settings, with_index_at
+from rli.table.definition import TableDefinition, load_definition
+from rli.table.table import Table
+
+
+def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the first two have a default)
+    path: str | os.PathLike[str],
+    *,
+    record_key: Sequence[str] | str,
+    partition_by: Sequence[str] | str = (),
+    ordering: str | None = None,
+    index: str | None = None,
+    name: str | None = None,
+    schema: pa.Schema | None = None,
+    shards: int | None = None,
+    key_mode: KeyMode | str = KeyMode.EXACT,
+    on_partition_change: OnPartitionChange | str = OnPartitionChange.MOVE,
+    hive_style: bool = False,
+    url_encode_partitions: bool = False,
+    target_file_size: int = 120 * MEBIBYTE,
+    small_file_size: int | None = None,
+    compression: str = "zstd",
+) -> Table:
+    """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
+
+    Args:
+        path: a folder, local or a URI; it is made if needed.
+        record_key: the columns that identify a record in the whole table.
+        partition_by: the columns that say in which partition a record is; none for a table without partitions.
+        ordering: the column whose greater value wins between two versions of a record; None if the later write wins.
+        index: store URL of the index; by default an LMDB index in the table's own folder, for local tables.
+        name: of the table; by default that of the folder.
+        schema: of the records; by default it is taken from the first records written.
+        shards: see ``create_index``.
+        key_mode: see ``create_index``.
+        on_partition_change: what an upsert does when a known key comes with another partition value.
+        hive_style: name partition folders ``column=value``.
+        url_encode_partitions: percent-encode special characters in partition values.
+        target_file_size: bytes up to which new records fill a base file.
+        small_file_size: base files below it (bytes) are filled first; by default five sixths of the target.
+        compression: Parquet codec: "zstd", "snappy", "gzip" or "none".
+
+    Raises:
+        TableExistsError, IndexExistsError: there is one already; nothing was changed.
+        SettingsError, SchemaError: an argument is wrong; nothing was changed.
+        StoreUnavailableError: the index's store does not answer.
+    """
+    storage = Storage(os.fspath(path))
+    keys, partitions = _columns(record_key, "record_key"), _columns(partition_by, "partition_by")
+    _require_columns(keys, partitions, ordering, schema)
+    if storage.exists(PROPERTIES_PATH):
+        raise TableExistsError(f"there is a table already: path={storage.location}; open it, or choose another path")
+    table_name = name or posixpath.basename(storage.root.rstrip("/"))
+    settings = new_table_settings(
+        index_url=index if index is not None else _default_index_url(storage),
+        on_partition_change=on_partition_change,
+        target_file_size=target_file_size,
+        small_file_size=target_file_size * 5 // 6 if small_file_size is None else small_file_size,
+        compression=compression,
+    )
+    properties = new_table_properties(
+        table_name,
+        record_key_fields=keys,
+        partition_fields=partitions,
+        ordering_field=ordering,
+        hive_style=hive_style,
+        url_encode=url_encode_partitions,
+        create_schema=None if schema is None else to_avro(written_schema(schema), table_name),
+    )
+    created = create_index(
+        settings.index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id
+    )
+    created.mark_applied(0)
+    created.close()
+    storage.write_bytes(paths.SETTINGS, settings.to_json())
+    # The properties come last: with them the folder is a table.
+    save_properties(storage, properties)
+    return Table(TableDefinition(storage, properties, settings))
+
+
+def open_table(path: str | os.PathLike[str], *, index: str | None = None) -> Table:
+    """Open a table; all that is needed is stored with it.
+
+    Args:
+        path: its folder, local or a URI. Tables that Hudi made are opened as well; what needs their index asks for
+            a bootstrap first.
+        index: store URL of the index, in place of the stored one.
+
+    Raises:
+        TableNotFoundError: there is none.
+        UnsupportedTableError: there is one that rli cannot read; says why.
+        CorruptTableError: its properties are damaged.
+    """
+    definition = load_definition(Storage(os.fspath(path)))
+    return Table(definition if index is None else with_index_at(definition, index))
+
+
+def _default_index_url(storage: Storage) -> str:
+    if not storage.is_local:
+        raise SettingsError(
+            f"a table that is not on this machine needs the URL of an index: path={storage.location}; "
+            "give index=, for example redis://host:6379/0"
+        )
+    return f"lmdb://{Path(storage.root).resolve() / '.hoodie' / '.rli' / 'index'}"
+
+
+def _columns(names: Sequence[str] | str, argument: str) -> tuple[str, ...]:
+    columns = (names,) if isinstance(names, str) else tuple(names)
+    if len(set(columns)) != len(columns) or any(not column or "," in column for column in columns):
+        raise SettingsError(
+            f"column names are empty, repeated or hold a comma: {argument}={list(columns)}; name each column once"
+        )
+    return columns
+
+
+def _require_columns(
+    keys: tuple[str, ...], partitions: tuple[str, ...], ordering: str | None, schema: pa.Schema | None
+) -> None:
+    if not keys:
+        raise SettingsError("a table needs at least one record-key column: record_key=[]; name one")
+    named = [*keys, *partitions, *([ordering] if ordering is not None else [])]
+    reserved = [column for column in named if column.startswith((RESERVED_PREFIX, "_hoodie_"))]
+    if reserved:
+        raise SettingsError(f"these column names are reserved: columns={reserved}; rename the columns")
+    missing = [column for column in named if schema is not None and column not in schema.names]
+    if missing:
+        raise SchemaError(f"the schema lacks columns: columns={missing} found={schema and schema.names}; add them")

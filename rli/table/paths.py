@@ -1,0 +1,47 @@
+"""Where rli keeps what Hudi has no place for: below ``.hoodie/.rli``, which Hudi's writers and readers pass over."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_FOLDER: Final = ".hoodie/.rli"
+
+SETTINGS: Final = f"{_FOLDER}/table.json"
+WORK: Final = f"{_FOLDER}/work"
+JOURNAL: Final = f"{_FOLDER}/journal"
+ROLLBACK: Final = f"{_FOLDER}/rollback"
+
+
+def work_folder(instant: str) -> str:
+    """Holds what a write has not published yet: base files, the commit's content, the manifest."""
+    return f"{WORK}/{instant}"
+
+
+def unpublished_file(instant: str, path: str) -> str:
+    """Where a base file lies before its write publishes it."""
+    return f"{work_folder(instant)}/files/{path}"
+
+
+def manifest(instant: str) -> str:
+    """Lists the base files that a write is about to bring into the table."""
+    return f"{work_folder(instant)}/manifest.json"
+
+
+def commit_content(instant: str) -> str:
+    """Content of the completed instant before it is published; without it nobody can publish."""
+    return f"{work_folder(instant)}/commit"
+
+
+def rollback_mark(instant: str) -> str:
+    """Says that a rollback is one of rli's and under way, to be finished by any writer."""
+    return f"{ROLLBACK}/{instant}"
+
+
+def journal_folder(instant: str) -> str:
+    """Holds the journal of a commit."""
+    return f"{JOURNAL}/{instant}"
+
+
+def journal_file(instant: str, name: str) -> str:
+    """A file of a commit's journal."""
+    return f"{journal_folder(instant)}/{name}"

@@ -1,0 +1,360 @@
+"""A table that upserts through a global record-level index: the whole of it for users in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from rli.errors import (
+    IndexMismatchError,
+    IndexNotFoundError,
+    IndexNotReadyError,
+    InvalidInputError,
+    UnsupportedTableError,
+)
+from rli.index.key_arrays import as_key_array
+from rli.index.record_index import RecordIndex, create_index, open_index, require_settings
+from rli.layout.support import require_writable
+from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
+from rli.settings import TableSettings
+from rli.store.registry import without_password
+from rli.table import local_engine
+from rli.table.adoption import adopt
+from rli.table.bootstrap import bootstrap
+from rli.table.definition import TableDefinition
+from rli.table.lease import table_lease
+from rli.table.metadata_table import switch_off_metadata_table
+from rli.table.recovery import recover
+from rli.table.rollback import finish_rollback, request_rollback
+from rli.table.snapshot import Snapshot
+from rli.table.sync import SyncResult, require_synced, sync
+from rli.table.tasks import InProcess, TaskRunner
+from rli.table.verify import VerifyReport, repair, verify
+from rli.table.write_transaction import OnStep
+from rli.timeline.instant import Instant, parse_instant_time
+
+_NO_TABLE: Final = "the records are no table: type={}{}; give a pyarrow.Table or a data frame"
+
+
+def pass_over(_: Step) -> None:
+    """Takes the report of a step and does nothing."""
+
+
+class Table:
+    """A table and its index. Use ``create_table`` or ``open_table`` to get one. Picklable.
+
+    Attributes:
+        definition: what the table is.
+    """
+
+    def __init__(self, definition: TableDefinition) -> None:
+        self.definition = definition
+        self._index: RecordIndex | None = None
+
+    @property
+    def location(self) -> str:
+        return self.definition.location
+
+    @property
+    def settings(self) -> TableSettings:
+        """The settings that rli keeps with the table; raises ``IndexNotReadyError`` for a table without an index."""
+        return self.definition.require_settings()
+
+    @property
+    def index(self) -> RecordIndex:
+        """The table's index.
+
+        Raises:
+            IndexNotReadyError: it is missing.
+            IndexMismatchError: the index at the URL belongs to another table.
+            StoreUnavailableError: its store does not answer.
+        """
+        if self._index is not None and _is_gone(self._index):
+            self.close()
+        if self._index is None:
+            self._index = self._open_index()
+        return self._index
+
+    # Writing ---------------------------------------------------------------------------------------------------
+
+    def upsert(
+        self,
+        records: Any,
+        *,
+        on_partition_change: OnPartitionChange | str | None = None,
+        on_step: OnStep = pass_over,
+    ) -> CommitResult:
+        """Insert records with new keys, update those with known keys, move those whose partition changed.
+
+        Of several records with one key the one with the greatest ordering value counts; a record that is older than
+        the stored one changes nothing.
+
+        Args:
+            records: a ``pyarrow.Table``, or anything that Arrow makes one of: record batches and their readers,
+                data frames.
+            on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
+            on_step: called after each step of the write.
+
+        Raises:
+            SchemaError, InvalidKeyError, PartitionChangeError: the records do not fit; nothing was written.
+            ConflictError: another writer got there first; nothing was written.
+            IndexNotReadyError: the index was never bootstrapped.
+            CorruptIndexError, CorruptTableError: index or table is damaged.
+            StoreUnavailableError: the index's store does not answer. What was committed before is kept; whether
+                this write was committed, the timeline tells.
+        """
+        return local_engine.upsert(
+            self.refreshed(), self.index, as_arrow_table(records), self.partition_change(on_partition_change), on_step
+        )
+
+    def delete(
+        self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, on_step: OnStep = pass_over
+    ) -> CommitResult:
+        """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
+
+        Args:
+            record_keys: texts; of composite keys in the form ``a:1,b:2``.
+            on_step: called after each step of the write.
+
+        Raises:
+            As ``upsert``.
+        """
+        return local_engine.delete(self.refreshed(), self.index, as_key_array(record_keys), on_step)
+
+    def rollback(self, instant: str) -> str:
+        """Undo the last completed commit; returns the instant of the rollback.
+
+        Files, index and timeline are as before the commit, in time proportional to the commit. A rollback that was
+        interrupted may be called again, and is finished.
+
+        Raises:
+            InstantNotFoundError: it is not the last completed commit.
+        """
+        definition, index = self.refreshed(), self.index
+        require_writable(definition.properties)
+        writer = f"rollback of {instant} at {datetime.now(UTC).isoformat()}"
+        finished = recover(definition, index, writer)
+        sync(definition, index, InProcess())
+        if instant in finished:
+            return finished[instant]
+        with table_lease(index.store, writer):
+            synced = sync(definition, index, InProcess())
+            switch_off_metadata_table(definition.storage, definition.properties)
+            rollback = request_rollback(definition, Snapshot(definition, synced.timeline), instant)
+            finish_rollback(definition.storage, rollback)
+        sync(definition, index, InProcess())
+        return rollback
+
+    # Reading ---------------------------------------------------------------------------------------------------
+
+    def read(
+        self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | datetime | None = None
+    ) -> pa.Table:
+        """The records of the table, now or as of an instant.
+
+        Args:
+            columns: names; by default all but Hudi's meta columns, which can be named.
+            filters: a ``pyarrow.compute.Expression``, or tuples as ``pyarrow.parquet.read_table`` takes them.
+            as_of: an instant of the timeline, or a time.
+
+        Raises:
+            SchemaError: a column does not exist, or a filter does not fit.
+            CorruptTableError: a base file or the timeline cannot be read.
+        """
+        return self.snapshot(as_of).read(columns, filters)
+
+    def snapshot(self, as_of: str | datetime | None = None) -> Snapshot:
+        """The state of the table, now or as of an instant or a time."""
+        definition = self.refreshed()
+        current = Snapshot(definition, definition.load_timeline())
+        if as_of is None:
+            return current
+        return current.as_of(parse_instant_time(as_of.isoformat() if isinstance(as_of, datetime) else as_of))
+
+    def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
+        """Where each record key lives; see ``RecordIndex.lookup``.
+
+        Raises:
+            IndexNotReadyError: the index has not seen all commits of the table: sync it.
+        """
+        require_synced(self.refreshed(), self.index)
+        return self.index.lookup(record_keys)
+
+    def timeline(self) -> tuple[Instant, ...]:
+        """All instants of the active timeline, in order."""
+        return self.refreshed().load_timeline().instants
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Schema of the records; None in a table that was never written."""
+        return self.snapshot().schema
+
+    # The index -------------------------------------------------------------------------------------------------
+
+    def bootstrap_index(
+        self,
+        url: str | None = None,
+        *,
+        shards: int | None = None,
+        key_mode: KeyMode | str = KeyMode.EXACT,
+        tasks: TaskRunner | None = None,
+    ) -> int:
+        """Build the index anew from the table's files; returns how many records it holds.
+
+        Args:
+            url: where; by default where the table's index is.
+            shards: see ``create_index``.
+            key_mode: see ``create_index``.
+            tasks: runs the work on each base file; in this process by default.
+
+        Raises:
+            IndexMismatchError: there is an index of something else at the URL.
+            CorruptTableError: a record key lives in more than one place, or a file cannot be read.
+            UnsupportedTableError: the records have no keys.
+        """
+        self._require_no_other_index(self.settings.index_url if url is None else url)
+        self.definition = adopt(self.definition, url)
+        definition = self.refreshed()
+        settings = definition.require_settings()
+        if not definition.properties.record_key_fields and not definition.properties.populate_meta_fields:
+            raise UnsupportedTableError(
+                f"the table has neither meta columns nor record-key fields: table={self.location}; "
+                "an index needs one of them"
+            )
+        self._drop_own_index(definition)
+        self._index = create_index(
+            settings.index_url,
+            shards=shards,
+            key_mode=key_mode,
+            key_fields=definition.properties.record_key_fields,
+            table_id=settings.table_id,
+        )
+        return bootstrap(definition, self._index, tasks or InProcess())
+
+    def sync_index(self, tasks: TaskRunner | None = None) -> SyncResult:
+        """Apply all completed instants that the index has not applied, whoever made them.
+
+        What dead writers left is cleaned up first: a rollback that was interrupted is finished.
+        """
+        recover(self.refreshed(), self.index, f"sync at {datetime.now(UTC).isoformat()}")
+        return sync(self.refreshed(), self.index, tasks or InProcess())
+
+    def verify_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
+        """Compare index and table, key by key.
+
+        Raises:
+            IndexNotReadyError: the index has not seen all commits of the table: sync it.
+        """
+        synced = require_synced(self.refreshed(), self.index)
+        return verify(Snapshot(self.definition, synced.timeline), self.index, tasks or InProcess())
+
+    def repair_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
+        """Make the index say what the table says; returns what was wrong."""
+        runner = tasks or InProcess()
+        synced = sync(self.refreshed(), self.index, runner)
+        with table_lease(self.index.store, f"repair at {datetime.now(UTC).isoformat()}"):
+            return repair(Snapshot(self.definition, synced.timeline), self.index, runner)
+
+    def drop_index(self) -> None:
+        """Remove the index; the table stays, and its index can be bootstrapped again."""
+        self.index.drop()
+        self._index = None
+
+    # Parts for engines -----------------------------------------------------------------------------------------
+
+    def refreshed(self) -> TableDefinition:
+        """The definition as it is stored now: other engines may have changed the table's properties."""
+        self.definition = self.definition.reloaded()
+        return self.definition
+
+    def partition_change(self, chosen: OnPartitionChange | str | None) -> OnPartitionChange:
+        """What is chosen, or else what the table's settings say."""
+        if chosen is None:
+            return self.settings.on_partition_change
+        try:
+            return OnPartitionChange(chosen)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"no such choice: on_partition_change={chosen!r}; choose one of {[str(item) for item in OnPartitionChange]}"
+            ) from error
+
+    def close(self) -> None:
+        """Give the index's connections back."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open_index(self) -> RecordIndex:
+        settings = self.settings
+        try:
+            index = open_index(settings.index_url)
+        except IndexNotFoundError as error:
+            raise IndexNotReadyError(
+                f"the index of the table is missing: table={self.location} "
+                f"index={without_password(settings.index_url)}; "
+                "run: rli index bootstrap TABLE"
+            ) from error
+        try:
+            require_settings(index, self.definition.expected_index_settings(index.settings))
+        except IndexMismatchError:
+            index.close()
+            raise
+        return index
+
+    def _require_no_other_index(self, url: str) -> None:
+        try:
+            with open_index(url) as index:
+                found = index.settings.table_id
+        except IndexNotFoundError:
+            return
+        if self.definition.settings is None or found != self.definition.settings.table_id:
+            raise IndexMismatchError(
+                f"there is an index of something else: index={url}; choose another URL, or drop that index"
+            )
+
+    def _drop_own_index(self, definition: TableDefinition) -> None:
+        self.close()
+        try:
+            index = open_index(definition.require_settings().index_url)
+        except IndexNotFoundError:
+            return
+        index.drop()
+        index.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Table, (self.definition,)
+
+
+def _is_gone(index: RecordIndex) -> bool:
+    """Whether an index that was open has been dropped, so that another one may be in its place."""
+    try:
+        index.applied_sequence()
+    except IndexNotFoundError:
+        return True
+    return False
+
+
+def as_arrow_table(records: Any) -> pa.Table:
+    """Records as an Arrow table; raises ``InvalidInputError`` for what Arrow makes none of."""
+    if isinstance(records, pa.Table):
+        return records
+    try:
+        if isinstance(records, pa.RecordBatchReader):
+            return records.read_all()
+        if type(records).__module__.partition(".")[0] == "pandas":
+            # Row labels are no column, whatever a filter or a sort has made of them.
+            return pa.Table.from_pandas(records, preserve_index=False)
+        if hasattr(records, "__arrow_c_stream__") or isinstance(records, pa.RecordBatch):
+            return pa.table(records)
+    except (pa.ArrowException, AttributeError, TypeError) as error:
+        raise InvalidInputError(_NO_TABLE.format(type(records).__name__, f" ({error})")) from error
+    raise InvalidInputError(_NO_TABLE.format(type(records).__name__, ""))

@@ -1,0 +1,297 @@
+"""One write of a table, as its driver sees it: begin, let an engine write file groups, commit.
+
+Nothing of it is visible before the completed instant is published, in one atomic step; from then on nothing of it
+can be lost: the index is brought up to date from the journal, by this process or by the next writer's sync.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from rli.codec import entries as codec
+from rli.errors import ConflictError, LeaseLostError
+from rli.index.record_index import RecordIndex
+from rli.layout.avro_schema import to_avro
+from rli.layout.file_slices import write_partition_metadata
+from rli.layout.schema import evolved_schema
+from rli.layout.support import require_writable
+from rli.model import CommitResult, FileGroupId, Step, WriteCounts
+from rli.storage import Storage
+from rli.table import paths
+from rli.table.definition import TableDefinition
+from rli.table.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext
+from rli.table.journal import Journal
+from rli.table.journal_list import COMMIT_MARK, save_journals
+from rli.table.key_form import require_known_key_form
+from rli.table.lease import KeptHolding, table_lease
+from rli.table.metadata_table import switch_off_metadata_table
+from rli.table.recovery import recover, undo_unpublished, writer_record
+from rli.table.snapshot import Snapshot
+from rli.table.sync import SyncResult, apply_record, register_own, sync
+from rli.table.tasks import TaskRunner
+from rli.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.timeline.instant import Action, State, new_instant_time
+from rli.timeline.timeline import Timeline
+from rli.timeline.writing import TimelineWriter, instant_path
+
+_SAMPLE: Final = 10
+_MARK_VERSION: Final = "1"
+
+OnStep = Callable[[Step], None]
+
+
+class WriteTransaction:
+    """A write in progress. Begin it, write file groups with ``context`` and ``target``, then commit or abort.
+
+    Attributes:
+        table: the definition, as it was when the write began.
+        index: its index.
+        instant: the write's instant.
+        sequence: the commit sequence that the write builds on.
+        snapshot: the state of the table that the write builds on.
+    """
+
+    def __init__(
+        self, table: TableDefinition, index: RecordIndex, tasks: TaskRunner, on_step: OnStep, synced: SyncResult
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.snapshot = Snapshot(table, synced.timeline)
+        self.sequence = synced.sequence
+        self.on_step = on_step
+        self._tasks = tasks
+        self.instant, self._holding = _announce(table, index, synced.timeline)
+        try:
+            on_step(Step.REQUESTED)
+            TimelineWriter(table.storage).start(self.instant, Action.COMMIT)
+            on_step(Step.INFLIGHT)
+        except BaseException:
+            self.abort()
+            raise
+
+    @classmethod
+    def begin(cls, table: TableDefinition, index: RecordIndex, tasks: TaskRunner, on_step: OnStep) -> WriteTransaction:
+        """Clean up after dead writers, bring the index up to date, and announce a new instant.
+
+        Raises:
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+        """
+        require_writable(table.properties)
+        recover(table, index, f"recovery before {datetime.now(UTC).isoformat()}")
+        synced = sync(table, index, tasks)
+        require_known_key_form(Snapshot(table, synced.timeline))
+        return cls(table, index, tasks, on_step, synced)
+
+    def schema_with(self, incoming: pa.Schema) -> pa.Schema:
+        """The table's schema once records of ``incoming`` are in it; raises ``SchemaError`` if they do not fit."""
+        schema = incoming if self.snapshot.schema is None else evolved_schema(self.snapshot.schema, incoming)
+        to_avro(schema, self.table.properties.name)
+        return schema
+
+    def context(self, schema: pa.Schema) -> WriteContext:
+        """What the tasks of this write need to know."""
+        return WriteContext(
+            storage=self.table.storage,
+            instant=self.instant,
+            schema=schema,
+            ordering_field=self.table.properties.ordering_field,
+            partition_fields=self.table.properties.partition_fields,
+            compression=self.table.require_settings().compression,
+        )
+
+    def target(self, group: FileGroupId) -> FileGroupTarget:
+        """A file group with the slice that this write builds on."""
+        return FileGroupTarget(group, self.snapshot.slices.get(group))
+
+    def bytes_per_record(self, estimate: float) -> float:
+        """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
+        for instant in reversed(self.snapshot.timeline.completed_writes):
+            stats = self.snapshot.commit(instant).write_stats
+            records = sum(stat.writes for stat in stats)
+            if records:
+                return max(1.0, sum(stat.written_bytes for stat in stats) / records)
+        return max(1.0, estimate)
+
+    def commit(
+        self, results: Sequence[FileGroupResult], schema: pa.Schema, operation: str, unchanged: int
+    ) -> CommitResult:
+        """Publish what the accepted tasks wrote, and bring the index up to date.
+
+        Args:
+            results: of the accepted tasks.
+            schema: of the table from now on.
+            operation: Hudi's name of the operation, such as ``UPSERT``.
+            unchanged: records that changed nothing and reached no task.
+
+        Raises:
+            ConflictError: another writer got there first; nothing of this write is left.
+        """
+        counts = sum((result.counts for result in results), WriteCounts(unchanged=unchanged))
+        written = [result for result in results if result.stat is not None]
+        if not written:
+            self.abort()
+            return _result(None, counts, [])
+        stats = [result.stat for result in written if result.stat is not None]
+        try:
+            with table_lease(self.index.store, self.instant) as require_held:
+                self.on_step(Step.LEASED)
+                current = sync(self._still_writable(), self.index, self._tasks)
+                journals = self._journals(written)
+                self._require_no_conflict(current.timeline, stats, journals)
+                self._promote(stats)
+                save_journals(self.table.storage, self.instant, journals)
+                self._publish(stats, schema, operation, require_held)
+                self.on_step(Step.PUBLISHED)
+        except BaseException:
+            self.abort()
+            raise
+        try:
+            self._register_and_apply()
+        finally:
+            # The commit stands whatever happens to the index: the next sync brings that up to date.
+            self.table.storage.delete_folder(paths.work_folder(self.instant))
+            self._holding.release()
+        self.on_step(Step.FINISHED)
+        return _result(self.instant, counts, stats)
+
+    def abort(self) -> None:
+        """Remove every trace of the write, unless it was published."""
+        storage = self.table.storage
+        if not storage.exists(instant_path(self.instant, Action.COMMIT, State.COMPLETED)):
+            undo_unpublished(storage, self.instant)
+        self._holding.release()
+
+    def _still_writable(self) -> TableDefinition:
+        current = self.table.reloaded()
+        require_writable(current.properties)
+        return current
+
+    def _journals(self, written: Iterable[FileGroupResult]) -> list[Journal]:
+        return [
+            Journal(self.instant, result.journal, FileGroupId(result.stat.partition_path, result.stat.file_id))
+            for result in written
+            if result.journal is not None and result.stat is not None
+        ]
+
+    def _require_no_conflict(self, timeline: Timeline, stats: Sequence[WriteStat], journals: Sequence[Journal]) -> None:
+        """Raise ``ConflictError`` if a later commit touched a file group or a key that this write depends on."""
+        later = self.index.log.records_after(self.sequence)
+        if not later:
+            return
+        current = Snapshot(self.table, timeline)
+        ours = {FileGroupId(stat.partition_path, stat.file_id): stat for stat in stats}
+        instants = tuple(sorted({instant for record in later for instant in record.instants}))
+        for group, stat in ours.items():
+            now = current.slices.get(group)
+            if (now.instant if now else None) != stat.previous_instant:
+                raise ConflictError(
+                    f"another commit rewrote a file group that this write rewrote: partition={group.partition_path} "
+                    f"file_id={group.file_id} instants={list(instants)}; write again",
+                    instants=instants,
+                )
+        check = partial(_keys_taken, self.table.storage, self.index, self.sequence)
+        taken = [found for found in self._tasks.run(check, journals) if found[0]]
+        if taken:
+            count = sum(number for number, _ in taken)
+            sample = tuple(key for _, keys in taken for key in keys)[:_SAMPLE]
+            raise ConflictError(
+                f"another commit inserted or changed record keys of this write: count={count} keys={list(sample)} "
+                f"instants={list(instants)}; write again",
+                keys=sample,
+                key_count=count,
+                instants=instants,
+            )
+
+    def _promote(self, stats: Sequence[WriteStat]) -> None:
+        """Move the accepted base files to where readers will look, once the instant has completed."""
+        storage = self.table.storage
+        storage.write_bytes(paths.manifest(self.instant), json.dumps([stat.path for stat in stats]).encode())
+        self.on_step(Step.MANIFESTED)
+        for partition_path in {stat.partition_path for stat in stats}:
+            write_partition_metadata(storage, partition_path, self.instant)
+        for stat in stats:
+            storage.move(paths.unpublished_file(self.instant, stat.path), stat.path)
+            self.on_step(Step.FILE_PROMOTED)
+        self.on_step(Step.PROMOTED)
+
+    def _publish(
+        self, stats: Sequence[WriteStat], schema: pa.Schema, operation: str, require_held: Callable[[], None]
+    ) -> None:
+        storage = self.table.storage
+        switch_off_metadata_table(storage, self.table.reloaded().properties)
+        metadata = CommitMetadata(
+            write_stats=tuple(stats),
+            avro_schema=to_avro(schema, self.table.properties.name),
+            operation=operation,
+            extra={COMMIT_MARK: _MARK_VERSION},
+        )
+        storage.write_bytes(paths.commit_content(self.instant), metadata.to_json())
+        require_held()
+        try:
+            published = storage.publish(
+                paths.commit_content(self.instant), instant_path(self.instant, Action.COMMIT, State.COMPLETED)
+            )
+        except FileNotFoundError:
+            published = False
+        if not published:
+            raise LeaseLostError(
+                f"another writer rolled this write back, taking it for dead: instant={self.instant}; write again"
+            )
+
+    def _register_and_apply(self) -> None:
+        current = Snapshot(self.table, self.table.load_timeline())
+        instant = current.timeline.find(self.instant)
+        while not self.index.log.knows(self.instant):
+            if register_own(current, self.index, instant) is None:
+                self.index.log.refresh()
+        self.on_step(Step.REGISTERED)
+        for record in self.index.log.records_after(self.index.applied_sequence() or 0):
+            apply_record(current, self.index, record, self._tasks, partial(self.on_step, Step.CHANGES_APPLIED))
+        self.on_step(Step.APPLIED)
+
+
+def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) -> tuple[str, KeptHolding]:
+    """Request a new instant, after saying in the store who writes it."""
+    latest = timeline.latest_time
+    while True:
+        instant = new_instant_time(table.now(), latest)
+        holding = KeptHolding(index.store, writer_record(instant), instant)
+        if holding.take(over=None):
+            if TimelineWriter(table.storage).request(instant, Action.COMMIT):
+                table.storage.make_folder(paths.work_folder(instant))
+                return instant, holding
+            holding.release()
+        latest = instant
+
+
+def _keys_taken(storage: Storage, index: RecordIndex, sequence: int, journal: Journal) -> tuple[int, list[str]]:
+    """How many keys that one journal places were changed after a commit sequence, and a few of them: a task."""
+    count = 0
+    sample: list[str] = []
+    for keys in journal.placed_keys(storage):
+        newer = codec.sequences(index.get(keys)) > sequence
+        count += int(newer.sum())
+        sample += keys.filter(pa.array(newer)).slice(0, _SAMPLE - len(sample)).to_pylist()
+    return count, sample
+
+
+def _result(instant: str | None, counts: WriteCounts, stats: Sequence[WriteStat]) -> CommitResult:
+    created = sum(stat.previous_instant is None for stat in stats)
+    return CommitResult(
+        instant=instant,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        moved=counts.moved,
+        deleted=counts.deleted,
+        unchanged=counts.unchanged,
+        files_created=created,
+        files_rewritten=len(stats) - created,
+        written_bytes=sum(stat.written_bytes for stat in stats),
+    )

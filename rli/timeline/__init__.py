@@ -1,0 +1,1 @@
+"""The timeline of a table: instants, what they say, and writing them."""

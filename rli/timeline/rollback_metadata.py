@@ -1,0 +1,152 @@
+"""What a rollback plans to delete and what it deleted, as the Avro files of its instant keep it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+
+from rli.errors import CorruptTableError
+from rli.timeline.rollback_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
+
+_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, EOFError, IndexError, StopIteration)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """Content of a requested rollback: what is to be undone.
+
+    Attributes:
+        instant_time: the instant to undo.
+        action: its action.
+        files: partition path → full paths of the base files to delete.
+    """
+
+    instant_time: str
+    action: str
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_avro(self) -> bytes:
+        requests = [
+            {
+                "partitionPath": partition_path,
+                "fileId": "",
+                "latestBaseInstant": "",
+                "filesToBeDeleted": [path],
+                "logBlocksToBeDeleted": {},
+            }
+            for partition_path, paths in self.files.items()
+            for path in paths
+        ]
+        record = {"instantToRollback": _instant(self.instant_time, self.action), "RollbackRequests": requests}
+        return _write(ROLLBACK_PLAN, {**record, "version": 1})
+
+    @classmethod
+    def from_avro(cls, content: bytes, file_name: str) -> RollbackPlan:
+        """Read a requested rollback; log blocks of merge-on-read tables are left out.
+
+        Raises:
+            CorruptTableError: the content is no rollback plan; names the file.
+        """
+        try:
+            record = _read(content)
+            files: dict[str, tuple[str, ...]] = {}
+            for request in record["RollbackRequests"] or ():
+                partition_path = request["partitionPath"]
+                files[partition_path] = (*files.get(partition_path, ()), *request["filesToBeDeleted"])
+            undone = record["instantToRollback"]
+            return cls(undone["commitTime"], undone["action"], files)
+        except _MALFORMED as error:
+            raise _corrupt(file_name, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackMetadata:
+    """Content of a completed rollback: what was undone.
+
+    Attributes:
+        start_time: time of the rollback's own instant.
+        instant_time: the instant that was undone.
+        action: its action.
+        milliseconds: how long it took.
+        deleted: partition path → full paths of the base files deleted.
+    """
+
+    start_time: str
+    instant_time: str
+    action: str
+    milliseconds: int
+    deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_avro(self) -> bytes:
+        partitions = {
+            partition_path: {
+                "partitionPath": partition_path,
+                "successDeleteFiles": list(paths),
+                "failedDeleteFiles": [],
+                "rollbackLogFiles": {},
+                "logFilesFromFailedCommit": {},
+            }
+            for partition_path, paths in self.deleted.items()
+        }
+        return _write(
+            ROLLBACK_METADATA,
+            {
+                "startRollbackTime": self.start_time,
+                "timeTakenInMillis": self.milliseconds,
+                "totalFilesDeleted": sum(map(len, self.deleted.values())),
+                "commitsRollback": [self.instant_time],
+                "partitionMetadata": partitions,
+                "version": 1,
+                "instantsRollback": [_instant(self.instant_time, self.action)],
+            },
+        )
+
+    @classmethod
+    def from_avro(cls, content: bytes, file_name: str) -> RollbackMetadata:
+        """Read a completed rollback; log files of merge-on-read tables are left out.
+
+        Raises:
+            CorruptTableError: the content is no rollback metadata; names the file.
+        """
+        try:
+            record = _read(content)
+            (undone,) = record["instantsRollback"]
+            deleted = {
+                partition_path: tuple(partition["successDeleteFiles"])
+                for partition_path, partition in record["partitionMetadata"].items()
+            }
+            return cls(
+                start_time=record["startRollbackTime"],
+                instant_time=undone["commitTime"],
+                action=undone["action"],
+                milliseconds=record["timeTakenInMillis"],
+                deleted=deleted,
+            )
+        except _MALFORMED as error:
+            raise _corrupt(file_name, error) from error
+
+
+def _instant(time: str, action: str) -> dict[str, str]:
+    return {"commitTime": time, "action": action}
+
+
+def _write(schema: dict[str, Any], record: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, schema, [record])
+    return buffer.getvalue()
+
+
+def _read(content: bytes) -> Any:
+    (record,) = fastavro.reader(io.BytesIO(content))
+    return record
+
+
+def _corrupt(file_name: str, error: Exception) -> CorruptTableError:
+    return CorruptTableError(
+        f"a rollback's file cannot be read: file={file_name} ({type(error).__name__}: {error}); restore the file from "
+        "a backup, or remove the files of this rollback and roll back again"
+    )

@@ -1,0 +1,88 @@
+"""Between Spark's small Arrow batches and the batches that look-ups and merges like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from inspect import signature
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+LOOKUP_ROWS: Final = 262_144
+"""Rows of one look-up: the more keys are sought at once, the fewer entries of the store are between two of them."""
+
+_LOOKUP_BYTES: Final = 64 * 1024 * 1024
+_OUTPUT_ROWS: Final = 65_536
+
+_BYTES_PER_TASK: Final = 64 * 1024 * 1024
+
+# PySpark 4 wants to be told the time zone in which Arrow shows instants; the instants themselves are in UTC anyway.
+_TIMEZONE: Final = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+
+TableFunction = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
+
+
+def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> DataFrame:
+    """A frame of what ``function`` makes of each Spark partition, given as a stream of Arrow tables.
+
+    Args:
+        frame: the input.
+        function: picklable; runs in executors; gives tables of ``schema``.
+        schema: of the output.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in function(pa.table(batch) for batch in batches):
+            yield from table.cast(schema).combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
+
+    return frame.mapInArrow(run, spark_schema(schema))
+
+
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of ``LOOKUP_ROWS`` rows or more, or of as many as a task should hold at once."""
+    pending: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        pending.append(table)
+        rows += table.num_rows
+        size += table.nbytes
+        if rows >= LOOKUP_ROWS or size >= _LOOKUP_BYTES:
+            yield pa.concat_tables(pending).combine_chunks()
+            pending, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_tables(pending).combine_chunks()
+
+
+def tasks_for(spark: SparkSession, size: int) -> int:
+    """How many tasks suit so many bytes of Arrow data.
+
+    Spark's own number of shuffle partitions is not asked: it is 200 unless somebody set it, it is not adapted for
+    frames that are kept, and each task costs a round trip to a Python worker.
+    """
+    return max(spark.sparkContext.defaultParallelism, -(-size // _BYTES_PER_TASK))
+
+
+def first_of_each_key(tables: Iterator[pa.Table], key: str) -> Iterator[pa.Table]:
+    """The first row of each run of rows with one key, across the tables of a sorted stream."""
+    previous = pa.array([None], pa.string())
+    for table in tables:
+        if not table.num_rows:
+            continue
+        keys = table.column(key).combine_chunks()
+        before = pa.concat_arrays([previous, keys.slice(0, len(keys) - 1)])
+        yield table.filter(pc.fill_null(pc.not_equal(keys, before), True))
+        previous = keys.slice(len(keys) - 1)
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """Arrow schema of a frame, as executors see it."""
+    return to_arrow_schema(frame.schema, **_TIMEZONE)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark schema of an Arrow schema."""
+    return from_arrow_schema(schema)

@@ -1,0 +1,20 @@
+"""Building the index of a table with executors."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from rli import KeyMode, Table
+from rli_spark.tasks import SparkTasks
+
+
+def bootstrap_index(
+    spark: SparkSession,
+    table: Table,
+    url: str | None = None,
+    *,
+    shards: int | None = None,
+    key_mode: KeyMode | str = KeyMode.EXACT,
+) -> int:
+    """Build the index anew from the table's files, a base file in each task; see ``Table.bootstrap_index``."""
+    return table.bootstrap_index(url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark))

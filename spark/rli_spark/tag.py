@@ -1,0 +1,51 @@
+"""Tagging a frame: where does each record live now?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from rli import RecordIndex, Table
+from rli.errors import SchemaError
+from rli.layout.key_generator import KeyGenerator
+from rli.table.sync import require_synced
+from rli_spark.batches import arrow_schema, gathered, map_tables
+
+TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
+
+
+def tag(df: DataFrame, table: Table) -> DataFrame:
+    """The frame with the location of each record: ``_rli_partition_path``, ``_rli_file_id``, ``_rli_instant_time``.
+
+    All three are null for a record that would be inserted. Every row of the frame gets its tag, repeated keys too.
+    Look-ups run in the executors, in batches, when the frame is computed.
+
+    Args:
+        df: has the table's record-key columns.
+        table: the table.
+
+    Raises:
+        IndexNotReadyError: the index is missing, or has not seen all commits of the table.
+        SchemaError: a record-key column is missing, or the frame has tags already.
+    """
+    taken = [name for name in TAG_COLUMNS if name in df.columns]
+    if taken:
+        raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
+    definition, index = table.refreshed(), table.index
+    require_synced(definition, index)
+    schema = arrow_schema(df)
+    key_generator = definition.key_generator
+    key_generator.record_keys(schema.empty_table())
+    tagged = pa.schema([*schema, *(pa.field(name, pa.string()) for name in TAG_COLUMNS)])
+    return map_tables(df, lambda tables: _tagged(tables, index, key_generator, tagged), tagged)
+
+
+def _tagged(
+    tables: Iterator[pa.Table], index: RecordIndex, key_generator: KeyGenerator, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    for table in gathered(tables):
+        locations = index.lookup(key_generator.record_keys(table))
+        yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)

@@ -1,0 +1,33 @@
+"""Runs the independent pieces of a write as Spark tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_TASKS_PER_CORE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTasks:
+    """Runs tasks on the executors of a Spark session.
+
+    Attributes:
+        spark: the session.
+    """
+
+    spark: SparkSession
+
+    def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """The result of one accepted attempt for each item, in the order of the items."""
+        if not items:
+            return []
+        context = self.spark.sparkContext
+        slices = min(len(items), context.defaultParallelism * _TASKS_PER_CORE)
+        return context.parallelize(list(items), slices).map(function).collect()

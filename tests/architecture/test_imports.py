@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_the_import_contracts_of_pyproject_hold() -> None:
+    command = Path(sysconfig.get_path("scripts"), "lint-imports")
+    outcome = subprocess.run([command, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize("module", ["rli", "rli.testing", "rli.store.registry"])
+def test_importing_the_core_loads_no_client_library(module: str) -> None:
+    program = f"import sys, {module}; print(*sorted(name.partition('.')[0] for name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    clients = {"lmdb", "happybase", "thriftpy2", "pyspark", "py4j", "pandas", "typer", "rich"}
+    assert not (clients | {"rli_lmdb", "rli_hbase", "rli_spark"}) & set(loaded)

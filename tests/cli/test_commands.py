@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rli as library
+from rli.index.record_index import IndexStats
+from rli.model import CommitResult
+from rli.table.verify import VerifyReport
+from tests.cli.conftest import Rli
+
+
+def names(kind: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def test_create_reports_what_it_made(rli: Rli, tmp_path: Path) -> None:
+    made = rli(
+        "create", "t", "--record-key", "a,b", "--record-key", "c", "--partition-by", "p", "--shards", "4", "--json"
+    ).json
+    assert made["record_key"] == ["a", "b", "c"]
+    assert made["partition_by"] == ["p"]
+    assert made["shards"] == 4
+    assert made["index"] == f"lmdb://{tmp_path}/t/.hoodie/.rli/index"
+    assert library.open_table("t").definition.properties.record_key_fields == ("a", "b", "c")
+
+
+def test_create_twice_is_refused(rli: Rli, trips: str) -> None:
+    refused = rli("create", trips, "--record-key", "id", status=2)
+    assert refused.out == ""
+    assert refused.err.startswith("error: there is a table already: path=trips")
+    assert "Traceback" not in refused.err
+
+
+def test_create_takes_sizes(rli: Rli) -> None:
+    rli("create", "t", "--record-key", "id", "--target-file-size", "2M")
+    assert library.open_table("t").settings.target_file_size == 2 << 20
+    assert "no size" in rli("create", "t2", "--record-key", "id", "--target-file-size", "many", status=2).err
+
+
+def test_upsert_reports_each_file_as_a_commit(rli: Rli, trips: str) -> None:
+    lines = rli("upsert", trips, "day2.csv", "day1.jsonl", "--json").out.splitlines()
+    first, second = (json.loads(line) for line in lines)
+    assert set(first) == {"file", *names(CommitResult)}
+    assert (first["file"], first["updated"], first["moved"]) == ("day2.csv", 2, 0)
+    assert (second["file"], second["unchanged"], second["instant"] is not None) == ("day1.jsonl", 1, True)
+
+
+def test_upsert_prints_plain_lines_in_a_pipe(rli: Rli, trips: str) -> None:
+    outcome = rli("upsert", trips, "day2.csv")
+    assert "records: 2 updated" in outcome.out.splitlines()
+    assert "day2.csv: commit published" in outcome.err.splitlines()
+    assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_upsert_can_refuse_moves(rli: Rli, trips: str, tmp_path: Path) -> None:
+    (tmp_path / "move.csv").write_text("id,city,ts,fare\nk3,Bergen,3,1\n")
+    before = rli("timeline", trips).out
+    assert "k3" in rli("upsert", trips, "move.csv", "--on-partition-change", "fail", status=2).err
+    assert rli("timeline", trips).out == before
+    kept = rli("upsert", trips, "move.csv", "--on-partition-change", "keep", "--json").json
+    assert (kept["updated"], kept["moved"]) == (1, 0)
+    assert rli("lookup", trips, "k3", "--json").json[0]["partition_path"] == "Oslo"
+
+
+@pytest.mark.parametrize("name", ["d.jsonl", "d.json", "d.ndjson", "d.jsonl.gz", "d.csv", "d.csv.gz", "d.parquet"])
+def test_upsert_takes_each_format(rli: Rli, trips: str, tmp_path: Path, name: str) -> None:
+    record = {"id": "k9", "city": "Oslo", "ts": 9, "fare": 1.5}
+    text = {
+        "json": json.dumps([record], indent=1) if name == "d.json" else json.dumps(record) + "\n",
+        "csv": "id,city,ts,fare\nk9,Oslo,9,1.5\n",
+    }["csv" if ".csv" in name else "json"]
+    if name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist([record]), tmp_path / name)
+    elif name.endswith(".gz"):
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    else:
+        (tmp_path / name).write_text(text)
+    assert rli("upsert", trips, name, "--json").json["inserted"] == 1
+    assert rli("read", trips, "--where", "id = 'k9'", "--json").json == [record]
+
+
+def test_lookup_tells_where_keys_live(rli: Rli, trips: str) -> None:
+    found = rli("lookup", trips, "007", "nope", "--json").json
+    assert set(found[0]) == {"record_key", "partition_path", "file_id", "instant_time"}
+    assert [row["partition_path"] for row in found] == ["Bergen", None]
+    assert rli("lookup", trips, "007").out.splitlines()[1].startswith("007\tBergen\t")
+
+
+def test_lookup_of_nothing_but_absent_keys_has_status_1(rli: Rli, trips: str) -> None:
+    assert rli("lookup", trips, "nope", "--json", status=1).json[0]["file_id"] is None
+
+
+def test_delete_by_key_and_by_file(rli: Rli, trips: str, tmp_path: Path) -> None:
+    assert rli("delete", trips, "007", "nope", "--json").json["deleted"] == 1
+    (tmp_path / "gone.txt").write_text("k2\r\n\nnope\n")
+    assert rli("delete", trips, "--file", "gone.txt", "--json").json == {
+        **dataclasses.asdict(CommitResult(None, 0, 0, 0, 1, 1, 0, 1, 0)),
+        **{name: rli("timeline", trips, "--json").json[-1][name] for name in ["written_bytes"]},
+        "instant": rli("timeline", trips, "--json").json[-1]["time"],
+    }
+    (tmp_path / "gone.csv").write_text("id,note\nk3,x\n")
+    assert rli("delete", trips, "--file", "gone.csv", "--json").json["deleted"] == 1
+    assert rli("read", trips, "--json").json == []
+
+
+def test_delete_needs_keys_or_a_file(rli: Rli, trips: str) -> None:
+    assert "either keys or a file" in rli("delete", trips, status=2).err
+    assert "either keys or a file" in rli("delete", trips, "k", "--file", "day2.csv", status=2).err
+
+
+def test_composite_keys_are_read_from_columns(rli: Rli, tmp_path: Path) -> None:
+    rli("create", "t", "--record-key", "a,b")
+    (tmp_path / "d.csv").write_text("a,b,v\n1,x,1\n1,y,2\n")
+    rli("upsert", "t", "d.csv")
+    assert rli("lookup", "t", "a:1,b:x", "--json").json[0]["file_id"]
+    assert rli("delete", "t", "--file", "d.csv", "--json").json["deleted"] == 2
+
+
+def test_read_filters_and_selects(rli: Rli, trips: str) -> None:
+    assert rli("read", trips, "--where", "fare > 10", "--columns", "id,fare", "--json").json == [
+        {"id": "007", "fare": 11.0}
+    ]
+    assert rli("read", trips, "--limit", "1").out.count("\n") == 2
+    assert len(rli("read", trips, "--columns", "_hoodie_record_key", "--json").json) == 3
+
+
+def test_read_as_of_an_instant(rli: Rli, trips: str) -> None:
+    first = rli("timeline", trips, "--json").json[0]["time"]
+    assert {row["id"]: row["city"] for row in rli("read", trips, "--as-of", first, "--json").json} == {
+        "007": "Oslo",
+        "k2": "Bergen",
+    }
+
+
+@pytest.mark.parametrize("name", ["o.parquet", "o.csv", "o.jsonl", "o.arrow"])
+def test_read_writes_files_that_upsert_takes(rli: Rli, trips: str, name: str) -> None:
+    report = rli("read", trips, "--output", name, "--json").json
+    assert report == {"output": name, "records": 3}
+    if not name.endswith(".arrow"):
+        assert rli("upsert", trips, name, "--json").json["updated"] == 3
+
+
+def test_read_refuses_an_unknown_format_before_reading(rli: Rli) -> None:
+    assert "does not tell its format" in rli("read", "nowhere", "--output", "o.xlsx", status=2).err
+
+
+def test_timeline_tells_what_commits_did(rli: Rli, trips: str) -> None:
+    rows = rli("timeline", trips, "--json").json
+    assert [(row["operation"], row["inserts"], row["deletes"]) for row in rows] == [("UPSERT", 2, 0), ("UPSERT", 2, 1)]
+    assert rli("timeline", trips, "--limit", "1", "--json").json == rows[1:]
+
+
+def test_rollback_of_the_last_commit(rli: Rli, trips: str) -> None:
+    last = rli("timeline", trips, "--json").json[-1]["time"]
+    assert rli("rollback", trips, "last", "--json").json["instant"] == last
+    assert rli("lookup", trips, "007", "--json").json[0]["partition_path"] == "Oslo"
+    assert rli("index", "verify", trips, "--json").json["records"] == 2
+    assert "only the last completed commit" in rli("rollback", trips, last, status=2).err
+
+
+def test_rollback_in_an_empty_table(rli: Rli) -> None:
+    rli("create", "t", "--record-key", "id")
+    assert "no commit to roll back" in rli("rollback", "t", "last", status=2).err
+
+
+def test_index_stats_and_verify_have_the_fields_of_their_reports(rli: Rli, trips: str) -> None:
+    assert set(rli("index", "stats", trips, "--json").json) == names(IndexStats)
+    found = rli("index", "verify", trips, "--json").json
+    assert set(found) == names(VerifyReport)
+    assert (found["records"], found["missing"]) == (3, 0)
+
+
+def test_verify_finds_and_repair_mends(rli: Rli, trips: str) -> None:
+    table = library.open_table(trips)
+    other = table.index.get(pa.array(["k3"]))
+    table.index.put(pa.array(["stray"]), other)
+    table.close()
+    differing = rli("index", "verify", trips, status=1)
+    assert "result: index and table differ" in differing.out
+    assert "rli index repair TABLE" in differing.out
+    assert rli("doctor", trips, "--json", status=1).json["problems"] == 1
+    assert rli("index", "repair", trips, "--json").json["dangling"] == 1
+    assert "result: index and table agree" in rli("index", "verify", trips).out
+
+
+def test_drop_and_bootstrap(rli: Rli, trips: str, tmp_path: Path) -> None:
+    assert rli("index", "drop", trips, "--json").json["url"].startswith("lmdb://")
+    missing = rli("lookup", trips, "007", status=2)
+    assert "rli index bootstrap TABLE" in missing.err
+    elsewhere = f"lmdb://{tmp_path}/elsewhere"
+    assert rli("index", "bootstrap", trips, "--index", elsewhere, "--shards", "2", "--json").json == {
+        "entries": 3,
+        "url": elsewhere,
+    }
+    assert rli("index", "stats", trips, "--json").json["shards"] == 2
+    assert rli("index", "sync", trips, "--json").json["applied"] == []
+
+
+def test_an_unknown_table(rli: Rli) -> None:
+    for command in (["read", "no"], ["lookup", "no", "k"], ["timeline", "no"], ["index", "verify", "no"]):
+        refused = rli(*command, status=2)
+        assert refused.err.startswith("error: ")
+        assert refused.out == ""
+
+
+def test_spark_upserts_say_what_is_missing(rli: Rli, trips: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert "--engine local" in rli("upsert", trips, "day2.csv", "--engine", "spark", status=2).err

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import rli as library
+from tests.cli.conftest import Outcome, Rli
+
+
+def problems(outcome: Outcome) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = outcome.json["findings"]
+    return [finding for finding in found if finding["verdict"] == "problem"]
+
+
+def test_a_sound_table(rli: Rli, trips: str) -> None:
+    report = rli("doctor", trips, "--json").json
+    assert report["problems"] == 0
+    checks = {finding["check"] for finding in report["findings"]}
+    assert {"table", "timeline", "base files", "store", "write and read", "settings", "entries", "sync"} <= checks
+    assert "ok      sync: the index has seen all commits" in rli("doctor", trips).out
+
+
+def test_a_store_url(rli: Rli, trips: str) -> None:
+    url = library.open_table(trips).settings.index_url
+    assert rli("doctor", url, "--json").json["problems"] == 0
+    assert rli("doctor", f"{url}/nowhere", status=1).out.startswith("problem store: there is no index in this folder")
+
+
+def test_a_memory_store_is_warned_of(rli: Rli) -> None:
+    library.create_index("memory:doctor")
+    report = rli("doctor", "memory:doctor", "--json").json
+    assert report["problems"] == 0
+    assert any("loses everything" in finding["detail"] for finding in report["findings"])
+
+
+def test_no_table(rli: Rli) -> None:
+    [problem] = problems(rli("doctor", "nowhere", "--json", status=1))
+    assert problem["check"] == "table"
+    assert problem["advice"]
+
+
+def test_a_table_without_its_index(rli: Rli, trips: str) -> None:
+    shutil.rmtree(f"{trips}/.hoodie/.rli/index")
+    [problem] = problems(rli("doctor", trips, "--json", status=1))
+    assert problem["check"] == "store"
+    assert "bootstrap" in problem["advice"] or "create" in problem["advice"]
+
+
+def test_an_index_of_another_table(rli: Rli, trips: str) -> None:
+    rli("create", "other", "--record-key", "id")
+    url = library.open_table("other").settings.index_url
+    [problem] = problems(rli("doctor", trips, "--index", url, "--json", status=1))
+    assert "other settings" in problem["detail"]
+
+
+def test_a_damaged_index_file(rli: Rli, trips: str) -> None:
+    Path(trips, ".hoodie/.rli/index/data.mdb").write_bytes(b"nothing that LMDB knows" * 1000)
+    [problem] = problems(rli("doctor", trips, "--json", status=1))
+    assert "damaged" in problem["detail"]
+
+
+def test_an_index_that_is_behind(rli: Rli, trips: str) -> None:
+    index = Path(trips, ".hoodie/.rli/index")
+    shutil.copytree(index, "before")
+    rli("delete", trips, "k2")
+    shutil.rmtree(index)
+    shutil.copytree("before", index)
+    [problem] = problems(rli("doctor", trips, "--json", status=1))
+    assert problem["check"] == "sync"
+    assert problem["advice"] == "run: rli index sync TABLE"
+    rli("index", "sync", trips)
+    rli("doctor", trips)
+
+
+def test_missing_and_damaged_base_files(rli: Rli, trips: str) -> None:
+    oslo, bergen = (
+        max(Path(trips, city).glob("*.parquet"), key=lambda p: p.stat().st_mtime) for city in ("Oslo", "Bergen")
+    )
+    oslo.unlink()
+    bergen.write_bytes(bergen.read_bytes()[:100])
+    found = problems(rli("doctor", trips, "--json", status=1))
+    assert oslo.name in found[0]["detail"]
+    assert bergen.name in found[1]["detail"]
+
+
+def test_a_malformed_timeline(rli: Rli, trips: str) -> None:
+    commit = next(Path(trips, ".hoodie").glob("*.commit"))
+    commit.write_text("{")
+    assert problems(rli("doctor", trips, "--json", status=1))[0]["check"] == "timeline"
+
+
+def test_what_a_dead_writer_left(rli: Rli, trips: str) -> None:
+    Path(trips, ".hoodie/.rli/work/20240101000000000").mkdir(parents=True)
+    report = rli("doctor", trips, "--json").json
+    [warning] = [finding for finding in report["findings"] if finding["check"] == "writers"]
+    assert "20240101000000000" in warning["detail"]

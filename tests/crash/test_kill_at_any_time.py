@@ -1,0 +1,100 @@
+"""A process that writes one batch after the other is killed at random times, again and again, on one table.
+
+``RLI_CRASH_KILLS`` says how many times, ``RLI_CRASH_SEED`` repeats a run whose seed was printed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from rli import create_table
+from tests.crash.writes import index_url, open_copy, read_rows
+from tests.support.children import pipe, start_child
+from tests.support.table_model import Rows, Version, deleted, upserted
+from tests.support.tables import check_stored, records
+
+pytestmark = pytest.mark.crash
+
+KILLS = int(os.environ.get("RLI_CRASH_KILLS", "12"))
+SEED = int(os.environ.get("RLI_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
+KEYS = [f"key-{number}" for number in range(40)]
+DELETES_EVERY = 4
+
+
+def batch(number: int) -> list[Version]:
+    """The n-th batch; the same in every process."""
+    source = random.Random(number)
+    chosen = source.choices(KEYS, k=12)
+    return [(key, source.choice("wxyz"), source.randrange(number, number + 3), number + 0.5) for key in chosen]
+
+
+def keys_to_delete(number: int) -> list[str]:
+    return random.Random(number).sample(KEYS, 5)
+
+
+def write(folder: Path, first: int, acknowledge: Connection) -> None:
+    """A child's work: writes for ever, and tells which are done."""
+    table = open_copy(folder)
+    number = first
+    while True:
+        if number % DELETES_EVERY:
+            table.upsert(records(*batch(number)))
+        else:
+            table.delete(keys_to_delete(number))
+        acknowledge.send(number)
+        number += 1
+
+
+def expected(rows: Rows, number: int) -> Rows:
+    outcome = upserted(rows, batch(number)) if number % DELETES_EVERY else deleted(rows, keys_to_delete(number))
+    return outcome.rows
+
+
+@pytest.mark.slow
+def test_kills_at_any_time(tmp_path: Path) -> None:
+    print(f"RLI_CRASH_SEED={SEED}")  # noqa: T201  (shown when the test fails)
+    source = random.Random(SEED)
+    create_table(
+        tmp_path / "table",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index_url(tmp_path),
+        shards=3,
+        target_file_size=4096,
+    ).close()
+    rows: Rows = {}
+    done = 0
+    for _ in range(KILLS):
+        receiver, sender = pipe()
+        child = start_child(write, tmp_path, done + 1, sender)
+        sender.close()
+        acknowledged = done
+        # One write takes some tenths of a second.
+        child.join(source.uniform(0.1, 1.5))
+        child.kill()
+        child.join()
+        while receiver.poll():
+            try:
+                acknowledged = receiver.recv()
+            except EOFError:
+                break
+        for number in range(done + 1, acknowledged + 1):
+            rows = expected(rows, number)
+        table = open_copy(tmp_path)
+        found = read_rows(table)
+        # What was acknowledged is there; of the write under way, all or nothing is.
+        in_flight = expected(rows, acknowledged + 1)
+        assert found in (rows, in_flight)
+        done = acknowledged + (found != rows)
+        rows = found
+        table.delete(["nobody"])
+        assert read_rows(table) == rows
+        check_stored(table)
+        table.close()
+    assert done > 0

@@ -1,0 +1,166 @@
+"""The writes that are killed, and what a table has to look like afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from rli import IndexNotReadyError, RecordIndex, Step, Table, open_table
+from rli.table.tasks import Item, Result
+from tests.support.faults import AtPoint, PointedStorage, PointedStore
+from tests.support.table_model import Rows, Version, deleted, upserted
+from tests.support.tables import check_stored, records
+
+FIRST: Final[list[Version]] = [
+    ("a", "x", 1, 1.0),
+    ("b", "x", 1, 1.0),
+    ("c", "x", 1, 1.0),
+    ("d", "y", 1, 1.0),
+    ("e", "y", 1, 1.0),
+]
+SECOND: Final[list[Version]] = [("a", "x", 2, 2.0), ("b", "y", 2, 2.0), ("f", "z", 2, 2.0)]
+BATCH: Final[list[Version]] = [
+    ("a", "x", 3, 3.0),
+    ("c", "y", 3, 3.0),
+    ("d", "new", 3, 3.0),
+    ("b", "x", 1, 3.0),
+    ("e", "x", 0, 3.0),
+    ("g", "y", 3, 3.0),
+    ("h", "new", 3, 3.0),
+]
+KEYS_TO_DELETE: Final = ["a", "d", "f", "nobody"]
+
+BEFORE_SECOND: Final[Rows] = upserted({}, FIRST).rows
+BEFORE: Final[Rows] = upserted(BEFORE_SECOND, SECOND).rows
+AFTER: Final[dict[str, Rows]] = {
+    "upsert": upserted(BEFORE, BATCH).rows,
+    "delete": deleted(BEFORE, KEYS_TO_DELETE).rows,
+    "rollback": BEFORE_SECOND,
+    "bootstrap": BEFORE,
+}
+"""Rows after each write, if it takes effect."""
+
+STEPS_BEFORE_PUBLICATION: Final = tuple(Step)[: tuple(Step).index(Step.PUBLISHED)]
+
+
+def index_url(folder: Path) -> str:
+    return f"lmdb://{folder}/index"
+
+
+def open_copy(folder: Path) -> Table:
+    return open_table(folder / "table", index=index_url(folder))
+
+
+def die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write_and_die_at_step(folder: Path, write: str, step: Step, occurrence: int) -> None:
+    """A child's work: a write whose process dies when a step has been reported so many times."""
+    left = occurrence
+
+    def on_step(reported: Step) -> None:
+        nonlocal left
+        left -= reported is step
+        if reported is step and left == 0:
+            die()
+
+    table = open_copy(folder)
+    if write == "upsert":
+        table.upsert(records(*BATCH), on_step=on_step)
+    else:
+        table.delete(KEYS_TO_DELETE, on_step=on_step)
+
+
+def write_and_die_at_point(folder: Path, write: str, at_point: AtPoint) -> None:
+    """A child's work: a write that reports each change of a file or of the store before it makes it."""
+    do_write(pointed(open_copy(folder), at_point), write)
+
+
+def bootstrap_and_die(folder: Path, part: int) -> None:
+    """A child's work: a bootstrap whose process dies before it reads the n-th base file."""
+    open_copy(folder).bootstrap_index(shards=3, tasks=_DyingTasks(part))
+
+
+class _DyingTasks:
+    """Runs so many tasks and dies at the next."""
+
+    def __init__(self, part: int) -> None:
+        self._left = part
+
+    def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
+        for item in items:
+            self._left -= 1
+            if self._left == 0:
+                die()
+            yield function(item)
+
+
+def do_write(table: Table, write: str) -> None:
+    if write == "upsert":
+        table.upsert(records(*BATCH))
+    elif write == "delete":
+        table.delete(KEYS_TO_DELETE)
+    else:
+        latest = table.snapshot().timeline.latest_write
+        assert latest is not None
+        table.rollback(latest.time)
+
+
+def pointed(table: Table, at_point: AtPoint) -> Table:
+    """The same table over a storage and a store that report their changes."""
+    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=at_point))
+    index = table.index
+    reporting = Table(definition)
+    reporting._index = RecordIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001
+    return reporting
+
+
+def read_rows(table: Table) -> Rows:
+    found = [tuple(row.values()) for row in table.read().to_pylist()]
+    assert len({row[0] for row in found}) == len(found), "a record key occurs twice"
+    return {row[0]: row for row in found}
+
+
+def require_honest_lookups(table: Table, rows: Rows) -> None:
+    """The index answers what the table holds, or says that it is not ready."""
+    keys = sorted({key for key, *_ in (*FIRST, *SECOND, *BATCH)})
+    try:
+        found = table.lookup(keys).column("partition_path").to_pylist()
+    except IndexNotReadyError:
+        return
+    assert found == [rows[key][1] if key in rows else None for key in keys]
+
+
+def require_recovery(folder: Path, write: str, follow_up: str) -> bool:
+    """Check a table whose writer was killed, before and after the next write; whether the killed write took effect."""
+    table = open_copy(folder)
+    rows = read_rows(table)
+    assert rows in (BEFORE, AFTER[write])
+    require_honest_lookups(table, rows)
+    # A rollback that was announced is finished by the next writer, whatever that came for.
+    announced = any(instant.action == "rollback" for instant in table.snapshot().timeline.pending)
+    settled = AFTER[write] if announced else rows
+    if follow_up == "upsert":
+        batch = [("a", "z", 9, 9.0), ("e", "y", 9, 9.0), ("g", "x", 9, 9.0), ("next", "y", 9, 9.0)]
+        table.upsert(records(*batch))
+        expected = upserted(settled, batch).rows
+    elif follow_up == "delete":
+        table.delete(["a", "e", "g"])
+        expected = deleted(settled, ["a", "e", "g"]).rows
+    elif follow_up == "rollback":
+        do_write(table, "rollback")
+        states = [{}, BEFORE_SECOND, BEFORE, AFTER[write]]
+        expected = states[states.index(rows) - 1]
+    else:
+        table.sync_index()
+        expected = settled
+    assert read_rows(table) == expected
+    check_stored(table)
+    table.drop_index()
+    table.close()
+    return rows == AFTER[write]

@@ -1,0 +1,44 @@
+"""What the README shows is run, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_ten_lines_do_what_they_say(tmp_path: Path) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(EXAMPLES[0], encoding="utf-8")
+    shown = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("1 0 1\n")
+    assert "'partition_path': 'Bern'" in shown.stdout
+
+
+@pytest.mark.spark
+def test_the_same_in_spark(tmp_path: Path) -> None:
+    import rli  # noqa: PLC0415
+    from tests.support.spark import spark_session  # noqa: PLC0415  (PySpark is not in every environment)
+
+    spark = spark_session()
+    table = rli.create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts")
+    df = spark.createDataFrame([("d", "Rome", 1, 2.0)], "id string, city string, ts long, fare double")
+    exec(EXAMPLES[1], {"spark": spark, "table": table, "df": df})  # noqa: S102  (the README's own lines)
+    assert table.read().num_rows == 1
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\((?!https?:)([^)#]+)\)", README))))
+def test_links_lead_to_files(target: str) -> None:
+    assert (ROOT / target).exists(), target
+
+
+def test_the_two_commands_are_targets_of_the_makefile() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"demo", "test", "bench"} <= set(targets)

@@ -1,0 +1,121 @@
+"""Transactions in any order against plain dicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from tempfile import mkdtemp
+from typing import ClassVar
+from uuid import uuid4
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from rli import ConflictError, IndexTransaction, create_index, open_index
+from rli.model import FileGroupId
+from tests.support.locations import locations, places_of
+
+KEYS = ["", "\0", "a", "7", "-7", "007", "123e4567-e89b-12d3-a456-426614174000", "x:1,y:2", "\U0001f600", "k" * 600]
+SOME_KEYS = st.lists(st.sampled_from(KEYS), unique=True, max_size=5)
+GROUPS = [FileGroupId("", "f1-0"), FileGroupId("p", "f2-0"), FileGroupId("p", "f3-0"), FileGroupId("p/q", "f4-0")]
+PLACES = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(GROUPS), max_size=5)
+
+
+@dataclass
+class Expected:
+    """A transaction as the model sees it."""
+
+    transaction: IndexTransaction
+    began_at: int
+    seen: dict[str, FileGroupId]
+    staged: dict[str, FileGroupId | None] = field(default_factory=dict)
+
+
+class TransactionMachine(RuleBasedStateMachine):
+    """Several transactions at once on one index."""
+
+    make_url: ClassVar[staticmethod[[], str]]
+    transactions = Bundle("transactions")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.url = type(self).make_url()
+        self.index = create_index(self.url, shards=3)
+        self.places: dict[str, FileGroupId] = {}
+        self.changed_at: dict[str, int] = {}
+        self.commits = 0
+
+    @rule(target=transactions)
+    def begin(self) -> Expected:
+        return Expected(self.index.begin(), self.commits, dict(self.places))
+
+    @rule(expected=transactions, keys=SOME_KEYS)
+    def tag(self, expected: Expected, keys: list[str]) -> None:
+        if self.changed_since(expected, keys):
+            with pytest.raises(ConflictError):
+                expected.transaction.tag(keys)
+        else:
+            seen = {key: expected.seen[key] for key in keys if key in expected.seen}
+            assert places_of(expected.transaction, keys) == seen
+
+    @rule(expected=transactions, places=PLACES)
+    def stage(self, expected: Expected, places: dict[str, FileGroupId]) -> None:
+        expected.transaction.stage(locations(places))
+        expected.staged.update(places)
+
+    @rule(expected=transactions, keys=SOME_KEYS)
+    def stage_deletes(self, expected: Expected, keys: list[str]) -> None:
+        expected.transaction.stage_deletes(keys)
+        expected.staged.update(dict.fromkeys(keys))
+
+    @rule(expected=consumes(transactions))
+    def commit(self, expected: Expected) -> None:
+        conflicting = self.changed_since(expected, list(expected.staged))
+        if conflicting:
+            with pytest.raises(ConflictError) as raised:
+                expected.transaction.commit()
+            assert set(raised.value.keys) == conflicting
+            assert raised.value.key_count == len(conflicting)
+            return
+        expected.transaction.commit()
+        self.commits += bool(expected.staged)
+        for key, place in expected.staged.items():
+            self.changed_at[key] = self.commits
+            self.places.pop(key, None)
+            if place is not None:
+                self.places[key] = place
+
+    @rule(expected=consumes(transactions))
+    def abort(self, expected: Expected) -> None:
+        expected.transaction.abort()
+
+    @rule()
+    def reopen(self) -> None:
+        # The one that transactions under way work on stays open.
+        self.index = open_index(self.url)
+
+    @invariant()
+    def look_up(self) -> None:
+        assert places_of(self.index, KEYS) == self.places
+        assert self.index.stats().entries == len(self.places)
+
+    def changed_since(self, expected: Expected, keys: list[str]) -> set[str]:
+        return {key for key in keys if self.changed_at.get(key, 0) > expected.began_at}
+
+    def teardown(self) -> None:
+        self.index.drop()
+
+
+class MemoryMachine(TransactionMachine):
+    make_url = staticmethod(lambda: f"memory:{uuid4().hex}")
+
+
+class LmdbMachine(TransactionMachine):
+    make_url = staticmethod(lambda: f"lmdb://{mkdtemp(prefix='rli-model-')}/index")
+
+
+TestMemory = MemoryMachine.TestCase
+TestMemory.settings = settings(max_examples=30, stateful_step_count=30)
+TestLmdb = LmdbMachine.TestCase
+TestLmdb.settings = settings(max_examples=5, stateful_step_count=15)

@@ -1,0 +1,174 @@
+"""Tables that Apache Hudi wrote: copy-on-write ones with Parquet files are read and indexed, the others refused."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+import rli
+from rli.layout.key_generator import KeyGenerator
+from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY
+from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.hudi_tables import TABLES, unzip_hudi_table
+from tests.support.rows import sorted_rows
+
+with (TABLES / "MANIFEST.csv").open(encoding="utf-8") as manifest:
+    FACTS: Final[dict[str, dict[str, str]]] = {row["zip"].removesuffix(".zip"): row for row in csv.DictReader(manifest)}
+
+
+def _is_readable(facts: Mapping[str, str]) -> bool:
+    return facts["type"] == "COW" and facts["lance_files"] == "0"
+
+
+READABLE: Final = [name for name, facts in FACTS.items() if _is_readable(facts)]
+MERGE_ON_READ: Final = [name for name, facts in FACTS.items() if facts["type"] == "MOR"]
+LANCE: Final = [name for name, facts in FACTS.items() if facts["type"] == "COW" and not _is_readable(facts)]
+EMPTY: Final = [name for name in READABLE if FACTS[name]["completed_instants"] == "0"]
+# The partition is part of these tables' keys: Hudi's default index finds a key in its own partition only.
+KEYS_REPEATED: Final = [name for name in READABLE if "v9_timebasedkeygen" in name]
+INDEXABLE: Final = [name for name in READABLE if name not in KEYS_REPEATED]
+
+
+def test_every_table_is_judged() -> None:
+    assert len(READABLE) == 19
+    assert {FACTS[name]["table_version"] for name in READABLE} == {"6", "8", "9"}
+    assert len(READABLE) + len(LANCE) + len(MERGE_ON_READ) == len(FACTS)
+    assert len(KEYS_REPEATED) == 3
+
+
+@pytest.mark.parametrize("name", [name for name in READABLE if name not in EMPTY])
+def test_the_rows_are_those_that_hudi_rs_reads(name: str, tmp_path: Path) -> None:
+    path = unzip_hudi_table(name, tmp_path)
+    ours = rli.open_table(path).read()
+    theirs = read_with_hudi_rs(path)
+    assert ours.schema.names == theirs.schema.names
+    assert sorted_rows(ours) == sorted_rows(theirs)
+    assert ours.num_rows
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_table_has_no_rows(name: str, tmp_path: Path) -> None:
+    table = rli.open_table(unzip_hudi_table(name, tmp_path))
+    assert table.read().num_rows == 0
+    assert table.bootstrap_index(f"lmdb://{tmp_path / 'index'}") == 0
+    assert table.verify_index().agrees
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_the_rows_as_of_each_instant_are_those_that_hudi_rs_reads(name: str, tmp_path: Path) -> None:
+    path = unzip_hudi_table(name, tmp_path)
+    table = rli.open_table(path)
+    instants = [instant.time for instant in table.timeline() if instant.is_completed and instant.is_write]
+    assert len(instants) == int(FACTS[name]["completed_instants"])
+    for instant in instants:
+        theirs = read_with_hudi_rs(path, instant)
+        # hudi-rs gives old rows with the types of the newest schema, ours have the types of their time.
+        assert sorted_rows(table.read(as_of=instant).cast(theirs.schema)) == sorted_rows(theirs)
+
+
+@pytest.mark.parametrize("name", INDEXABLE)
+def test_the_index_places_every_record(name: str, tmp_path: Path) -> None:
+    table = rli.open_table(unzip_hudi_table(name, tmp_path))
+    has_meta_fields = FACTS[name]["meta_fields"] == "true"
+    expected = _keys_in_meta_columns(table) if has_meta_fields else _keys_from_fields(name, table)
+    assert table.bootstrap_index(f"lmdb://{tmp_path / 'index'}") == len(expected)
+    assert table.verify_index().agrees
+    found = table.lookup(list(expected))
+    assert found.column("file_id").null_count == 0
+    assert dict(zip(found["record_key"].to_pylist(), found["partition_path"].to_pylist(), strict=True)) == expected
+    table.close()
+
+
+def _keys_in_meta_columns(table: rli.Table) -> dict[str, str]:
+    if table.schema is None or not table.timeline():
+        return {}
+    rows = table.read(columns=[RECORD_KEY, PARTITION_PATH]).to_pylist()
+    assert len({row[RECORD_KEY] for row in rows}) == len(rows)
+    return {row[RECORD_KEY]: row[PARTITION_PATH] for row in rows}
+
+
+def _keys_from_fields(name: str, table: rli.Table) -> dict[str, str]:
+    facts = FACTS[name]
+    hive_style = facts["hive_style"] == "true"
+    rows = table.read()
+    generator = KeyGenerator((facts["record_key"],), (facts["partition_fields"],), hive_style, url_encode=False)
+    return dict(
+        zip(
+            rows[facts["record_key"]].cast(pa.string()).to_pylist(),
+            generator.partition_paths(rows).to_pylist(),
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("name", KEYS_REPEATED)
+def test_a_key_in_two_partitions_is_refused_by_bootstrap_and_named(name: str, tmp_path: Path) -> None:
+    table = rli.open_table(unzip_hudi_table(name, tmp_path))
+    count = Counter(table.read(columns=[RECORD_KEY])[RECORD_KEY].to_pylist())
+    (repeated,) = (key for key, times in count.items() if times > 1)
+    with pytest.raises(rli.CorruptTableError, match=rf"more than one place.*sample=\['{repeated}'\]"):
+        table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
+    with pytest.raises(rli.IndexNotReadyError, match="not been bootstrapped"):
+        table.lookup([repeated])
+    table.close()
+
+
+@pytest.mark.parametrize("name", MERGE_ON_READ)
+def test_merge_on_read_tables_are_refused(name: str, tmp_path: Path) -> None:
+    path = unzip_hudi_table(name, tmp_path)
+    with pytest.raises(rli.UnsupportedTableError, match=r"only copy-on-write tables are read.*type=MERGE_ON_READ"):
+        rli.open_table(path)
+
+
+@pytest.mark.parametrize("name", LANCE)
+def test_tables_with_other_base_files_are_refused(name: str, tmp_path: Path) -> None:
+    path = unzip_hudi_table(name, tmp_path)
+    with pytest.raises(rli.UnsupportedTableError, match=r"only Parquet base files are read.*format=LANCE"):
+        rli.open_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("sample_table/cow/v6_timebasedkeygen_nonhivestyle", "key generator"),
+        ("sample_table/cow/v6_simplekeygen_hivestyle_no_metafields", "keeps no record keys"),
+        ("sample_table/cow/v8_complexkeygen_hivestyle", "version=8"),
+        ("sample_table/cow/v9_txns_simple_meta", "version=9"),
+    ],
+)
+def test_what_is_read_but_not_written_says_why(name: str, reason: str, tmp_path: Path) -> None:
+    table = rli.open_table(unzip_hudi_table(name, tmp_path))
+    before = table.read()
+    table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
+    with pytest.raises(rli.UnsupportedTableError, match=reason):
+        table.upsert(before)
+    assert table.read().equals(before)
+    assert not [instant for instant in table.timeline() if not instant.is_completed]
+    table.close()
+
+
+@pytest.mark.parametrize("name", ["v6_nonpartitioned", "v6_simplekeygen_nonhivestyle"])
+def test_tables_of_version_6_are_taken_up_and_written(name: str, tmp_path: Path) -> None:
+    path = unzip_hudi_table(f"sample_table/cow/{name}", tmp_path)
+    table = rli.open_table(path)
+    before = table.read()
+    rows = before.to_pylist()
+    table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
+    newer = before.slice(0, 1)
+    position = newer.schema.get_field_index("longField")
+    newer = newer.set_column(position, newer.schema.field(position), pa.array([2**40], pa.int64()))
+    assert table.upsert(newer).updated == 1
+    assert table.delete([str(rows[1]["id"])]).deleted == 1
+    expected = [newer.to_pylist()[0], *rows[2:]]
+    assert sorted_rows(table.read()) == sorted(
+        ({name: row[name] for name in sorted(row)} for row in expected), key=repr
+    )
+    assert sorted_rows(read_with_hudi_rs(path)) == sorted_rows(table.read())
+    assert table.verify_index().agrees
+    table.close()

@@ -1,0 +1,98 @@
+"""The ceiling on operations holds for all processes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from rli.store.contract import Store
+from rli.store.registry import open_store
+from rli.testing.batches import entries_of, get_all, key_batch, random_keys, scanned
+from rli.testing.processes import run_in_processes
+from rli_hbase.ceiling import Ceiling
+from rli_hbase.client import Client
+from rli_hbase.settings import HbaseSettings
+from tests.support.docker import Service
+from tests.support.hbase import hbase_url, new_table, timed_get
+
+pytestmark = pytest.mark.docker
+
+OPS_PER_SECOND = 400
+BATCH = 50
+
+
+@pytest.fixture
+def store(hbase: Service) -> Iterator[Store]:
+    url = hbase_url(hbase, new_table(), batch=BATCH, ops_per_second=OPS_PER_SECOND)
+    with open_store(url, create=True) as store:
+        yield store
+        store.drop()
+
+
+@pytest.fixture
+def client(store: Store) -> Iterator[Client]:
+    client = Client(HbaseSettings.from_url(store.url))
+    yield client
+    client.close()
+
+
+class Clock:
+    """A clock that moves only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def pause(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def test_turns_follow_each_other_whoever_takes_them(client: Client) -> None:
+    clock = Clock()
+    ceilings = [Ceiling(client, b"c:turn", 100, now=clock.now, pause=clock.pause) for _ in range(2)]
+    begun = []
+    for number, operations in enumerate([10, 30, 1, 100, 5]):
+        ceilings[number % 2].wait_for_turn(operations)
+        begun.append(round(clock.seconds - 1_000_000, 6))
+    assert begun == [0, 0.1, 0.4, 0.41, 1.41]
+
+
+def test_time_that_nobody_used_is_not_saved_up(client: Client) -> None:
+    clock = Clock()
+    ceiling = Ceiling(client, b"c:turn", 100, now=clock.now, pause=clock.pause)
+    ceiling.wait_for_turn(10)
+    clock.seconds += 3600
+    ceiling.wait_for_turn(10)
+    assert clock.seconds == 1_003_600
+    ceiling.wait_for_turn(10)
+    assert clock.seconds == pytest.approx(1_003_600.1)
+
+
+def test_turns_of_threads_at_once_do_not_overlap(client: Client) -> None:
+    # Each has a clock that stands still, so what it waits is when its turn begins.
+    waited: list[float] = []
+    ceiling = Ceiling(client, b"c:turn", 100, now=lambda: 5.0, pause=waited.append)
+    with ThreadPoolExecutor(4) as threads:
+        for future in [threads.submit(ceiling.wait_for_turn, 10) for _ in range(40)]:
+            future.result()
+    assert sorted(round(each, 6) for each in waited) == [round(number / 10, 6) for number in range(1, 40)]
+
+
+def test_all_processes_together_keep_to_the_ceiling(store: Store) -> None:
+    keys = random_keys(400, 16, seed=1)
+    times = run_in_processes([partial(timed_get, keys=keys)] * 3, store)
+    # The last request begins when the time of all the others is over. Without a ceiling a get takes a tenth of it.
+    seconds = (3 * len(keys) - BATCH) / OPS_PER_SECOND
+    assert max(end for _, end in times) - min(begin for begin, _ in times) >= seconds
+
+
+def test_what_is_under_a_ceiling_is_right(store: Store) -> None:
+    keys = random_keys(120, 16, seed=2)
+    store.put(key_batch(keys), entries_of(1, range(120)))
+    assert get_all(store, keys) == entries_of(1, range(120)).tolist()
+    assert len(scanned(store, [0])) == 120

@@ -1,0 +1,237 @@
+"""The Redis store in a cluster whose masters die and whose slots move, while it works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from threading import Event
+
+import pytest
+import redis
+from redis.crc import key_slot
+
+from rli.store.contract import Store
+from rli.store.registry import open_store
+from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys, scanned
+from rli.testing.processes import count_up
+from rli_redis import RedisStore
+from tests.support.docker import Service
+from tests.support.redis import Cluster, cluster_url, dropped_afterwards, eventually
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+SHARDS = 16
+KEYS = random_keys(4000, 16, seed=1)
+SHARD_OF = [key[0] % SHARDS for key in KEYS]
+COMMITS = count(1)
+
+
+@pytest.fixture
+def cluster(redis_cluster: Service) -> Iterator[Cluster]:
+    cluster = Cluster(redis_cluster)
+    cluster.await_health()
+    yield cluster
+    cluster.start_the_dead()
+    cluster.await_health()
+
+
+@pytest.fixture
+def url(redis_cluster: Service) -> Iterator[str]:
+    with dropped_afterwards(cluster_url(redis_cluster)) as url:
+        yield url
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with open_store(url, create=True) as store:
+        yield store
+
+
+def put_all(store: Store, sequence: int) -> None:
+    store.put(key_batch(KEYS, SHARD_OF), entries_of(sequence, range(len(KEYS))))
+
+
+def expect_all(store: Store, sequence: int) -> None:
+    expected = [entry(sequence, number) for number in range(len(KEYS))]
+    assert differences(get_all(store, KEYS, SHARD_OF), expected) == []
+
+
+@contextmanager
+def work_going_on(store: Store, *, others: int = 0) -> Iterator[Callable[[], int]]:
+    """Someone who writes, reads and scans all the time, and more and more keys; gives how many rounds are done.
+
+    Others add so many entries meanwhile.
+    """
+    is_over = Event()
+    before = store.stats().live_entries
+    rounds: list[int] = []
+
+    def write() -> int:
+        while True:
+            sequence = next(COMMITS)
+            put_all(store, sequence)
+            expect_all(store, sequence)
+            more = random_keys(500, 12, seed=sequence)
+            store.put(key_batch(more, sequence % SHARDS), entries_of(1, range(500)))
+            assert get_all(store, more, sequence % SHARDS) == entries_of(1, range(500)).tolist()
+            for shard in (sequence % SHARDS, (sequence + 1) % SHARDS):
+                seen = scanned(store, [shard])
+                assert {key for key, own in zip(KEYS, SHARD_OF, strict=True) if own == shard} <= {
+                    key for _, key in seen
+                }
+            rounds.append(sequence)
+            if is_over.is_set():
+                return sequence
+
+    with ThreadPoolExecutor(1) as threads:
+        working: Future[int] = threads.submit(write)
+
+        def done() -> int:
+            if working.done():
+                working.result()
+            return len(rounds)
+
+        try:
+            yield done
+        finally:
+            is_over.set()
+        last = working.result()
+    expect_all(store, last)
+    stats = store.stats()
+    assert (stats.live_entries, stats.tombstones) == (before + others + 500 * len(rounds), 0)
+
+
+def until_more_is_done(done: Callable[[], int]) -> None:
+    already = done()
+    eventually(lambda: done() > already + 1, "work goes on")
+
+
+def slot_of(store: Store, shard: int) -> int:
+    assert isinstance(store, RedisStore)
+    return key_slot(store._names.shard_tag(shard))  # noqa: SLF001  (to move it)
+
+
+def test_a_replica_takes_over_from_a_master_that_is_killed(cluster: Cluster, store: Store) -> None:
+    """The writer pauses while the master dies, so that the replica has all that was acknowledged: see the next test."""
+    put_all(store, next(COMMITS))
+    for shard in (0, 1, 2):
+        port = cluster.node_of_slot(slot_of(store, shard))
+        eventually(partial(has_followers, cluster, port), "the replica has all")
+        cluster.kill(port)
+        # No waiting here: the store finds the new master by itself.
+        with work_going_on(store) as done:
+            until_more_is_done(done)
+            assert port not in cluster.masters()
+            assert len(cluster.masters()) == 3
+            cluster.start(port)
+            cluster.await_health()
+            until_more_is_done(done)
+
+
+def have_changed(cluster: Cluster, masters: dict[int, str]) -> bool:
+    return cluster.masters() != masters
+
+
+def has_followers(cluster: Cluster, port: int) -> bool:
+    """Whether a replica of a master has got all that the master has written."""
+    lines = dict(line.split(":", 1) for line in cluster.cli(port, "info", "replication").split() if ":" in line)
+    return f"offset={lines['master_repl_offset']}" in lines.get("slave0", "")
+
+
+def test_what_was_acknowledged_may_be_lost_with_its_master_and_is_right_once_repeated(
+    cluster: Cluster, store: Store
+) -> None:
+    """Replication is asynchronous. What is there is never wrong, and a repeated batch is whole."""
+    put_all(store, next(COMMITS))
+    port = cluster.node_of_slot(slot_of(store, 3))
+    eventually(lambda: has_followers(cluster, port), "the replica has all")
+    with ThreadPoolExecutor(1) as threads:
+        killing = threads.submit(cluster.kill, port)
+        first = last = next(COMMITS)
+        while not killing.done() or port in cluster.masters():
+            last = next(COMMITS)
+            put_all(store, last)
+        killing.result()
+    found = get_all(store, KEYS, SHARD_OF)
+    allowed = [{entry(sequence, number) for sequence in range(first - 1, last + 1)} for number in range(len(KEYS))]
+    assert [number for number, one in enumerate(found) if one not in allowed[number]] == []
+    put_all(store, last)
+    expect_all(store, last)
+    assert store.stats().live_entries == len(KEYS)
+    cluster.start(port)
+
+
+def test_a_change_of_masters_that_someone_orders(cluster: Cluster, store: Store) -> None:
+    put_all(store, next(COMMITS))
+    count_up(store, "counter", 1)
+    with work_going_on(store) as done, ThreadPoolExecutor(1) as threads:
+        counting = threads.submit(count_up, store, "counter", 200)
+        for _ in range(3):
+            before = cluster.masters()
+            replica = next(node for node in cluster.nodes() if "slave" in node["flags"])
+            cluster.cli(replica["port"], "cluster", "failover")
+            eventually(partial(have_changed, cluster, before), "another node is master")
+            cluster.await_health()
+            until_more_is_done(done)
+        counting.result()
+    assert store.read_control("counter") == b"201"
+
+
+def test_slots_that_move_during_work(cluster: Cluster, store: Store) -> None:
+    put_all(store, next(COMMITS))
+    with work_going_on(store) as done:
+        for _ in range(2):
+            one, other = sorted(cluster.masters().items())[:2]
+            for source, target in ((one, other), (other, one)):
+                cluster.service.run(
+                    *("redis-cli", "--cluster", "reshard", f"127.0.0.1:{source[0]}", "--cluster-yes"),
+                    *("--cluster-from", source[1], "--cluster-to", target[1]),
+                    *("--cluster-slots", "1500", "--cluster-pipeline", "1"),
+                )
+                until_more_is_done(done)
+
+
+def test_a_slot_that_is_on_its_way_for_a_while(cluster: Cluster, store: Store) -> None:
+    """Half of a shard's keys are moved, then nothing happens for some time, then the rest follows."""
+    put_all(store, next(COMMITS))
+    slot = slot_of(store, 5)
+    source = cluster.node_of_slot(slot)
+    masters = cluster.masters()
+    target = next(port for port in masters if port != source)
+    cluster.cli(target, "cluster", "setslot", str(slot), "importing", masters[source])
+    cluster.cli(source, "cluster", "setslot", str(slot), "migrating", masters[target])
+    half = int(cluster.cli(source, "cluster", "countkeysinslot", str(slot))) // 2
+    assert half > 3
+    raw = redis.Redis(cluster.service.host, source)
+    keys = raw.execute_command("CLUSTER GETKEYSINSLOT", slot, half)
+    assert raw.execute_command("MIGRATE", "127.0.0.1", target, "", 0, 5000, "KEYS", *keys) == b"OK"
+    with work_going_on(store, others=1) as done, ThreadPoolExecutor(1) as threads:
+        making = threads.submit(store.put, key_batch([b"new width"], 5), entries_of(1, [1]))
+        stuck = done()
+        # The slot is neither here nor there: those who need several of its keys wait.
+        eventually(lambda: tryagain_errors(cluster, source, target) > 3, "the store has tried again")
+        assert done() == stuck
+        assert not making.done()
+        rest = raw.execute_command("CLUSTER GETKEYSINSLOT", slot, 10_000)
+        assert raw.execute_command("MIGRATE", "127.0.0.1", target, "", 0, 5000, "KEYS", *rest) == b"OK"
+        # All keys are there, but the slot is not given yet: the store asks the new node.
+        until_more_is_done(done)
+        for port in (target, source):
+            cluster.cli(port, "cluster", "setslot", str(slot), "node", masters[target])
+        until_more_is_done(done)
+        making.result()
+    assert get_all(store, [b"new width"], 5) == [entry(1, 1)]
+    raw.close()
+
+
+def tryagain_errors(cluster: Cluster, *ports: int) -> int:
+    """How often nodes have answered that a command cannot be served while keys are moved."""
+    count = 0
+    for port in ports:
+        for line in cluster.cli(port, "info", "errorstats").split():
+            if line.startswith("errorstat_TRYAGAIN:count="):
+                count += int(line.rpartition("=")[2])
+    return count

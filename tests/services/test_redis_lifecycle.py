@@ -1,0 +1,510 @@
+"""Indexes in Redis come and go without touching each other or anyone's keys, and what was lost is noticed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
+from threading import Event
+
+import numpy as np
+import pytest
+import redis
+
+from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError
+from rli.store.contract import Store
+from rli.store.registry import open_store
+from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys, scanned
+from rli_redis import RedisStore
+from rli_redis.address import parse_address
+from rli_redis.independent_servers import IndependentServers
+from rli_redis.names import Names
+from rli_redis.presence import Header, Presence
+from rli_redis.scripts import CREATE_INDEX, DROP_FAMILY, REMOVE_HEADER, REPLACE_HEADER
+from tests.support.children import was_killed
+from tests.support.docker import Service
+from tests.support.redis import all_keys, client_of, dropped_afterwards, redis_url, url_of
+from tests.support.services import REDIS_PORT
+from tests.support.tcp_proxy import Fate, tcp_proxy
+
+pytestmark = pytest.mark.docker
+
+KEYS = random_keys(3000, 16, seed=1)
+SHARDS = [key[0] % 4 for key in KEYS]
+DATABASE = 7
+
+
+@pytest.fixture
+def raw(redis_server: Service) -> Iterator[redis.Redis]:
+    """A database of the tests' own, without rli."""
+    client = redis.Redis(redis_server.host, redis_server.ports[REDIS_PORT], db=DATABASE)
+    client.flushdb()
+    yield client
+    client.flushdb()
+    client.close()
+
+
+@pytest.fixture
+def url(redis_server: Service) -> str:
+    return redis_url(redis_server, database=DATABASE, name="trips")
+
+
+def fill(store: Store, sequence: int = 1) -> None:
+    store.put(key_batch(KEYS, SHARDS), entries_of(sequence, range(len(KEYS))))
+    store.put(key_batch([b"w" * 600]), entries_of(sequence, [1]))
+    for number in range(300):
+        store.compare_and_set(f"log/{number:03}", None, b"%d" % number)
+
+
+def expect_full(store: Store, sequence: int = 1) -> None:
+    assert differences(get_all(store, KEYS, SHARDS), [entry(sequence, number) for number in range(len(KEYS))]) == []
+    assert len(store.scan_control("log/")) == 300
+    stats = store.stats()
+    assert (stats.live_entries, stats.tombstones) == (len(KEYS) + 1, 0)
+
+
+def names_of(store: Store) -> Names:
+    assert isinstance(store, RedisStore)
+    return store._names  # noqa: SLF001  (to break single keys on purpose)
+
+
+def every_use(store: Store) -> list[Callable[[], object]]:
+    return [
+        lambda: get_all(store, [KEYS[0]], SHARDS[0]),
+        lambda: get_all(store, [b"k" * 2000]),
+        lambda: store.put(key_batch([KEYS[0]], SHARDS[0]), entries_of(9, [9])),
+        lambda: store.put(key_batch([b"k" * 2000]), entries_of(9, [9])),
+        lambda: scanned(store, [0]),
+        lambda: store.read_control("log/000"),
+        lambda: store.scan_control(""),
+        lambda: store.compare_and_set("lease", None, b"mine"),
+        lambda: store.compare_and_set("log/000", b"0", None),
+        store.stats,
+        store.drop,
+    ]
+
+
+# Several indexes, and other applications -----------------------------------------------------------------------
+
+
+def test_an_index_leaves_all_other_keys_as_they_are(raw: redis.Redis, redis_server: Service, url: str) -> None:
+    raw.mset({"app": "1", "{rli}": "2", "rli": "3", "{rlix}": "4", "{rli": "5"})
+    raw.hset("{rli}index", "field", "6")
+    with open_store(redis_url(redis_server, database=DATABASE, name="other"), create=True) as other:
+        fill(other, 7)
+        before = {key: raw.dump(key) for key in all_keys(raw)}
+        with open_store(url, create=True) as store:
+            fill(store, 1)
+            expect_full(store, 1)
+            expect_full(other, 7)
+            added = all_keys(raw) - set(before)
+            assert all(key.startswith(b"{rli") for key in added)
+            store.drop()
+        assert {key: raw.dump(key) for key in all_keys(raw)} == before
+        expect_full(other, 7)
+
+
+def test_the_database_numbers_keep_indexes_apart(raw: redis.Redis, redis_server: Service, url: str) -> None:
+    with (
+        open_store(url, create=True),
+        dropped_afterwards(redis_url(redis_server, database=8, name="trips")) as elsewhere,
+    ):
+        with pytest.raises(IndexNotFoundError):
+            open_store(elsewhere, create=False)
+        with open_store(elsewhere, create=True) as other:
+            fill(other)
+        assert len(all_keys(raw)) == 4
+
+
+@pytest.mark.usefixtures("raw")
+def test_an_id_in_use_is_left_alone(url: str) -> None:
+    """Ids are random: now and then one comes twice."""
+    with open_store(url, create=True) as store:
+        fill(store)
+        taken = names_of(store).index_id
+        ids = chain([taken, taken, "new"], repeat("???"))
+        servers = IndependentServers(parse_address(url))
+        names = Presence(servers, "another", lambda: next(ids)).open(create=True)
+        assert names.index_id == "new"
+        expect_full(store)
+        assert Presence(servers, "another").drop(names)
+        servers.close()
+        expect_full(store)
+
+
+def test_an_id_in_use_on_the_second_server_only(
+    raw: redis.Redis, redis_server: Service, second_redis_server: Service
+) -> None:
+    """What was begun on the first one is taken back."""
+    second = client_of(second_redis_server)
+    before = all_keys(raw, second)
+    with open_store(redis_url(second_redis_server, name="theirs"), create=True) as theirs:
+        fill(theirs)
+        ids = iter([names_of(theirs).index_id, "new"])
+        hosts = f"{redis_server.address(REDIS_PORT)},{second_redis_server.address(REDIS_PORT)}"
+        servers = IndependentServers(parse_address(f"redis+shards://{hosts}/0"))
+        presence = Presence(servers, "ours", lambda: next(ids))
+        names = presence.open(create=True)
+        assert names.index_id == "new"
+        expect_full(theirs)
+        presence.drop(names)
+        servers.close()
+        expect_full(theirs)
+        theirs.drop()
+    assert all_keys(raw, second) == before
+    second.close()
+
+
+# Dropped indexes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_dropped_index_is_not_found_by_those_who_have_it_open(
+    raw: redis.Redis, url: str, *, is_made_again: bool
+) -> None:
+    with open_store(url, create=True) as known, open_store(url, create=False) as fresh:
+        fill(known)
+        with open_store(url, create=False) as dropper:
+            dropper.drop()
+        assert all_keys(raw) == set()
+        if is_made_again:
+            with open_store(url, create=True) as new:
+                new.put(key_batch([b"new"]), entries_of(1, [1]))
+        before = {key: raw.dump(key) for key in all_keys(raw)}
+        for old in (known, fresh):
+            for use in every_use(old):
+                with pytest.raises(IndexNotFoundError):
+                    use()
+        if not is_made_again:
+            with pytest.raises(IndexNotFoundError):
+                pickle.loads(pickle.dumps(known))  # noqa: S301  (made here)
+        assert {key: raw.dump(key) for key in all_keys(raw)} == before
+
+
+def test_a_flushed_server_has_no_index(raw: redis.Redis, url: str) -> None:
+    with open_store(url, create=True) as known, open_store(url, create=False) as fresh:
+        fill(known)
+        raw.flushall()
+        for store in (known, fresh):
+            for use in every_use(store):
+                with pytest.raises(IndexNotFoundError):
+                    use()
+        assert all_keys(raw) == set()
+
+
+CREATION = (CREATE_INDEX.sha, "HSETNX", "SADD", REPLACE_HEADER.sha)
+"""The requests of which making an index consists."""
+
+REMOVAL = ("GET", REPLACE_HEADER.sha, "SMEMBERS", DROP_FAMILY.sha, "UNLINK", REMOVE_HEADER.sha)
+FATES = (Fate.LOST_BEFORE, Fate.ANSWER_LOST)
+
+
+def create_and_die(target: tuple[str, int], request: str, fate: Fate) -> None:
+    """Make an index in a process that is killed at a request."""
+    with tcp_proxy(target) as proxy:
+        proxy.once(request.encode(), fate, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        open_store(url_of(proxy.host, proxy.port, database=DATABASE, name="trips"), create=True)
+
+
+def drop_and_die(target: tuple[str, int], request: str, fate: Fate) -> None:
+    """Drop an index in a process that is killed at a request."""
+    with tcp_proxy(target) as proxy:
+        store = open_store(url_of(proxy.host, proxy.port, database=DATABASE, name="trips"), create=False)
+        proxy.once(request.encode(), fate, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        store.drop()
+
+
+def load_scripts(raw: redis.Redis) -> None:
+    """Make the scripts known, so that the first answer to one is that of its work."""
+    for script in (CREATE_INDEX, REPLACE_HEADER, DROP_FAMILY, REMOVE_HEADER):
+        assert raw.script_load(script.source) == script.sha
+
+
+@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("request_name", CREATION, ids=["claim", "control", "families", "ready"])
+@pytest.mark.slow
+def test_an_index_whose_maker_died_is_completed_by_the_next_one(
+    raw: redis.Redis, redis_server: Service, url: str, request_name: str, fate: Fate
+) -> None:
+    load_scripts(raw)
+    assert was_killed(create_and_die, (redis_server.host, redis_server.ports[REDIS_PORT]), request_name, fate)
+    if (request_name, fate) != (CREATION[-1], Fate.ANSWER_LOST):
+        with pytest.raises(IndexNotFoundError):
+            open_store(url, create=False)
+    with open_store(url, create=True) as store:
+        fill(store)
+        expect_full(store)
+        store.drop()
+    assert all_keys(raw) == set()
+
+
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("request_name", REMOVAL, ids=["look", "mark", "list", "retire", "unlink", "header"])
+@pytest.mark.slow
+def test_a_drop_whose_process_died_is_completed_by_the_next_one_who_comes(
+    raw: redis.Redis, redis_server: Service, url: str, request_name: str, fate: Fate, *, create: bool
+) -> None:
+    load_scripts(raw)
+    with open_store(url, create=True) as store:
+        fill(store)
+    assert was_killed(drop_and_die, (redis_server.host, redis_server.ports[REDIS_PORT]), request_name, fate)
+    is_begun = request_name not in REMOVAL[:2] or (request_name, fate) == (REMOVAL[1], Fate.ANSWER_LOST)
+    if is_begun and not create:
+        with pytest.raises(IndexNotFoundError):
+            open_store(url, create=False)
+    else:
+        with open_store(url, create=create) as store:
+            if is_begun:
+                assert get_all(store, KEYS[:1], SHARDS[:1]) == [0]
+                assert store.scan_control("") == []
+            else:
+                expect_full(store)
+            store.drop()
+    assert all_keys(raw) == set()
+
+
+def test_many_create_and_drop_at_once(raw: redis.Redis, url: str) -> None:
+    """Whoever is late finds no index, makes none that nobody knows of, and leaves nothing."""
+    for _ in range(10):
+        with ThreadPoolExecutor(4) as threads:
+
+            def work(number: int) -> None:
+                try:
+                    with open_store(url, create=True) as store:
+                        store.put(key_batch(KEYS[:50], number), entries_of(1, range(50)))
+                        store.compare_and_set(f"r{number}", None, b"value")
+                        store.drop()
+                except IndexNotFoundError:
+                    pass
+
+            for future in [threads.submit(work, number) for number in range(4)]:
+                future.result()
+        try:
+            with open_store(url, create=False) as store:
+                store.drop()
+        except IndexNotFoundError:
+            pass
+        assert all_keys(raw) == set()
+
+
+def test_nothing_is_left_where_others_write_during_a_drop(raw: redis.Redis, url: str) -> None:
+    for _ in range(5):
+        with open_store(url, create=True) as store:
+            fill(store)
+            begun = [Event() for _ in range(3)]
+
+            def write(number: int, begun: Event) -> None:
+                with open_store(url, create=False) as own:
+                    for sequence in range(2, 1000):
+                        own.put(key_batch(KEYS, SHARDS), entries_of(sequence, range(len(KEYS))))
+                        own.put(key_batch([b"n" * (number + 2)], sequence), entries_of(1, [1]))
+                        own.compare_and_set(f"w{number}/{sequence}", None, b"value")
+                        begun.set()
+
+            with ThreadPoolExecutor(3) as threads:
+                writing = [threads.submit(write, number, event) for number, event in enumerate(begun)]
+                assert all(event.wait(60) for event in begun)
+                store.drop()
+                for future in writing:
+                    assert isinstance(future.exception(), IndexNotFoundError)
+        assert all_keys(raw) == set()
+
+
+def test_a_late_maker_of_a_family_leaves_nothing(raw: redis.Redis, redis_server: Service, url: str) -> None:
+    """The index is dropped between the moments when a writer sees it and when it makes a family."""
+    with tcp_proxy((redis_server.host, redis_server.ports[REDIS_PORT])) as proxy:
+        through = url_of(proxy.host, proxy.port, database=DATABASE, name="trips")
+        for request in (b"SADD", b"EVALSHA"):
+            with open_store(url, create=True) as dropper, open_store(through, create=False) as store:
+                proxy.once(request, Fate.LOST_BEFORE, dropper.drop)
+                with pytest.raises(IndexNotFoundError):
+                    store.put(key_batch(KEYS, SHARDS), entries_of(1, range(len(KEYS))))
+                assert proxy.is_done
+            assert all_keys(raw) == set()
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_late_drop_leaves_the_next_index_alone(redis_server: Service, url: str) -> None:
+    def drop_and_make_again() -> None:
+        with open_store(url, create=False) as other:
+            other.drop()
+        with open_store(url, create=True) as new:
+            fill(new)
+
+    with (
+        open_store(url, create=True),
+        tcp_proxy((redis_server.host, redis_server.ports[REDIS_PORT])) as proxy,
+        open_store(url_of(proxy.host, proxy.port, database=DATABASE, name="trips"), create=False) as late,
+    ):
+        proxy.once(b"EVAL", Fate.LOST_BEFORE, drop_and_make_again)
+        with pytest.raises(IndexNotFoundError):
+            late.drop()
+        assert proxy.is_done
+        with open_store(url, create=False) as new:
+            expect_full(new)
+
+
+def test_a_drop_removes_a_bounded_number_of_keys_at_a_time(raw: redis.Redis, url: str) -> None:
+    raw.config_resetstat()
+    with open_store(url, create=True) as store:
+        keys = random_keys(60_000, 8, seed=2)
+        store.put(key_batch(keys), entries_of(1, range(len(keys))))
+        raw.config_set("slowlog-log-slower-than", 0)
+        raw.slowlog_reset()
+        store.drop()
+        slow = raw.slowlog_get(100)
+        raw.config_set("slowlog-log-slower-than", 10_000)
+    unlinked = [item["command"] for item in slow if item["command"].startswith(b"UNLINK")]
+    assert len(unlinked) >= 3
+    # Microseconds; the machine that runs tests may be busy.
+    assert max(item["duration"] for item in slow if item["command"][:4] in (b"UNLI", b"EVAL")) < 200_000
+    assert all_keys(raw) == set()
+
+
+# What is lost --------------------------------------------------------------------------------------------------
+
+
+def bucket_keys(store: Store, number: int) -> tuple[bytes, bytes]:
+    """The state of the family of one of KEYS, and its bucket 0."""
+    names = names_of(store)
+    return names.family(16, SHARDS[number]), names.buckets(16, SHARDS[number], np.array([0]))[0]
+
+
+@pytest.mark.parametrize("what", ["state", "bucket", "set", "control", "control names"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, what: str, *, is_known: bool) -> None:
+    with open_store(url, create=True) as store:
+        fill(store)
+        names = names_of(store)
+        state, bucket = bucket_keys(store, 0)
+        key = {
+            "state": state,
+            "bucket": bucket,
+            "set": names.families,
+            "control": names.control,
+            "control names": names.control_names,
+        }[what]
+        mine = store if is_known else open_store(url, create=False)
+        assert raw.unlink(key) == 1
+        uses: dict[str, list[Callable[[], object]]] = {
+            "state": [
+                lambda: get_all(mine, KEYS, SHARDS),
+                lambda: mine.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS)))),
+                lambda: scanned(mine, [SHARDS[0]]),
+                mine.stats,
+            ],
+            "bucket": [
+                lambda: get_all(mine, KEYS, SHARDS),
+                lambda: mine.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS)))),
+                lambda: scanned(mine, [SHARDS[0]]),
+            ],
+            "set": [lambda: scanned(mine, [0]), mine.stats, lambda: get_all(mine, [b"never seen"])],
+            "control": [
+                lambda: mine.read_control("log/000"),
+                lambda: mine.scan_control(""),
+                lambda: mine.compare_and_set("lease", None, b"mine"),
+            ],
+            "control names": [lambda: mine.scan_control("")],
+        }
+        for use in uses[what]:
+            with pytest.raises(CorruptIndexError, match=r"lost a part of the index.*bootstrap"):
+                use()
+        mine.close()
+        # Nothing of the index stays, whatever is missing.
+        with open_store(url, create=False) as dropper:
+            dropper.drop()
+        assert all_keys(raw) == set()
+
+
+def test_another_value_in_the_place_of_a_bucket_is_corrupt(raw: redis.Redis, url: str) -> None:
+    with open_store(url, create=True) as store:
+        fill(store)
+        raw.set(bucket_keys(store, 0)[1], b"something else")
+        with pytest.raises(CorruptIndexError, match="no bucket"):
+            get_all(store, KEYS, SHARDS)
+        raw.set(bucket_keys(store, 0)[0], b"something else")
+        with pytest.raises(CorruptIndexError, match="wrong length"):
+            get_all(store, KEYS, SHARDS)
+
+
+def test_a_server_of_several_that_lost_its_memory(redis_server: Service, second_redis_server: Service) -> None:
+    hosts = f"{redis_server.address(REDIS_PORT)},{second_redis_server.address(REDIS_PORT)}"
+    url = f"redis+shards://{hosts}/{DATABASE}?name=trips"
+    second = redis.Redis(second_redis_server.host, second_redis_server.ports[REDIS_PORT], db=DATABASE)
+    with open_store(url, create=True) as known, open_store(url, create=False) as fresh:
+        fill(known)
+        expect_full(fresh)
+        second.flushdb()
+        for store in (known, fresh):
+            with pytest.raises(CorruptIndexError):
+                get_all(store, KEYS, SHARDS)
+            with pytest.raises(CorruptIndexError):
+                store.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS))))
+            with pytest.raises(CorruptIndexError):
+                scanned(store, [1])
+        with pytest.raises(CorruptIndexError, match="server=1"):
+            open_store(url, create=False)
+        known.drop()
+    second.close()
+
+
+def test_the_servers_of_an_index_are_named_as_when_it_was_made(
+    redis_server: Service, second_redis_server: Service
+) -> None:
+    one, two = redis_server.address(REDIS_PORT), second_redis_server.address(REDIS_PORT)
+    url = f"redis+shards://{one},{two}/{DATABASE}?name=trips"
+    with open_store(url, create=True) as store:
+        fill(store)
+        for others in (f"redis+shards://{two},{one}", f"redis://{one}", f"redis+shards://{one}"):
+            for create in (True, False):
+                # The header of the second server alone says that an index is being made.
+                with pytest.raises((IndexMismatchError, IndexNotFoundError)):
+                    open_store(f"{others}/{DATABASE}?name=trips", create=create).close()
+        expect_full(store)
+        store.drop()
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_server_named_twice_is_refused(redis_server: Service) -> None:
+    port = redis_server.ports[REDIS_PORT]
+    url = f"redis+shards://localhost:{port},127.0.0.1:{port}/{DATABASE}?name=twice"
+    with pytest.raises(IndexMismatchError):
+        open_store(url, create=True)
+    with pytest.raises((IndexMismatchError, IndexNotFoundError)):
+        open_store(url, create=False)
+
+
+def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str) -> None:
+    raw.set("{rli}index:trips", b'{"version": 2}')
+    for create in (False, True):
+        with pytest.raises(IndexMismatchError, match="version"):
+            open_store(url, create=create)
+
+
+def test_the_stored_bytes_are_those_of_version_1(raw: redis.Redis, url: str) -> None:
+    with open_store(url, create=True) as store:
+        store.put(key_batch([b"key"], 65), entries_of(7, [5]))
+        store.compare_and_set("settings", None, b"value")
+        names = names_of(store)
+    index_id = names.index_id.encode()
+    header = raw.get(b"{rli}index:trips")
+    assert isinstance(header, bytes)
+    assert Header.from_json(header) == Header(id=names.index_id, server=0, servers=1, state="ready")
+    assert b"".join(header.split()) == b'{"version":1,"id":"%s","server":0,"servers":1,"state":"ready"}' % index_id
+    assert raw.get(b"{rli}id:" + index_id) == b"trips"
+    assert raw.hgetall(b"{rli%s}c" % index_id) == {b"\xff": b"1", b"settings": b"value"}
+    assert raw.zrange(b"{rli%s}n" % index_id, 0, -1) == [b"settings"]
+    assert [len(token) for token in raw.lrange(b"{rli%s}t" % index_id, 0, -1)] == [8]
+    number = b"%d" % (3 << 16 | 65)
+    assert raw.smembers(b"{rli%s}f" % index_id) == {b"families", number, b"+" + number}
+    state = raw.get(b"{rli%sBB}\x03" % index_id)
+    bucket = raw.get(b"{rli%sBB}\x03\0\0\0\0" % index_id)
+    assert isinstance(state, bytes)
+    assert isinstance(bucket, bytes)
+    assert state[8:] == bytes.fromhex("00000001 0000000000000001 0000000000000000")
+    assert bucket[4:] == bytes.fromhex("11 6b6579 07 05")
+    assert len(all_keys(raw)) == 8

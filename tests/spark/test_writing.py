@@ -1,0 +1,189 @@
+"""Spark writes what the plain-Python engine would write, on the same table and the same index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import rli
+import rli_spark
+from tests.support.rows import sorted_rows
+
+pytestmark = pytest.mark.spark
+
+
+def frame(spark: SparkSession, *rows: tuple[str | None, str, int, float]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "id string, city string, ts long, fare double")
+
+
+def arrow(*rows: tuple[str, str, int, float]) -> pa.Table:
+    names = ("id", "city", "ts", "fare")
+    return pa.table({name: [row[position] for row in rows] for position, name in enumerate(names)})
+
+
+def stored(table: rli.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "fare"]).to_pylist())
+
+
+def test_inserts_updates_moves_and_late_events_are_told_apart(spark: SparkSession, table: rli.Table) -> None:
+    rli_spark.upsert(frame(spark, ("a", "Rome", 5, 1.0), ("b", "Rome", 5, 1.0), ("c", "Oslo", 5, 1.0)), table)
+    batch = frame(
+        spark,
+        ("a", "Rome", 6, 2.0),  # update
+        ("b", "Bern", 6, 2.0),  # move
+        ("c", "Rome", 4, 2.0),  # would move, but is late
+        ("d", "Rome", 1, 2.0),  # insert
+    )
+    result = rli_spark.upsert(batch, table)
+    assert (result.inserted, result.updated, result.moved, result.unchanged) == (1, 1, 1, 1)
+    assert stored(table) == [
+        ("a", "Rome", 6, 2.0), ("b", "Bern", 6, 2.0), ("c", "Oslo", 5, 1.0), ("d", "Rome", 1, 2.0)
+    ]  # fmt: skip
+    assert table.verify_index().agrees
+
+
+def test_of_one_key_in_a_batch_the_greatest_ordering_value_counts(spark: SparkSession, table: rli.Table) -> None:
+    rows = [("a", f"city {n % 3}", n, float(n)) for n in range(50)]
+    result = rli_spark.upsert(frame(spark, *rows).repartition(4), table)
+    assert result.inserted == 1
+    assert stored(table) == [("a", "city 1", 49, 49.0)]
+
+
+def test_of_equal_rows_one_is_kept_whatever_their_partition(spark: SparkSession, table: rli.Table) -> None:
+    rows = [("a", city, 1, 1.0) for city in ("Rome", "Oslo", "Bern")]
+    rli_spark.upsert(frame(spark, *rows).repartition(3), table)
+    assert len(stored(table)) == 1
+    assert table.verify_index().agrees
+
+
+def test_both_engines_make_the_same_table(spark: SparkSession, table: rli.Table, tmp_path: Path) -> None:
+    other = rli.create_table(
+        tmp_path / "other", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path / 'other-i'}"
+    )
+    batches = [
+        [(f"k{n}", f"c{n % 4}", 1, float(n)) for n in range(200)],
+        [(f"k{n}", f"c{n % 5}", n % 3, float(-n)) for n in range(100, 300)],
+        [(f"k{n}", f"c{n % 4}", 2, 0.5) for n in range(0, 400, 7)],
+    ]
+    for batch in batches:
+        ours = rli_spark.upsert(frame(spark, *batch), table)
+        theirs = other.upsert(arrow(*batch))
+        counted = ("inserted", "updated", "moved", "deleted", "unchanged")
+        assert [getattr(ours, name) for name in counted] == [getattr(theirs, name) for name in counted]
+    assert stored(table) == stored(other)
+
+
+def test_python_and_spark_take_turns_on_one_table(spark: SparkSession, table: rli.Table) -> None:
+    table.upsert(arrow(("a", "Rome", 1, 1.0), ("b", "Rome", 1, 1.0)))
+    rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table)
+    result = table.upsert(arrow(("a", "Oslo", 3, 3.0), ("c", "Bern", 1, 1.0)))
+    assert (result.inserted, result.updated) == (1, 1)
+    assert stored(table) == [("a", "Oslo", 3, 3.0), ("b", "Rome", 1, 1.0), ("c", "Bern", 1, 1.0)]
+
+
+def test_deletes_by_key_alone(spark: SparkSession, table: rli.Table) -> None:
+    rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0), ("b", "Oslo", 1, 1.0)), table)
+    result = rli_spark.delete(spark.createDataFrame([("a",), ("a",), ("nobody",)], "id string"), table)
+    assert (result.deleted, result.unchanged) == (1, 1)
+    assert stored(table) == [("b", "Oslo", 1, 1.0)]
+    assert table.verify_index().agrees
+
+
+def test_keep_leaves_a_record_in_its_partition_with_its_stored_partition_value(
+    spark: SparkSession, table: rli.Table
+) -> None:
+    rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
+    result = rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table, on_partition_change="keep")
+    assert (result.updated, result.moved) == (1, 0)
+    assert stored(table) == [("a", "Rome", 2, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        ((None, "Rome", 1, 1.0), rli.InvalidKeyError),
+        (("", "Rome", 1, 1.0), rli.InvalidKeyError),
+        (("a", "Rome", None, 1.0), rli.SchemaError),
+        (("a", "..", 1, 1.0), rli.InvalidKeyError),
+        (("a", "Oslo", 9, 1.0), rli.PartitionChangeError),
+    ],
+)
+def test_a_bad_record_fails_the_batch_with_its_own_error_and_leaves_the_table_alone(
+    spark: SparkSession, table: rli.Table, bad: tuple[Any, ...], error: type[rli.RliError]
+) -> None:
+    rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
+    before = (stored(table), [instant.time for instant in table.timeline()])
+    with pytest.raises(error):
+        rli_spark.upsert(frame(spark, ("ok", "Rome", 1, 1.0), bad), table, on_partition_change="fail")
+    assert (stored(table), [instant.time for instant in table.timeline()]) == before
+    assert table.verify_index().agrees
+
+
+def test_a_missing_column_fails_before_anything_runs(spark: SparkSession, table: rli.Table) -> None:
+    rows = frame(spark, ("a", "Rome", 1, 1.0))
+    for column in ("id", "city", "ts"):
+        with pytest.raises(rli.SchemaError, match=column):
+            rli_spark.upsert(rows.drop(column), table)
+    assert table.timeline() == ()
+
+
+def test_nested_types_and_maps_come_back_as_they_went(spark: SparkSession, table: rli.Table) -> None:
+    rows = spark.range(20).select(
+        F.concat(F.lit("k"), F.col("id")).alias("id"),
+        F.lit("Rome").alias("city"),
+        F.lit(1).alias("ts"),
+        F.array(F.col("id"), F.col("id") + 1).alias("stops"),
+        F.create_map(F.lit("n"), F.col("id")).alias("notes"),
+        F.struct(F.col("id").alias("no"), F.lit("x").alias("kind")).alias("car"),
+        F.col("id").cast("decimal(10,2)").alias("price"),
+        F.timestamp_seconds(F.col("id")).alias("at"),
+        F.date_from_unix_date(F.col("id").cast("int")).alias("day"),
+    )
+    rli_spark.upsert(rows, table)
+    ours = rli_spark.read(spark, table).orderBy("id").collect()
+    assert ours == rows.orderBy("id").collect()
+
+
+def test_added_columns_are_null_in_older_records(spark: SparkSession, table: rli.Table) -> None:
+    rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
+    rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)).withColumn("tip", F.lit(2)), table)
+    read = rli_spark.read(spark, table, columns=["id", "tip"])
+    assert sorted(map(tuple, read.collect())) == [("a", None), ("b", 2)]
+    with pytest.raises(rli.SchemaError, match="tip"):
+        rli_spark.upsert(frame(spark, ("c", "Oslo", 1, 1.0)), table)
+
+
+def test_small_files_are_filled_and_large_batches_split(spark: SparkSession, table: rli.Table) -> None:
+    rows = spark.range(20_000).select(
+        F.concat(F.lit("k"), F.col("id")).alias("id"),
+        F.lit("Rome").alias("city"),
+        F.lit(1).cast("long").alias("ts"),
+        F.rand(seed=1).alias("fare"),
+    )
+    first = rli_spark.upsert(rows, table)
+    assert first.files_created > 1
+    files = len(table.snapshot().slices)
+    rli_spark.upsert(frame(spark, ("new", "Rome", 1, 1.0)), table)
+    assert len(table.snapshot().slices) == files
+    assert table.verify_index().agrees
+
+
+def test_an_empty_batch_commits_nothing(spark: SparkSession, table: rli.Table) -> None:
+    assert rli_spark.upsert(frame(spark), table).instant is None
+    assert table.timeline() == ()
+
+
+def test_bootstrap_builds_the_same_index(spark: SparkSession, table: rli.Table) -> None:
+    keys = [f"k{n}" for n in range(300)]
+    rli_spark.upsert(frame(spark, *((key, f"c{len(key)}", 1, 1.0) for key in keys)), table)
+    before = table.lookup(keys)
+    table.drop_index()
+    with pytest.raises(rli.IndexNotReadyError, match="bootstrap"):
+        rli_spark.tag(frame(spark), table)
+    assert rli_spark.bootstrap_index(spark, table) == len(keys)
+    assert sorted_rows(table.lookup(keys)) == sorted_rows(before)

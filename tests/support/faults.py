@@ -1,0 +1,126 @@
+"""Stores and storages that tell before and after each change that they make, so that a test can cut in anywhere.
+
+They do the work of the store or storage inside and change nothing of it. What is done at a point is the test's own:
+kill the process, raise, or take notes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import Entries
+from rli.storage import Storage
+from rli.store.contract import Store, StoreStats
+
+AtPoint: TypeAlias = Callable[[str], None]
+"""Called with a name such as ``before put`` or ``after compare_and_set lease``."""
+
+
+@dataclass
+class KillAt:
+    """Kills the process at the n-th point, counted from 1."""
+
+    number: int
+    passed: int = 0
+
+    def __call__(self, _point: str) -> None:
+        self.passed += 1
+        if self.passed == self.number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class PointedStore(Store):
+    """A store that reports each of its changes."""
+
+    def __init__(self, store: Store, at_point: AtPoint) -> None:
+        self._store = store
+        self._at_point = at_point
+        self.preferred_shards = store.preferred_shards  # type: ignore[misc]  # what is inside decides
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    def get(self, keys: EncodedKeys) -> Entries:
+        return self._store.get(keys)
+
+    def put(self, keys: EncodedKeys, entries: Entries) -> None:
+        self._at_point("before put")
+        self._store.put(keys, entries)
+        self._at_point("after put")
+
+    def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
+        return self._store.scan(shard, batch_size)
+
+    def read_control(self, name: str) -> bytes | None:
+        return self._store.read_control(name)
+
+    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
+        return self._store.scan_control(prefix, start)
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        self._at_point(f"before compare_and_set {name}")
+        done = self._store.compare_and_set(name, expected, value)
+        self._at_point(f"after compare_and_set {name}")
+        return done
+
+    def drop(self) -> None:
+        self._at_point("before drop")
+        self._store.drop()
+        self._at_point("after drop")
+
+    def stats(self) -> StoreStats:
+        return self._store.stats()
+
+    def close(self) -> None:
+        self._store.close()
+
+
+@dataclass(frozen=True)
+class PointedStorage(Storage):
+    """A storage that reports each of its changes."""
+
+    at_point: AtPoint = field(default=lambda _: None, repr=False, compare=False)
+
+    def write_bytes(self, path: str, content: bytes) -> None:
+        self.at_point(f"before write {path}")
+        super().write_bytes(path, content)
+        self.at_point(f"after write {path}")
+
+    def create(self, path: str, content: bytes) -> bool:
+        self.at_point(f"before create {path}")
+        created = super().create(path, content)
+        self.at_point(f"after create {path}")
+        return created
+
+    def publish(self, source: str, target: str) -> bool:
+        self.at_point(f"before publish {target}")
+        published = super().publish(source, target)
+        self.at_point(f"after publish {target}")
+        return published
+
+    def move(self, source: str, target: str) -> None:
+        self.at_point(f"before move {target}")
+        super().move(source, target)
+        self.at_point(f"after move {target}")
+
+    def make_folder(self, path: str) -> None:
+        self.at_point(f"before folder {path}")
+        super().make_folder(path)
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.at_point(f"before delete {path}")
+            super().delete_files([path])
+            self.at_point(f"after delete {path}")
+
+    def delete_folder(self, path: str) -> None:
+        for file in self.list_files(path, recursive=True):
+            self.delete_files([file.path])
+        super().delete_folder(path)
+        self.at_point(f"after delete folder {path}")

@@ -1,0 +1,108 @@
+"""Apache Hudi itself as a reader and writer of our tables: one process for each version."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.support.spark import REPOSITORY
+
+HUDI_VERSIONS: Final = ("1.2.0", "1.0.2", "0.15.0")
+
+_NO_OPTIONS: Final[Mapping[str, str]] = MappingProxyType({})
+
+# No server inside the writer, and few tasks: tables of tests are small.
+_WRITE_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.upsert.shuffle.parallelism": "2",
+        "hoodie.insert.shuffle.parallelism": "2",
+        "hoodie.delete.shuffle.parallelism": "2",
+        "hoodie.bloom.index.parallelism": "2",
+        "hoodie.simple.index.parallelism": "2",
+        "hoodie.global.simple.index.parallelism": "2",
+    }
+)
+
+# Keeps Hudi 1.x from turning a table of version 6 into one of its own newest version.
+STAY_ON_VERSION_6: Final[Mapping[str, str]] = MappingProxyType(
+    {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+)
+
+
+class HudiError(Exception):
+    """Hudi refused or failed; the text is the one of its exception."""
+
+
+class HudiEngine:
+    """Hudi of one version on a Spark of its own; start it once for many tests, it takes seconds to come up."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self._exchange = TemporaryDirectory(prefix="hudi-exchange-")
+        self._log = Path(self._exchange.name, "log")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.hudi_worker", version],
+                cwd=REPOSITORY,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def read(self, path: str | Path, options: Mapping[str, str] = _NO_OPTIONS, where: str | None = None) -> pa.Table:
+        """Rows of a query with Hudi's data source, meta columns included; ``where`` is a condition of Spark SQL."""
+        output = Path(self._exchange.name, "output")
+        self._order("read", path=str(path), output=str(output), options=dict(options), where=where)
+        return pq.read_table(output)
+
+    def write(
+        self,
+        path: str | Path,
+        rows: pa.Table,
+        options: Mapping[str, str] = _NO_OPTIONS,
+        mode: Literal["append", "overwrite"] = "append",
+    ) -> None:
+        """Write rows with Hudi; ``options`` win over the ones that make it quick on small tables."""
+        source = Path(self._exchange.name, "input.parquet")
+        pq.write_table(rows, source)
+        self._order("write", path=str(path), source=str(source), options={**_WRITE_OPTIONS, **options}, mode=mode)
+
+    def sql(self, statement: str) -> list[list[str]]:
+        """The rows of a Spark SQL statement, each value as text."""
+        result: list[list[str]] = self._order("sql", statement=statement)
+        return result
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+        self._exchange.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _order(self, operation: str, **arguments: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"operation": operation, **arguments}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise HudiError(f"the process of Hudi {self.version} ended:\n{self._log.read_text()[-4000:]}")
+        answer = json.loads(line)
+        if not answer["ok"]:
+            raise HudiError(answer["error"])
+        return answer["result"]

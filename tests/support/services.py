@@ -1,0 +1,67 @@
+"""Fixtures of the real servers that tests share: each starts once in a session, when the first test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.docker import Service, free_ports, running_service
+
+HBASE_PORT = 9090
+
+SPARE_HBASE_PORT = 9091
+"""For a second Thrift server, which a test may start and kill."""
+
+REDIS_PORT = 6379
+REDIS_TLS_PORT = 6380
+SPARE_REDIS_PORTS = (6390, 6391)
+"""For servers with settings of their own, which a test may start and kill."""
+
+REDIS_SOCKET = "/sockets/redis.sock"
+"""In the container; the folder is one of this host."""
+
+_NODES = 6
+
+
+@pytest.fixture(scope="session")
+def redis_socket(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where ``redis_server`` also listens."""
+    folder = tmp_path_factory.mktemp("sockets")
+    folder.chmod(0o777)
+    return folder / Path(REDIS_SOCKET).name
+
+
+@pytest.fixture(scope="session")
+def redis_server(redis_socket: Path) -> Iterator[Service]:
+    """A Redis server, with TLS and a socket too."""
+    environment = {"TLS_PORT": str(REDIS_TLS_PORT), "SOCKET": REDIS_SOCKET}
+    folders = {str(redis_socket.parent): str(Path(REDIS_SOCKET).parent)}
+    with running_service(
+        "redis", ports=[REDIS_PORT, REDIS_TLS_PORT, *SPARE_REDIS_PORTS], environment=environment, folders=folders
+    ) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def second_redis_server() -> Iterator[Service]:
+    """Another Redis server, that knows nothing of the first."""
+    with running_service("redis", ports=[REDIS_PORT]) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[Service]:
+    """A Redis Cluster of three masters with a replica each."""
+    ports = free_ports(_NODES)
+    environment = {"CLUSTER_PORTS": " ".join(map(str, ports))}
+    with running_service("redis", same_ports=ports, environment=environment) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def hbase() -> Iterator[Service]:
+    """A standalone HBase with its Thrift server."""
+    with running_service("hbase", ports=[HBASE_PORT, SPARE_HBASE_PORT]) as service:
+        yield service

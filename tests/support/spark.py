@@ -1,0 +1,60 @@
+"""A small local Spark session for tests and benchmarks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+_HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
+
+_SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+}
+
+_HUDI_SETTINGS = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    # Spark brings its own.
+    "spark.jars.excludes": "org.slf4j:slf4j-api",
+}
+
+
+def spark_session(hudi_version: str | None = None) -> SparkSession:
+    """The session of this process, on two threads and in UTC.
+
+    Args:
+        hudi_version: puts this release of Apache Hudi on the class path, fetched as a Spark package at the first
+            use on a machine. Needs PySpark 3.5. A JVM keeps the class path it was started with, so one process
+            uses one version only; ``tests.support.hudi`` gives each version a process of its own.
+    """
+    # Spark starts its Python workers with this environment; they import the helpers of tests by name.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = dict(_SETTINGS)
+    if hudi_version is not None:
+        settings |= _HUDI_SETTINGS
+        settings["spark.jars.packages"] = _HUDI_BUNDLE.format(version=hudi_version)
+    builder = SparkSession.builder.appName("rli-tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

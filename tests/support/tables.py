@@ -1,0 +1,129 @@
+"""Tables in the tests' own terms: rows as plain dicts, a model that keeps the promises, and checks of what is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rli import Table
+from rli.layout.bloom_filter import BloomFilter
+from rli.layout.meta_columns import META_COLUMNS
+from rli.store.contract import Store
+from rli.timeline.rollback_metadata import RollbackMetadata
+
+Row: TypeAlias = dict[str, Any]
+
+SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64()), ("v", pa.float64())])
+
+
+def records(*rows: Sequence[Any], schema: pa.Schema = SCHEMA) -> pa.Table:
+    """Records of ``schema`` from rows in the order of its columns."""
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+
+def rows_of(table: Table | pa.Table, key: str = "id") -> list[Row]:
+    """All records, ordered by a column."""
+    found = table.read() if isinstance(table, Table) else table
+    return sorted(found.to_pylist(), key=lambda row: str(row[key]))
+
+
+def by_key(rows: Iterable[Mapping[str, Any]], key: str = "id") -> dict[str, Row]:
+    """Rows by their record key, which must be distinct."""
+    listed = [dict(row) for row in rows]
+    found = {str(row[key]): row for row in listed}
+    assert len(found) == len(listed), "a record key occurs twice"
+    return found
+
+
+def live_files(table: Table) -> dict[str, pq.ParquetFile]:
+    """The live base files by their path in the table."""
+    snapshot = table.snapshot()
+    return {
+        file_slice.path: pq.ParquetFile(snapshot.table.storage.full_path(file_slice.path))
+        for file_slice in snapshot.slices.values()
+    }
+
+
+def check_stored(table: Table) -> None:
+    """Index and table agree, and every live base file is what Hudi's layout asks for."""
+    report = table.verify_index()
+    assert report.agrees, report
+    for path, file in live_files(table).items():
+        check_base_file(table, path, file)
+    assert_nothing_left_over(table)
+
+
+def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> None:
+    """Meta columns and footer of one base file."""
+    partition_path, _, name = path.rpartition("/")
+    content = file.read()
+    assert tuple(content.column_names[:5]) == META_COLUMNS
+    assert set(content.column("_hoodie_file_name").to_pylist()) <= {name}
+    assert set(content.column("_hoodie_partition_path").to_pylist()) <= {partition_path}
+    seqnos = content.column("_hoodie_commit_seqno").to_pylist()
+    times = content.column("_hoodie_commit_time").to_pylist()
+    assert len(set(seqnos)) == len(seqnos)
+    assert all(seqno.startswith(f"{time}_") for seqno, time in zip(seqnos, times, strict=True))
+    keys = content.column("_hoodie_record_key").to_pylist()
+    footer = file.metadata.metadata
+    bloom_filter = BloomFilter.from_footer(footer, path)
+    assert bloom_filter is not None
+    assert bloom_filter.might_contain(pa.array(keys, pa.string())).all()
+    if keys:
+        ordered = sorted(keys, key=lambda key: key.encode("utf-16-be"))
+        assert footer[b"hoodie_min_record_key"].decode() == ordered[0]
+        assert footer[b"hoodie_max_record_key"].decode() == ordered[-1]
+    assert b"ARROW:schema" not in footer
+    root = Path(table.location)
+    assert "partitionDepth=" in (root / partition_path / ".hoodie_partition_metadata").read_text()
+
+
+def assert_nothing_left_over(table: Table) -> None:
+    """No work folders, writers' records, lease, pending instants, stray base files or temporary files."""
+    root = Path(table.location)
+    timeline = table.snapshot().timeline
+    assert timeline.pending == ()
+    assert list((root / ".hoodie/.rli/work").glob("*")) == []
+    assert list((root / ".hoodie/.rli/rollback").glob("*")) == []
+    assert table.index.store.scan_control("writer/") == []
+    assert table.index.store.read_control("lease") is None
+    completed = {instant.time for instant in timeline.completed_writes}
+    written = {path.stem.rpartition("_")[2] for path in root.rglob("*.parquet") if ".hoodie" not in path.parts}
+    assert written <= completed, "a base file of no commit"
+    # An index that has seen a commit needs its journal to follow its rollback.
+    undone = {
+        RollbackMetadata.from_avro((root / ".hoodie" / instant.file_name).read_bytes(), instant.file_name).instant_time
+        for instant in timeline.completed
+        if instant.action == "rollback"
+    }
+    journals = {path.name for path in (root / ".hoodie/.rli/journal").glob("*")}
+    assert journals <= completed | undone, "a journal of no commit"
+
+
+def fingerprint(table: Table) -> dict[str, str]:
+    """Everything that the table and its index hold, reduced to digests: equal before and after means untouched."""
+    root = Path(table.location)
+    files = {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".hoodie/.rli/index" not in str(path)
+    }
+    return {**files, **fingerprint_of_store(table.index.store, table.index.settings.shard_count)}
+
+
+def fingerprint_of_store(store: Store, shards: int) -> dict[str, str]:
+    """Control records and entries of a store."""
+    control = {f"control {name}": value.hex() for name, value in store.scan_control("")}
+    entries = {
+        (shard, key.hex()): entry
+        for shard in range(shards)
+        for keys, numbers in store.scan(shard, 1000)
+        for key, entry in zip(keys.to_bytes(), numbers.tolist(), strict=True)
+    }
+    return {**control, "entries": json.dumps(sorted((str(place), entry) for place, entry in entries.items()))}

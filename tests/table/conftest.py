@@ -1,0 +1,22 @@
+"""What tests of tables share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from rli import Table, create_table
+
+
+@pytest.fixture
+def memory_url() -> str:
+    """A memory store of this test alone."""
+    return f"memory:{uuid4().hex}"
+
+
+@pytest.fixture
+def trips(tmp_path: Path, memory_url: str) -> Table:
+    """An empty table with key ``id``, partitions by ``city`` and ordering ``ts``."""
+    return create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index=memory_url)

@@ -1,0 +1,136 @@
+"""Random writes on a table against plain dicts; after each, rows, index and files are as promised."""
+
+from __future__ import annotations
+
+from tempfile import mkdtemp
+from typing import ClassVar
+from uuid import uuid4
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rli import CommitResult, IndexNotReadyError, Table, create_table, open_table
+from tests.support.table_model import Outcome, Rows, Version, deleted, upserted
+from tests.support.tables import check_stored, records
+
+KEYS = ["a", "7", "-7", "007", "\0", "\U0001f600", "123e4567-e89b-12d3-a456-426614174000", "x,y:z", "k" * 600, "é"]
+VERSIONS = st.tuples(st.sampled_from(KEYS), st.sampled_from("xyz"), st.integers(0, 5), st.sampled_from([0.5, 1.5]))
+
+
+class TableMachine(RuleBasedStateMachine):
+    """One table, its model, and the states that it was in."""
+
+    make_url: ClassVar[staticmethod[[str], str]]
+    table: Table
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: Rows = {}
+        self.commits: list[tuple[str, Rows]] = []
+
+    # A base file of a few records takes some 3 kB, so that the smallest target gives each record a file of its own.
+    @initialize(target_size=st.sampled_from([1024, 4096, 1 << 20]), partitioned=st.booleans())
+    def create(self, target_size: int, *, partitioned: bool) -> None:
+        folder = mkdtemp(prefix="rli-model-")
+        self.partitioned = partitioned
+        self.table = create_table(
+            f"{folder}/t",
+            record_key="id",
+            partition_by="city" if partitioned else (),
+            ordering="ts",
+            index=self.make_url(folder),
+            shards=3,
+            target_file_size=target_size,
+        )
+
+    @rule(batch=st.lists(VERSIONS, max_size=12), keep=st.booleans())
+    def upsert(self, batch: list[Version], *, keep: bool) -> None:
+        result = self.table.upsert(records(*batch), on_partition_change="keep" if keep else "move")
+        outcome = upserted(self.rows, batch, keep=keep and self.partitioned)
+        if not self.partitioned:
+            inserted, updated, moved, gone, unchanged = outcome.counts
+            outcome = Outcome(outcome.rows, (inserted, updated + moved, 0, gone, unchanged))
+        self.account(result, outcome)
+
+    @rule(keys=st.lists(st.sampled_from(KEYS), max_size=6))
+    def delete(self, keys: list[str]) -> None:
+        self.account(self.table.delete(keys), deleted(self.rows, keys))
+
+    @precondition(lambda self: self.commits)
+    @rule()
+    def roll_back(self) -> None:
+        instant, _ = self.commits.pop()
+        self.table.rollback(instant)
+        self.rows = self.commits[-1][1] if self.commits else {}
+
+    @rule()
+    def reopen(self) -> None:
+        self.table.close()
+        self.table = open_table(self.table.location)
+
+    @rule()
+    def sync(self) -> None:
+        assert self.table.sync_index().applied == ()
+
+    @rule()
+    def repair(self) -> None:
+        assert self.table.repair_index().agrees
+
+    @rule()
+    def bootstrap(self) -> None:
+        assert self.table.bootstrap_index(shards=3) == len(self.rows)
+
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data())
+    def read_as_of(self, data: st.DataObject) -> None:
+        instant, rows = data.draw(st.sampled_from(self.commits))
+        assert self.read(as_of=instant) == rows
+
+    @invariant()
+    def rows_are_as_promised(self) -> None:
+        assert self.read() == self.rows
+
+    @invariant()
+    def index_and_files_are_as_promised(self) -> None:
+        check_stored(self.table)
+        cities = [self.rows[key][1] if key in self.rows else None for key in KEYS]
+        paths = cities if self.partitioned else [None if city is None else "" for city in cities]
+        assert self.table.lookup(KEYS).column("partition_path").to_pylist() == paths
+
+    def read(self, as_of: str | None = None) -> Rows:
+        found = self.table.read(as_of=as_of)
+        rows = [tuple(row.values()) for row in found.to_pylist()]
+        assert len({row[0] for row in rows}) == len(rows)
+        return {row[0]: row for row in rows}
+
+    def account(self, result: CommitResult, outcome: Outcome) -> None:
+        counts = (result.inserted, result.updated, result.moved, result.deleted, result.unchanged)
+        assert counts == outcome.counts
+        assert (result.instant is not None) == outcome.commits
+        self.rows = outcome.rows
+        if result.instant is not None:
+            self.commits.append((result.instant, outcome.rows))
+
+    def teardown(self) -> None:
+        if hasattr(self, "table"):
+            self.table.drop_index()
+            with pytest.raises(IndexNotReadyError):
+                self.table.lookup(KEYS)
+
+
+class MemoryMachine(TableMachine):
+    make_url = staticmethod(lambda _: f"memory:{uuid4().hex}")
+
+
+class LmdbMachine(TableMachine):
+    make_url = staticmethod(lambda folder: f"lmdb://{folder}/index")
+
+
+_SCALE = settings.get_profile(settings.get_current_profile_name()).max_examples / 60
+
+TestMemory = MemoryMachine.TestCase
+TestMemory.settings = settings(max_examples=round(15 * _SCALE), stateful_step_count=15)
+TestLmdb = LmdbMachine.TestCase
+TestLmdb.settings = settings(max_examples=round(4 * _SCALE), stateful_step_count=12)

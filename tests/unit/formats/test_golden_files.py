@@ -1,0 +1,207 @@
+"""Every stored format of version 1 can be read, and is still written the same way.
+
+The files in ``tests/data/golden`` are never changed: a later version of a format adds files of its own beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
+from rli.index.changes import LocationChanges
+from rli.index.commit_log import LogRecord
+from rli.model import FileGroupId, KeyMode, OnPartitionChange
+from rli.settings import IndexSettings, TableSettings
+from rli.storage import Storage
+from rli.table import work_rows
+from rli.table.journal import Journal, write_journal
+from rli.table.journal_list import load_journals, save_journals
+
+GOLDEN = Path(__file__).parents[2] / "data" / "golden"
+INSTANT = "20240531120000123"
+
+RECORD = LogRecord(
+    instant=INSTANT,
+    action="commit",
+    first_sequence=7,
+    located_at=(INSTANT,),
+    first_file_group=4,
+    file_groups=(FileGroupId("são paulo", "f1-0"), FileGroupId("", "f2-0")),
+    writer=INSTANT,
+    covers=("20240531110000000",),
+    staged_chunks=2,
+)
+INDEX_SETTINGS = IndexSettings(
+    hash_seed=0x726C69,
+    shard_count=64,
+    key_mode=KeyMode.DIGEST,
+    key_fields=("a", "b"),
+    table_id="0123456789abcdef0123456789abcdef",
+)
+TABLE_SETTINGS = TableSettings(
+    table_id="0123456789abcdef0123456789abcdef",
+    index_url="lmdb:///data/idx",
+    on_partition_change=OnPartitionChange.KEEP,
+    target_file_size=1_048_576,
+    small_file_size=524_288,
+    compression="snappy",
+)
+JOURNAL = Journal(INSTANT, "f1-0_0-0-0.parquet", FileGroupId("here", "f1-0"))
+JOURNAL_ROWS = {
+    work_rows.RECORD_KEY: pa.array(["new", "came", "gone", "same"]),
+    work_rows.CHANGE: pa.array([1, 3, 5, 2], pa.int8()),
+    work_rows.PRIOR_PARTITION_PATH: pa.array([None, "old", "here", "here"]),
+    work_rows.PRIOR_FILE_ID: pa.array([None, "f0-0", "f1-0", "f1-0"]),
+    work_rows.PRIOR_INSTANT: pa.array([None, "20240530000000000", "20240529000000000", "20240529000000000"]),
+}
+
+
+def golden(name: str) -> bytes:
+    return (GOLDEN / name).read_bytes().rstrip(b"\n")
+
+
+def in_words(changes: LocationChanges) -> list[tuple[str, str | None, str | None]]:
+    columns = (changes.record_keys, changes.partition_paths, changes.file_ids)
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """A table's folder with the golden journal in its place."""
+    storage = Storage(str(tmp_path))
+    for name, source in ((JOURNAL.name, "journal-1.parquet"), ("journals.json", "journals-1.json")):
+        target = tmp_path / ".hoodie" / ".rli" / "journal" / INSTANT / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(GOLDEN / source, target)
+    return storage
+
+
+def test_log_record() -> None:
+    assert LogRecord.from_json(7, golden("log-record-1.json")) == RECORD
+    assert RECORD.to_json() == golden("log-record-1.json")
+
+
+def test_index_settings() -> None:
+    assert IndexSettings.from_json(golden("index-settings-1.json")) == INDEX_SETTINGS
+    assert INDEX_SETTINGS.to_json() == golden("index-settings-1.json")
+
+
+def test_table_settings() -> None:
+    assert TableSettings.from_json(golden("table-1.json")) == TABLE_SETTINGS
+    assert TABLE_SETTINGS.to_json() == golden("table-1.json")
+
+
+def test_journal_list(storage: Storage, tmp_path: Path) -> None:
+    assert load_journals(storage, INSTANT) == [JOURNAL]
+    other = Storage(str(tmp_path / "other"))
+    save_journals(other, INSTANT, [JOURNAL])
+    assert other.read_bytes(f".hoodie/.rli/journal/{INSTANT}/journals.json") == golden("journals-1.json")
+    assert load_journals(other, "20240531120000124") is None
+
+
+def test_journal_says_where_keys_are_and_where_they_were(storage: Storage) -> None:
+    assert [row for changes in JOURNAL.changes(storage) for row in in_words(changes)] == [
+        ("new", "here", "f1-0"),
+        ("came", "here", "f1-0"),
+        ("gone", None, None),
+    ]
+    priors = (None, "20240529000000000", "20240530000000000")
+    assert JOURNAL.prior_instants(storage) == set(priors)
+    assert JOURNAL.prior_groups(storage) == {FileGroupId("old", "f0-0"), FileGroupId("here", "f1-0")}
+    undone = [(position, in_words(changes)) for position, changes in JOURNAL.undone(storage, priors)]
+    assert undone == [
+        (0, [("new", None, None)]),
+        (1, [("gone", "here", "f1-0")]),
+        (2, [("came", "old", "f0-0")]),
+    ]
+    assert [keys.to_pylist() for keys in JOURNAL.placed_keys(storage)] == [["new", "came"]]
+
+
+def test_journal_is_written_as_ever(storage: Storage, tmp_path: Path) -> None:
+    other = Storage(str(tmp_path / "other"))
+    assert write_journal(other, JOURNAL, pa.table(JOURNAL_ROWS))
+    written, kept = (pq.ParquetFile(at.full_path(JOURNAL.path)) for at in (other, storage))
+    assert written.read().equals(kept.read())
+    assert written.metadata.metadata == kept.metadata.metadata
+
+
+def test_updates_alone_need_no_journal(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    assert not write_journal(storage, JOURNAL, pa.table(JOURNAL_ROWS).slice(3))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["log-record-1.json", "index-settings-1.json", "table-1.json"])
+def test_a_newer_version_is_refused(name: str) -> None:
+    content = json.loads(golden(name))
+    content["version" if "version" in content else "format_version"] = 2
+    newer = json.dumps(content).encode()
+    readers: dict[str, Callable[[bytes], object]] = {
+        "log": partial(LogRecord.from_json, 7),
+        "index": IndexSettings.from_json,
+        "table": TableSettings.from_json,
+    }
+    with pytest.raises((SettingsError, CorruptIndexError), match="version"):
+        readers[name.partition("-")[0]](newer)
+
+
+def test_a_journal_of_another_version_is_refused(storage: Storage) -> None:
+    path = storage.full_path(JOURNAL.path)
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({"rli.journal.version": "2"}), path)
+    with pytest.raises(CorruptTableError, match="version=2"):
+        list(JOURNAL.changes(storage))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"null", b'{"version":1}', b'{"version":1,"locatedAt":3}', b"\xff"]
+)
+def test_a_damaged_log_record_is_refused(content: bytes) -> None:
+    with pytest.raises(CorruptIndexError, match="sequence=7"):
+        LogRecord.from_json(7, content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"version":1}',
+        b'{"version":1,"journals":[["a"]]}',
+        b'{"version":1,"journals":3}',
+    ],
+)
+def test_a_damaged_journal_list_is_refused(storage: Storage, content: bytes) -> None:
+    storage.write_bytes(f".hoodie/.rli/journal/{INSTANT}/journals.json", content)
+    with pytest.raises(CorruptTableError, match=r"journals\.json"):
+        load_journals(storage, INSTANT)
+
+
+def test_a_journal_list_of_another_version_is_refused(storage: Storage) -> None:
+    storage.write_bytes(f".hoodie/.rli/journal/{INSTANT}/journals.json", b'{"version":2,"journals":[]}')
+    with pytest.raises(CorruptTableError, match="version=2"):
+        load_journals(storage, INSTANT)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\0" * 100 + b"PAR1"])
+def test_a_damaged_journal_is_refused(storage: Storage, content: bytes) -> None:
+    storage.write_bytes(JOURNAL.path, content)
+    with pytest.raises(CorruptTableError, match=r"f1-0_0-0-0\.parquet"):
+        list(JOURNAL.changes(storage))
+
+
+def test_a_missing_journal_is_refused(storage: Storage) -> None:
+    storage.delete_files([JOURNAL.path])
+    with pytest.raises(CorruptTableError, match=r"f1-0_0-0-0\.parquet"):
+        list(JOURNAL.placed_keys(storage))

@@ -1,0 +1,103 @@
+"""Linear hashing: every bucket is used, and a family that grows moves keys into its new buckets only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rli.errors import CorruptIndexError
+from rli_redis.families import Family, addresses, hashes_of, outgrows, wanted_buckets
+
+HASHES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=200)
+
+
+def address(hash_: int, buckets: int) -> int:
+    """The definition, for one key."""
+    level = buckets.bit_length() - 1
+    wide = hash_ % 2 ** (level + 1)
+    return wide if wide < buckets else hash_ % 2**level
+
+
+@given(HASHES, st.integers(1, 1 << 24))
+def test_addresses_are_those_of_the_definition(hashes: list[int], buckets: int) -> None:
+    found = addresses(np.array(hashes), buckets)
+    assert found.tolist() == [address(hash_, buckets) for hash_ in hashes]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 1 << 31)), min_size=1))
+def test_each_hash_may_have_a_family_of_its_own(pairs: list[tuple[int, int]]) -> None:
+    hashes, buckets = zip(*pairs, strict=True)
+    found = addresses(np.array(hashes), np.array(buckets))
+    assert found.tolist() == [address(*pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 3, 4, 5, 7, 8, 9, 1000, 1023, 1024, 1025])
+def test_every_bucket_is_reached_and_no_other(buckets: int) -> None:
+    assert set(addresses(np.arange(4 * buckets), buckets).tolist()) == set(range(buckets))
+
+
+@given(HASHES, st.integers(1, 5000))
+def test_growing_by_one_moves_keys_from_one_bucket_to_the_new_one(hashes: list[int], buckets: int) -> None:
+    before, after = (addresses(np.array(hashes), count) for count in (buckets, buckets + 1))
+    moved = before != after
+    assert set(after[moved].tolist()) <= {buckets}
+    assert set(before[moved].tolist()) <= {int(addresses(np.array([buckets]), buckets)[0])}
+
+
+@given(HASHES, st.integers(1, 200), st.integers(0, 2000))
+def test_what_a_bucket_held_is_in_the_buckets_split_off_it(hashes: list[int], buckets: int, more: int) -> None:
+    """What scans rely on: the bucket that a newer one came from has the newer one's number as its address."""
+    now = addresses(np.array(hashes), buckets + more)
+    assert addresses(now, buckets).tolist() == addresses(np.array(hashes), buckets).tolist()
+
+
+@pytest.mark.parametrize(("width", "entries"), [(16, 1), (16, 1000), (16, 10**7), (1, 1000), (70_000, 1000)])
+def test_the_wanted_buckets_are_enough(width: int, entries: int) -> None:
+    wanted = wanted_buckets(entries, width)
+    assert entries / wanted <= max(1, 360 // (width + 4))
+    assert not outgrows(entries, width, wanted)
+    assert outgrows(2 * entries + 100, width, wanted) == (wanted_buckets(2 * entries + 100, width) > 1.05 * wanted)
+
+
+def test_no_entries_want_one_bucket() -> None:
+    assert wanted_buckets(0, 16) == 1
+
+
+@pytest.mark.parametrize(
+    ("width", "hashes"),
+    [
+        (1, [3730033459, 1047599247]),
+        (7, [3461882268, 2999870567]),
+        (8, [1196095309, 3755844171]),
+        (9, [3428936298, 2022592156]),
+        (16, [4174046048, 1212725574]),
+    ],
+)
+def test_version_1_of_the_hash(width: int, hashes: list[int]) -> None:
+    keys = np.array([b"0123456789abcdef"[:width], b"fedcba9876543210"[:width]], dtype=f"V{width}")
+    assert hashes_of(keys).tolist() == hashes
+
+
+@pytest.mark.parametrize("template", ["{:09d}", "{:x}-000000000", "user-{:012d}@example.com", "{:06d}\0\0"])
+@pytest.mark.parametrize("buckets", [512, 777, 1024])
+def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: int) -> None:
+    keys = [template.format(number + 200_000).encode() for number in range(20 * buckets)]
+    assert len({len(key) for key in keys}) == 1
+    found = hashes_of(np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}"))
+    halved = np.bincount(found & 255, minlength=256)
+    # Six standard deviations of what chance would do.
+    assert abs(halved - halved.mean()).max() < 6 * halved.mean() ** 0.5
+    assert np.bincount(addresses(found, buckets), minlength=buckets).max() < 5 * 20
+
+
+def test_version_1_of_the_state() -> None:
+    stored = b"version!" + bytes.fromhex("00000102 0000000000000304 0000000000000005")
+    assert Family.from_bytes(stored) == Family(b"version!", 0x102, 0x304, 5)
+
+
+@pytest.mark.parametrize("stored", [b"", bytes(27), bytes(29)])
+def test_no_state(stored: bytes) -> None:
+    with pytest.raises(CorruptIndexError, match="wrong length"):
+        Family.from_bytes(stored)
