@@ -1,4 +1,4 @@
-"""A table that every crash test takes a copy of."""
+"""A table that every crash test takes a copy of, and the servers that its index may be on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from rli import create_table
-from tests.crash.writes import FIRST, SECOND, index_url
+from tests.crash.writes import FIRST, SECOND, index_url, open_copy, place_index
+from tests.support.docker import Service
+from tests.support.hbase import hbase_url, new_table
+from tests.support.redis import redis_url
 from tests.support.tables import records
 
 
@@ -39,6 +42,22 @@ class Copies:
         self._target = target
         self._count = 0
 
-    def make(self) -> Path:
+    def make(self, url: str | None = None) -> Path:
+        """A new copy; its index is rebuilt at ``url``, or comes with it."""
         self._count += 1
-        return Path(shutil.copytree(self._template, self._target / str(self._count)))
+        folder = Path(shutil.copytree(self._template, self._target / str(self._count)))
+        if url is not None:
+            place_index(folder, url)
+            table = open_copy(folder)
+            table.bootstrap_index(shards=3)
+            table.close()
+        return folder
+
+
+@pytest.fixture(
+    params=[pytest.param("redis", marks=pytest.mark.docker), pytest.param("hbase", marks=pytest.mark.docker)]
+)
+def server_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an index that nobody else uses, on a server that many machines could share."""
+    service: Service = request.getfixturevalue("redis_server" if request.param == "redis" else "hbase")
+    return redis_url(service) if request.param == "redis" else hbase_url(service, new_table())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rli import create_table
-from tests.crash.writes import index_url, open_copy, read_rows
+from tests.crash.writes import index_url, open_copy, place_index, read_rows
 from tests.support.children import pipe, start_child
 from tests.support.table_model import Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records
@@ -57,6 +57,16 @@ def expected(rows: Rows, number: int) -> Rows:
 
 @pytest.mark.slow
 def test_kills_at_any_time(tmp_path: Path) -> None:
+    kill_at_any_time(tmp_path, KILLS)
+
+
+@pytest.mark.slow
+def test_kills_at_any_time_with_the_index_on_a_server(tmp_path: Path, server_url: str) -> None:
+    place_index(tmp_path, server_url)
+    kill_at_any_time(tmp_path, KILLS // 2)
+
+
+def kill_at_any_time(tmp_path: Path, kills: int) -> None:
     print(f"RLI_CRASH_SEED={SEED}")  # noqa: T201  (shown when the test fails)
     source = random.Random(SEED)
     create_table(
@@ -70,7 +80,7 @@ def test_kills_at_any_time(tmp_path: Path) -> None:
     ).close()
     rows: Rows = {}
     done = 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         receiver, sender = pipe()
         child = start_child(write, tmp_path, done + 1, sender)
         sender.close()
@@ -98,3 +108,4 @@ def test_kills_at_any_time(tmp_path: Path) -> None:
         check_stored(table)
         table.close()
     assert done > 0
+    open_copy(tmp_path).drop_index()

@@ -58,6 +58,14 @@ def test_a_kill_at_a_step(copies: Copies, write: str, step: Step, occurrence: in
     assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)
 
 
+@pytest.mark.parametrize("step", list(Step))
+def test_a_kill_at_a_step_with_the_index_on_a_server(copies: Copies, server_url: str, step: Step) -> None:
+    folder = copies.make(server_url)
+    assert was_killed(write_and_die_at_step, folder, "upsert", step, 1)
+    took_effect = require_recovery(folder, "upsert", "delete")
+    assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)
+
+
 @pytest.mark.parametrize("write", ["upsert", "delete", "rollback"])
 def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
     points: list[str] = []

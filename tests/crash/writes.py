@@ -44,11 +44,20 @@ AFTER: Final[dict[str, Rows]] = {
 }
 """Rows after each write, if it takes effect."""
 
+_PLACED: Final = "index-url"
+
 STEPS_BEFORE_PUBLICATION: Final = tuple(Step)[: tuple(Step).index(Step.PUBLISHED)]
 
 
 def index_url(folder: Path) -> str:
-    return f"lmdb://{folder}/index"
+    """Where the index of a copy is: what ``place_index`` said, or beside the table."""
+    placed = folder / _PLACED
+    return placed.read_text() if placed.exists() else f"lmdb://{folder}/index"
+
+
+def place_index(folder: Path, url: str) -> None:
+    """Say where the index of a copy is, for every process that opens it."""
+    (folder / _PLACED).write_text(url)
 
 
 def open_copy(folder: Path) -> Table:
