@@ -196,7 +196,11 @@ class Reader:
         families: dict[int, Family] = {}
         for shard, count, state in zip(request.families.tolist(), request.bucket_counts.tolist(), states, strict=True):
             if state is None:
-                raise self.lost(width, shard)
+                # A family that the server went back to before is forgotten here too; one that it has lost is an error.
+                self._require_never_made(width, [shard])
+                self._families.pop((width, shard), None)
+                has_grown |= wanted.shards == shard
+                continue
             family = families[shard] = self._families[width, shard] = Family.from_bytes(state)
             if family.buckets != count:
                 has_grown |= wanted.shards == shard

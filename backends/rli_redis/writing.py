@@ -61,10 +61,10 @@ class Writer:
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
         """Write each entry unless the stored one has the same or a greater sequence; keys are distinct."""
-        self._require_families(keys, entries)
         inserted: Counter[int] = Counter()
         waiting = np.arange(len(keys))
         while len(waiting):
+            self._require_families(keys.take(waiting), entries[waiting])
             waiting = waiting[self._put_once(keys.take(waiting), entries[waiting], inserted)]
         self._grow(keys.width, inserted)
 
@@ -86,9 +86,11 @@ class Writer:
     def _put_once(self, keys: EncodedKeys, entries: Entries, inserted: Counter[int]) -> Positions:
         """Write what can be; returns the positions of keys whose bucket was changed by someone else meanwhile."""
         sent: list[_Swap] = []
+        is_read = np.zeros(len(keys), dtype=bool)
 
         def commands() -> Iterator[Command]:
             for piece in self._reader.pieces(keys):
+                is_read[piece.requests] = True
                 for swap in self._swaps(keys, entries, piece):
                     sent.append(swap)
                     inserted[swap.shard] += swap.more_entries
@@ -102,6 +104,10 @@ class Writer:
                 refused.append(swap.requests)
             elif reply:
                 refused.append(swap.requests[np.isin(swap.slots, reply)])
+        if not is_read.all():
+            # The server went back to before their families were made.
+            refused.append(np.flatnonzero(~is_read))
+            self._confirmed -= {(keys.width, shard) for shard in np.unique(keys.shards[refused[-1]]).tolist()}
         return np.concatenate(refused)
 
     def _require_families(self, keys: EncodedKeys, entries: Entries) -> None:

@@ -421,6 +421,24 @@ def test_a_server_that_comes_back_as_it_was_before(spare: SpareServer) -> None:
         expect_all(store, 2)
 
 
+def test_a_server_that_comes_back_as_it_was_before_a_shard_had_entries(spare: SpareServer) -> None:
+    early = [number for number, shard in enumerate(SHARDS) if shard == 0][:10]
+    with open_store(spare.url(name="trips"), create=True) as store, spare.client() as raw:
+        store.put(key_batch([KEYS[number] for number in early], 0), entries_of(1, early))
+        raw.config_set("appendonly", "no")
+        raw.save()
+        put_all(store, 2)
+        expect_all(store, 2)
+        spare.kill()
+        spare.start()
+        expected = [entry(1, number) if number in early else 0 for number in range(len(KEYS))]
+        assert differences(get_all(store, KEYS, SHARDS), expected) == []
+        spare.kill()
+        spare.start()
+        put_all(store, 3)
+        expect_all(store, 3)
+
+
 def test_a_scan_over_a_server_that_went_back_is_an_error(spare: SpareServer) -> None:
     keys = random_keys(20_000, 16, seed=3)
     with open_store(spare.url(name="trips"), create=True) as store, spare.client() as raw:

@@ -1,0 +1,215 @@
+"""A table whose index is on a server that fails while records are written: no record lost, none twice, no wrong tag."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+import rli
+from tests.support.docker import Service
+from tests.support.hbase import (
+    hbase_url,
+    kill_spare,
+    move_regions,
+    new_table,
+    spare_thrift_server,
+    split_region,
+    start_spare,
+)
+from tests.support.hbase import url_of as hbase_url_of
+from tests.support.redis import Cluster, SpareServer, cluster_url, eventually, spare_server
+from tests.support.redis import url_of as redis_url_of
+from tests.support.table_model import Rows, Version, deleted, upserted
+from tests.support.tables import check_stored, records, rows_of
+from tests.support.tcp_proxy import TcpProxy, tcp_proxy
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+KEYS = [f"key-{number}" for number in range(400)]
+DELETES_EVERY = 3
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class Writer:
+    """Writes batch after batch and checks after each what the table and its index say."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.table = rli.create_table(
+            folder / "table", record_key="id", partition_by="city", ordering="ts", index=url, target_file_size=16_384
+        )
+        self.rows: Rows = {}
+        self.rounds = 0
+
+    def write(self) -> None:
+        """Write one more batch."""
+        self.rounds += 1
+        source = random.Random(self.rounds)
+        if self.rounds % DELETES_EVERY:
+            batch = [version(source, self.rounds) for _ in range(150)]
+            self.table.upsert(records(*batch))
+            self.rows = upserted(self.rows, batch).rows
+        else:
+            keys = source.sample(KEYS, 40)
+            self.table.delete(keys)
+            self.rows = deleted(self.rows, keys).rows
+        self.require_right_tags()
+
+    def require_right_tags(self) -> None:
+        found = self.table.lookup(KEYS).column("partition_path").to_pylist()
+        assert found == [self.rows[key][1] if key in self.rows else None for key in KEYS]
+
+    def require_all(self) -> None:
+        assert [tuple(row.values()) for row in rows_of(self.table)] == sorted(self.rows.values())
+        check_stored(self.table)
+
+
+def version(source: random.Random, number: int) -> Version:
+    return (source.choice(KEYS), source.choice("wxyz"), source.randrange(number, number + 3), number + 0.5)
+
+
+@contextmanager
+def work_going_on(folder: Path, url: str) -> Iterator[Callable[[], None]]:
+    """A writer at work; gives a function that waits until it has got further. All is checked in the end."""
+    writer = Writer(folder, url)
+    writer.write()
+    is_over = Event()
+
+    def work() -> None:
+        while not is_over.is_set():
+            writer.write()
+
+    with ThreadPoolExecutor(1) as threads:
+        working = threads.submit(work)
+
+        def until_more_is_done() -> None:
+            already = writer.rounds
+
+            def is_further() -> bool:
+                if working.done():
+                    working.result()
+                return writer.rounds > already + 1
+
+            eventually(is_further, "the writer goes on")
+
+        try:
+            until_more_is_done()
+            yield until_more_is_done
+        finally:
+            is_over.set()
+        working.result()
+    writer.require_all()
+    writer.table.drop_index()
+
+
+@pytest.fixture
+def spare(redis_server: Service) -> Iterator[SpareServer]:
+    with spare_server(redis_server, *DURABLE) as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(spare: SpareServer) -> Iterator[TcpProxy]:
+    with tcp_proxy(spare.target) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def cluster(redis_cluster: Service) -> Cluster:
+    cluster = Cluster(redis_cluster)
+    cluster.await_health()
+    return cluster
+
+
+def test_a_redis_server_is_killed_and_started(spare: SpareServer, tmp_path: Path) -> None:
+    with work_going_on(tmp_path, spare.url()) as until_more_is_done:
+        for _ in range(3):
+            spare.kill()
+            spare.start(*DURABLE)
+            until_more_is_done()
+
+
+def test_connections_to_redis_are_cut(proxy: TcpProxy, tmp_path: Path) -> None:
+    with work_going_on(tmp_path, redis_url_of(proxy.host, proxy.port)) as until_more_is_done:
+        for _ in range(3):
+            proxy.cut_all()
+            until_more_is_done()
+
+
+def test_redis_answers_late(proxy: TcpProxy, tmp_path: Path) -> None:
+    writer = Writer(tmp_path, redis_url_of(proxy.host, proxy.port))
+    writer.write()
+    proxy.delay_seconds = 0.05
+    writer.write()
+    proxy.delay_seconds = 0
+    writer.require_all()
+
+
+def test_a_redis_server_comes_back_from_an_old_snapshot(spare: SpareServer, tmp_path: Path) -> None:
+    """What it acknowledged since is lost with it, and found again on the table's timeline by the next write."""
+    with spare.client() as raw:
+        writer = Writer(tmp_path, spare.url())
+        for _ in range(2):
+            writer.write()
+        raw.config_set("appendonly", "no")
+        raw.save()
+        for _ in range(4):
+            writer.write()
+        spare.kill()
+        spare.start()
+        with pytest.raises(rli.IndexNotReadyError, match="older than the table"):
+            writer.table.lookup(KEYS)
+        writer.write()
+        writer.require_all()
+
+
+def test_the_masters_of_a_redis_cluster_change(cluster: Cluster, tmp_path: Path) -> None:
+    with work_going_on(tmp_path, cluster_url(cluster.service)) as until_more_is_done:
+        for _ in range(2):
+            before = list(cluster.masters())
+            replica = next(node for node in cluster.nodes() if "slave" in node["flags"])
+            cluster.cli(replica["port"], "cluster", "failover")
+            eventually(partial(have_changed, cluster, before), "another node is master")
+            cluster.await_health()
+            until_more_is_done()
+
+
+def have_changed(cluster: Cluster, masters: list[int]) -> bool:
+    return list(cluster.masters()) != masters
+
+
+def test_slots_of_a_redis_cluster_move(cluster: Cluster, tmp_path: Path) -> None:
+    with work_going_on(tmp_path, cluster_url(cluster.service)) as until_more_is_done:
+        one, other = sorted(cluster.masters().items())[:2]
+        for source, target in ((one, other), (other, one)):
+            cluster.service.run(
+                *("redis-cli", "--cluster", "reshard", f"127.0.0.1:{source[0]}", "--cluster-yes"),
+                *("--cluster-from", source[1], "--cluster-to", target[1], "--cluster-slots", "1500"),
+            )
+            until_more_is_done()
+
+
+def test_a_thrift_server_of_hbase_is_killed_and_started(hbase: Service, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        host, port = stack.enter_context(spare_thrift_server(hbase))
+        until_more_is_done = stack.enter_context(
+            work_going_on(tmp_path, hbase_url_of(host, port, new_table(), timeout=120))
+        )
+        kill_spare(hbase)
+        start_spare(hbase)
+        until_more_is_done()
+
+
+def test_regions_of_hbase_split_and_move(hbase: Service, tmp_path: Path) -> None:
+    table = new_table()
+    with work_going_on(tmp_path, hbase_url(hbase, table, batch=50)) as until_more_is_done:
+        split_region(hbase, table, b"\0\5")
+        until_more_is_done()
+        move_regions(hbase, table)
+        until_more_is_done()
