@@ -24,11 +24,13 @@ from tests.support.hbase import (
     start_spare,
 )
 from tests.support.hbase import url_of as hbase_url_of
-from tests.support.redis import Cluster, SpareServer, cluster_url, eventually, spare_server
+from tests.support.redis import SpareServer, cluster_url, spare_server
 from tests.support.redis import url_of as redis_url_of
+from tests.support.redis_cluster import Cluster
 from tests.support.table_model import Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records, rows_of
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -121,10 +123,11 @@ def proxy(spare: SpareServer) -> Iterator[TcpProxy]:
 
 
 @pytest.fixture
-def cluster(redis_cluster: Service) -> Cluster:
+def cluster(redis_cluster: Service) -> Iterator[Cluster]:
     cluster = Cluster(redis_cluster)
-    cluster.await_health()
-    return cluster
+    cluster.mend()
+    yield cluster
+    cluster.mend()
 
 
 def test_a_redis_server_is_killed_and_started(spare: SpareServer, tmp_path: Path) -> None:
@@ -173,10 +176,10 @@ def test_the_masters_of_a_redis_cluster_change(cluster: Cluster, tmp_path: Path)
     with work_going_on(tmp_path, cluster_url(cluster.service)) as until_more_is_done:
         for _ in range(2):
             before = list(cluster.masters())
-            replica = next(node for node in cluster.nodes() if "slave" in node["flags"])
-            cluster.cli(replica["port"], "cluster", "failover")
+            replica = min(node.port for node in cluster.nodes() if node.is_replica)
+            cluster.tell(replica, "CLUSTER FAILOVER")
             eventually(partial(have_changed, cluster, before), "another node is master")
-            cluster.await_health()
+            cluster.await_order()
             until_more_is_done()
 
 
@@ -193,6 +196,7 @@ def test_slots_of_a_redis_cluster_move(cluster: Cluster, tmp_path: Path) -> None
                 *("--cluster-from", source[1], "--cluster-to", target[1], "--cluster-slots", "1500"),
             )
             until_more_is_done()
+            cluster.await_order()
 
 
 def test_a_thrift_server_of_hbase_is_killed_and_started(hbase: Service, tmp_path: Path) -> None:
