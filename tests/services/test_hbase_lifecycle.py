@@ -80,7 +80,7 @@ def drop_until(request_name: bytes, hbase: Service, table: str) -> None:
     """Drop an index in a process that loses HBase when it comes to a request."""
     with (
         tcp_proxy((hbase.host, hbase.ports[HBASE_PORT])) as proxy,
-        open_store(url_of(proxy.host, proxy.port, table, timeout=1), create=True) as store,
+        open_store(url_of(proxy.host, proxy.port, table, timeout=10), create=True) as store,
     ):
         store.put(key_batch([b"k"]), entries_of(5, [5]))
         proxy.once(request_name, Fate.LOST_BEFORE, proxy.close)
@@ -92,7 +92,7 @@ def test_a_drop_that_was_interrupted_is_ended_by_the_next_one_who_creates(hbase:
     drop_until(b"disableTable", hbase, table)
     with pytest.raises(IndexNotFoundError):
         open_store(hbase_url(hbase, table), create=False)
-    with open_store(hbase_url(hbase, table, timeout=3), create=True) as new:
+    with open_store(hbase_url(hbase, table, timeout=10), create=True) as new:
         assert get_all(new, [b"k"]) == [0]
 
 
@@ -100,9 +100,9 @@ def test_a_disabled_table_is_left_to_the_operator(hbase: Service, table: str, ra
     drop_until(b"deleteTable", hbase, table)
     for create in (False, True):
         with pytest.raises(StoreUnavailableError, match=r"TableNotEnabledException: \w+ is disabled"):
-            open_store(hbase_url(hbase, table, timeout=1), create=create)
+            open_store(hbase_url(hbase, table, timeout=5), create=create)
     raw.enable_table(table)
-    with open_store(hbase_url(hbase, table, timeout=3), create=True) as new:
+    with open_store(hbase_url(hbase, table, timeout=10), create=True) as new:
         assert get_all(new, [b"k"]) == [0]
 
 

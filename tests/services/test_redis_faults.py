@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -223,23 +222,18 @@ def test_a_second_of_latency_is_only_slow(store: Store, proxy: TcpProxy) -> None
 
 def test_answers_slower_than_the_deadline_are_an_error(direct: Store, proxy: TcpProxy, url: str) -> None:
     put_all(direct, 1)
-    with open_store(through(proxy, url, timeout=1), create=False) as store:
-        get_all(store, KEYS, SHARDS)
-        proxy.delay_seconds = 3
-        started = time.monotonic()
+    with open_store(through(proxy, url, timeout=3), create=False) as store:
+        proxy.delay_seconds = 20
         with pytest.raises(StoreUnavailableError, match="last cause"):
             get_all(store, KEYS, SHARDS)
-        assert time.monotonic() - started < 6
         proxy.delay_seconds = 0
+        proxy.cut_all()
         expect_all(store, 1)
 
 
-@pytest.mark.parametrize("timeout", [0.5, 2])
-def test_a_server_that_stays_away_is_an_error_that_names_it(
-    direct: Store, proxy: TcpProxy, url: str, timeout: float
-) -> None:
-    with open_store(through(proxy, url, timeout=timeout), create=False) as store:
-        put_all(store, 1)
+def test_a_server_that_stays_away_is_an_error_that_names_it(direct: Store, proxy: TcpProxy, url: str) -> None:
+    put_all(direct, 1)
+    with open_store(through(proxy, url, timeout=2), create=False) as store:
         proxy.close()
         attempts: list[Callable[[], object]] = [
             lambda: get_all(store, KEYS, SHARDS),
@@ -251,10 +245,8 @@ def test_a_server_that_stays_away_is_an_error_that_names_it(
             store.drop,
         ]
         for attempt in attempts:
-            started = time.monotonic()
-            with pytest.raises(StoreUnavailableError, match=f"{proxy.port}.*last cause=.*refused"):
+            with pytest.raises(StoreUnavailableError, match=f"{proxy.port}.*seconds=2 last cause=.*refused"):
                 attempt()
-            assert time.monotonic() - started < timeout + 1.5
     expect_all(direct, 1)
 
 
