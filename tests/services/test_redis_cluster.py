@@ -10,7 +10,6 @@ from itertools import count
 from threading import Event
 
 import pytest
-import redis
 from redis.crc import key_slot
 
 from rli.store.contract import Store
@@ -19,7 +18,9 @@ from rli.testing.batches import differences, entries_of, entry, get_all, key_bat
 from rli.testing.processes import count_up
 from rli_redis import RedisStore
 from tests.support.docker import Service
-from tests.support.redis import Cluster, cluster_url, dropped_afterwards, eventually
+from tests.support.redis import cluster_url, dropped_afterwards
+from tests.support.redis_cluster import Cluster
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -30,18 +31,19 @@ COMMITS = count(1)
 
 
 @pytest.fixture
-def cluster(redis_cluster: Service) -> Iterator[Cluster]:
-    cluster = Cluster(redis_cluster)
-    cluster.await_health()
-    yield cluster
-    cluster.start_the_dead()
-    cluster.await_health()
+def url(redis_cluster: Service) -> Iterator[str]:
+    with dropped_afterwards(cluster_url(redis_cluster, timeout=90)) as url:
+        yield url
 
 
 @pytest.fixture
-def url(redis_cluster: Service) -> Iterator[str]:
-    with dropped_afterwards(cluster_url(redis_cluster)) as url:
-        yield url
+def cluster(redis_cluster: Service, url: str) -> Iterator[Cluster]:
+    """A cluster in order, and in order again before the index at the URL is dropped."""
+    _ = url
+    cluster = Cluster(redis_cluster)
+    cluster.mend()
+    yield cluster
+    cluster.mend()
 
 
 @pytest.fixture
@@ -60,10 +62,10 @@ def expect_all(store: Store, sequence: int) -> None:
 
 
 @contextmanager
-def work_going_on(store: Store, *, others: int = 0) -> Iterator[Callable[[], int]]:
+def work_going_on(store: Store, *, others: int = 0, full_shard: int | None = None) -> Iterator[Callable[[], int]]:
     """Someone who writes, reads and scans all the time, and more and more keys; gives how many rounds are done.
 
-    Others add so many entries meanwhile.
+    Others add so many entries meanwhile. A full shard gets no more keys.
     """
     is_over = Event()
     before = store.stats().live_entries
@@ -75,8 +77,9 @@ def work_going_on(store: Store, *, others: int = 0) -> Iterator[Callable[[], int
             put_all(store, sequence)
             expect_all(store, sequence)
             more = random_keys(500, 12, seed=sequence)
-            store.put(key_batch(more, sequence % SHARDS), entries_of(1, range(500)))
-            assert get_all(store, more, sequence % SHARDS) == entries_of(1, range(500)).tolist()
+            growing = (sequence + (sequence % SHARDS == full_shard)) % SHARDS
+            store.put(key_batch(more, growing), entries_of(1, range(500)))
+            assert get_all(store, more, growing) == entries_of(1, range(500)).tolist()
             for shard in (sequence % SHARDS, (sequence + 1) % SHARDS):
                 seen = scanned(store, [shard])
                 assert {key for key, own in zip(KEYS, SHARD_OF, strict=True) if own == shard} <= {
@@ -126,8 +129,7 @@ def test_a_replica_takes_over_from_a_master_that_is_killed(cluster: Cluster, sto
             until_more_is_done(done)
             assert port not in cluster.masters()
             assert len(cluster.masters()) == 3
-            cluster.start(port)
-            cluster.await_health()
+            cluster.mend()
             until_more_is_done(done)
 
 
@@ -137,8 +139,8 @@ def have_changed(cluster: Cluster, masters: dict[int, str]) -> bool:
 
 def has_followers(cluster: Cluster, port: int) -> bool:
     """Whether a replica of a master has got all that the master has written."""
-    lines = dict(line.split(":", 1) for line in cluster.cli(port, "info", "replication").split() if ":" in line)
-    return f"offset={lines['master_repl_offset']}" in lines.get("slave0", "")
+    said = cluster.tell(port, "INFO", "replication")
+    return "slave0" in said and said["slave0"]["offset"] == said["master_repl_offset"]
 
 
 def test_what_was_acknowledged_may_be_lost_with_its_master_and_is_right_once_repeated(
@@ -161,7 +163,6 @@ def test_what_was_acknowledged_may_be_lost_with_its_master_and_is_right_once_rep
     put_all(store, last)
     expect_all(store, last)
     assert store.stats().live_entries == len(KEYS)
-    cluster.start(port)
 
 
 def test_a_change_of_masters_that_someone_orders(cluster: Cluster, store: Store) -> None:
@@ -171,10 +172,10 @@ def test_a_change_of_masters_that_someone_orders(cluster: Cluster, store: Store)
         counting = threads.submit(count_up, store, "counter", 200)
         for _ in range(3):
             before = cluster.masters()
-            replica = next(node for node in cluster.nodes() if "slave" in node["flags"])
-            cluster.cli(replica["port"], "cluster", "failover")
+            replica = min(node.port for node in cluster.nodes() if node.is_replica)
+            cluster.tell(replica, "CLUSTER FAILOVER")
             eventually(partial(have_changed, cluster, before), "another node is master")
-            cluster.await_health()
+            cluster.await_order()
             until_more_is_done(done)
         counting.result()
     assert store.read_control("counter") == b"201"
@@ -192,6 +193,7 @@ def test_slots_that_move_during_work(cluster: Cluster, store: Store) -> None:
                     *("--cluster-slots", "1500", "--cluster-pipeline", "1"),
                 )
                 until_more_is_done(done)
+                cluster.await_order()
 
 
 def test_a_slot_that_is_on_its_way_for_a_while(cluster: Cluster, store: Store) -> None:
@@ -201,37 +203,37 @@ def test_a_slot_that_is_on_its_way_for_a_while(cluster: Cluster, store: Store) -
     source = cluster.node_of_slot(slot)
     masters = cluster.masters()
     target = next(port for port in masters if port != source)
-    cluster.cli(target, "cluster", "setslot", str(slot), "importing", masters[source])
-    cluster.cli(source, "cluster", "setslot", str(slot), "migrating", masters[target])
-    half = int(cluster.cli(source, "cluster", "countkeysinslot", str(slot))) // 2
+    cluster.tell(target, "CLUSTER SETSLOT", slot, "IMPORTING", masters[source])
+    cluster.tell(source, "CLUSTER SETSLOT", slot, "MIGRATING", masters[target])
+    half = cluster.tell(source, "CLUSTER COUNTKEYSINSLOT", slot) // 2
     assert half > 3
-    raw = redis.Redis(cluster.service.host, source)
-    keys = raw.execute_command("CLUSTER GETKEYSINSLOT", slot, half)
-    assert raw.execute_command("MIGRATE", "127.0.0.1", target, "", 0, 5000, "KEYS", *keys) == b"OK"
-    with work_going_on(store, others=1) as done, ThreadPoolExecutor(1) as threads:
+    move_keys(cluster, slot, half, source, target)
+    refusals = tryagain_errors(cluster, source, target)
+    # As long as two nodes have the slot, neither makes new keys in it: the shard must not grow.
+    with work_going_on(store, others=1, full_shard=5) as done, ThreadPoolExecutor(1) as threads:
         making = threads.submit(store.put, key_batch([b"new width"], 5), entries_of(1, [1]))
-        stuck = done()
         # The slot is neither here nor there: those who need several of its keys wait.
-        eventually(lambda: tryagain_errors(cluster, source, target) > 3, "the store has tried again")
-        assert done() == stuck
+        eventually(lambda: tryagain_errors(cluster, source, target) > refusals + 3, "the store has tried again")
+        assert done() == 0
         assert not making.done()
-        rest = raw.execute_command("CLUSTER GETKEYSINSLOT", slot, 10_000)
-        assert raw.execute_command("MIGRATE", "127.0.0.1", target, "", 0, 5000, "KEYS", *rest) == b"OK"
+        move_keys(cluster, slot, 10_000, source, target)
         # All keys are there, but the slot is not given yet: the store asks the new node.
         until_more_is_done(done)
+        assert not making.done()
         for port in (target, source):
-            cluster.cli(port, "cluster", "setslot", str(slot), "node", masters[target])
+            cluster.tell(port, "CLUSTER SETSLOT", slot, "NODE", masters[target])
         until_more_is_done(done)
         making.result()
     assert get_all(store, [b"new width"], 5) == [entry(1, 1)]
-    raw.close()
+
+
+def move_keys(cluster: Cluster, slot: int, most: int, source: int, target: int) -> None:
+    """Move so many keys of a slot from one node to another."""
+    keys = cluster.tell(source, "CLUSTER GETKEYSINSLOT", slot, most)
+    assert cluster.tell(source, "MIGRATE", "127.0.0.1", target, "", 0, 5000, "KEYS", *keys) == b"OK"
 
 
 def tryagain_errors(cluster: Cluster, *ports: int) -> int:
     """How often nodes have answered that a command cannot be served while keys are moved."""
-    count = 0
-    for port in ports:
-        for line in cluster.cli(port, "info", "errorstats").split():
-            if line.startswith("errorstat_TRYAGAIN:count="):
-                count += int(line.rpartition("=")[2])
-    return count
+    said = [cluster.tell(port, "INFO", "errorstats") for port in ports]
+    return sum(one.get("errorstat_TRYAGAIN", {"count": 0})["count"] for one in said)

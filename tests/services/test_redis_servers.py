@@ -24,13 +24,13 @@ from tests.support.redis import (
     client_of,
     cluster_url,
     dropped_afterwards,
-    eventually,
     redis_url,
     replica_of,
     spare_server,
     url_of,
 )
 from tests.support.services import REDIS_PORT, REDIS_TLS_PORT
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.docker
 

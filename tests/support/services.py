@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.docker import Service, free_ports, running_service
+from tests.support.redis_cluster import Cluster
 
 HBASE_PORT = 9090
 
@@ -57,6 +58,7 @@ def redis_cluster() -> Iterator[Service]:
     ports = free_ports(_NODES)
     environment = {"CLUSTER_PORTS": " ".join(map(str, ports))}
     with running_service("redis", same_ports=ports, environment=environment) as service:
+        Cluster(service).mend()
         yield service
 
 

@@ -1,0 +1,16 @@
+"""Waiting for what other processes bring about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_DEADLINE_SECONDS = 60.0
+
+
+def eventually(is_true: Callable[[], object], what: str) -> None:
+    """Wait until something is true; fail the test where it is not within a minute."""
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while not is_true():
+        assert time.monotonic() < deadline, f"has not come about: {what}"
+        time.sleep(0.05)
