@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,13 +104,21 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _largest_worker() -> int:
-    """Peak resident bytes of the Python workers that Spark has running."""
-    peaks = [0]
+    """Peak resident bytes of the Python workers that this process' Spark has running."""
+    found: dict[int, tuple[int, int]] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             is_worker = b"pyspark.daemon" in (status.parent / "cmdline").read_bytes()
-            lines = status.read_text().splitlines() if is_worker else []
+            said = dict(line.split(":", 1) for line in status.read_text().splitlines())
         except OSError:
             continue
-        peaks += [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")]
-    return max(peaks)
+        peak = int(said["VmHWM"].split()[0]) * 1024 if is_worker and "VmHWM" in said else 0
+        found[int(status.parent.name)] = int(said["PPid"]), peak
+    return max(peak for process, (_, peak) in found.items() if _descends(process, found))
+
+
+def _descends(process: int, found: dict[int, tuple[int, int]]) -> bool:
+    """Whether a process was started by this one or by one that it started."""
+    while process in found and process != os.getpid():
+        process = found[process][0]
+    return process == os.getpid()

@@ -30,6 +30,8 @@ PASSWORD_VARIABLE: Final = "RLI_REDIS_PASSWORD"  # noqa: S105  (the name of a va
 
 _DEFAULT_PORT: Final = 6379
 _SOCKET_TIMEOUT_SECONDS: Final = 10.0
+# Most answers have hundreds of kilobytes: the client library's 64 are many calls.
+_BYTES_PER_READ: Final = 1 << 18
 
 
 class Kind(Enum):
@@ -114,6 +116,7 @@ class Address:
             "password": self.password,
             "socket_timeout": timeout,
             "socket_connect_timeout": timeout,
+            "socket_read_size": _BYTES_PER_READ,
             "client_name": "rli",
             "protocol": 2,
         }

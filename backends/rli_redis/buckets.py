@@ -36,7 +36,8 @@ STAMP_WIDTH: Final = 4
 _STAMP_MODULUS: Final = 1 << 32
 _MAX_STEP: Final = 1 << 16
 _NUMBER_WIDTHS: Final = (1, 2, 4)
-_LAYOUTS: Final = np.array([sequence << 4 | group for sequence in _NUMBER_WIDTHS for group in _NUMBER_WIDTHS])
+_LAYOUTS: Final = tuple(sequence << 4 | group for sequence in _NUMBER_WIDTHS for group in _NUMBER_WIDTHS)
+_IS_LAYOUT: Final = np.isin(np.arange(1 << 8), _LAYOUTS)
 _SMALLEST_LAYOUT: Final = 0x11
 NO_RECORDS: Final = bytes(STAMP_WIDTH) + bytes((_SMALLEST_LAYOUT,))
 """An empty bucket."""
@@ -97,9 +98,14 @@ def layouts_in(joined: NDArray[np.uint8], bounds: Positions, key_width: int) -> 
     if (sizes < 0).any():
         raise _no_bucket(int(sizes.min()) + HEADER_WIDTH)
     layouts = joined[bounds[:-1] + STAMP_WIDTH]
-    if not np.isin(np.unique(layouts), _LAYOUTS).all() or (sizes % record_widths(layouts, key_width)).any():
+    if not _IS_LAYOUT[layouts].all() or (sizes % record_widths(layouts, key_width)).any():
         raise _no_bucket(int(sizes.max()) + HEADER_WIDTH)
     return layouts
+
+
+def layouts_among(layouts: Layouts) -> list[int]:
+    """The different ones, in order."""
+    return np.flatnonzero(np.bincount(layouts)).tolist()
 
 
 def record_widths(layouts: Layouts, key_width: int) -> Positions:
@@ -133,7 +139,7 @@ def decode(buckets: list[bytes], key_width: int) -> Records:
     places: list[Positions] = [np.empty(0, dtype=np.int64)]
     keys: list[NDArray[np.void]] = [np.empty(0, dtype=f"V{key_width}")]
     entries: list[Entries] = [np.empty(0, dtype=np.uint64)]
-    for layout in np.unique(layouts).tolist():
+    for layout in layouts_among(layouts):
         chosen = np.flatnonzero(layouts == layout)
         content = b"".join([buckets[position][HEADER_WIDTH:] for position in chosen.tolist()])
         rows = np.frombuffer(content, dtype=record_type(key_width, layout))
@@ -150,7 +156,7 @@ def encode(records: Records, stamps: list[int], least: Layouts | None = None) ->
     smallest = np.full(count, _SMALLEST_LAYOUT, dtype=np.uint8)
     layouts = widened(smallest if least is None else least, records.entries, buckets)
     encoded = [b""] * count
-    for layout in np.unique(layouts).tolist():
+    for layout in layouts_among(layouts):
         chosen = np.flatnonzero(layouts == layout)
         rows = np.flatnonzero(layouts[buckets] == layout)
         width = record_type(records.keys.dtype.itemsize, layout).itemsize
@@ -174,7 +180,7 @@ def rows_of(keys: NDArray[np.void], entries: Entries, layout: int) -> NDArray[np
 
 
 def entries_of(rows: NDArray[np.void], layout: int) -> Entries:
-    """Entries of records as they lie in buckets with this widths byte."""
+    """Entries of records, or of their numbers alone, as they lie in buckets with this widths byte."""
     groups = rows["group"].astype(np.uint32)
     groups[groups == _greatest(layout & 0xF)] = TOMBSTONE
     return (rows["sequence"].astype(np.uint64) << np.uint64(32)) | groups
@@ -183,7 +189,13 @@ def entries_of(rows: NDArray[np.void], layout: int) -> Entries:
 @lru_cache(maxsize=256)
 def record_type(key_width: int, layout: int) -> np.dtype[np.void]:
     """A record of buckets with this widths byte."""
-    return np.dtype([("key", f"V{key_width}"), ("sequence", f">u{layout >> 4}"), ("group", f">u{layout & 0xF}")])
+    return np.dtype([("key", f"V{key_width}"), *numbers_type(layout).descr])
+
+
+@lru_cache(maxsize=len(_LAYOUTS))
+def numbers_type(layout: int) -> np.dtype[np.void]:
+    """What stands behind the key in such a record."""
+    return np.dtype([("sequence", f">u{layout >> 4}"), ("group", f">u{layout & 0xF}")])
 
 
 def _header(stamp: int, layout: int) -> bytes:

@@ -64,9 +64,9 @@ class ClusterServers(Servers):
                 raise
             target = self._pool_of(moved.host, moved.port)
             try:
-                return ask(target, command.arguments, asking=True)
+                return ask(target, command.packed(), asking=True)
             except NoScriptError:
-                return ask(target, command.in_full(), asking=True)
+                return ask(target, command.packed_in_full(), asking=True)
 
     def _pool_of(self, host: str, port: int) -> ConnectionPool:
         client = self._cluster()

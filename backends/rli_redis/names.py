@@ -39,6 +39,7 @@ CONTROL_COUNTER: Final = b"\xff"
 """The field of the hash of control records that counts their changes; no record's name, because those are ASCII."""
 
 _SHARD_BITS: Final = 16
+_NUMBER: Final = np.dtype(">u4")
 
 
 def header_key(name: str) -> bytes:
@@ -118,14 +119,26 @@ class Names:
 
     def buckets(self, width: int, shard: int, numbers: NDArray[np.int64]) -> list[bytes]:
         """The keys of some of a family's buckets."""
+        keys = _numbered(self.family(width, shard), numbers, b"")
+        return keys.view(f"V{keys.dtype.itemsize}").tolist()
+
+    def packed_buckets(self, width: int, shard: int, numbers: NDArray[np.int64]) -> bytes:
+        """The same as arguments of a command, in the form in which they are sent."""
         prefix = self.family(width, shard)
-        items = np.empty(len(numbers), dtype=[("family", f"V{len(prefix)}"), ("number", ">u4")])
-        items["family"] = np.void(prefix)
-        items["number"] = numbers
-        return items.view(f"V{items.dtype.itemsize}").tolist()
+        return _numbered(b"$%d\r\n%b" % (len(prefix) + _NUMBER.itemsize, prefix), numbers, b"\r\n").tobytes()
 
     def _own(self, suffix: str) -> bytes:
         return b"{" + self.tag + b"}" + suffix.encode()
+
+
+def _numbered(before: bytes, numbers: NDArray[np.int64], after: bytes) -> NDArray[np.void]:
+    items = np.empty(
+        len(numbers), dtype=[("before", f"V{len(before)}"), ("number", _NUMBER), ("after", f"V{len(after)}")]
+    )
+    items["before"] = np.void(before)
+    items["number"] = numbers
+    items["after"] = np.void(after)
+    return items
 
 
 def _varint(number: int) -> bytes:

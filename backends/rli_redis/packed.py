@@ -16,8 +16,9 @@ from rli_redis.buckets import (
     decode,
     encode,
     entries_of,
+    layouts_among,
     layouts_in,
-    record_type,
+    numbers_type,
     record_widths,
     rows_of,
     stamp_of,
@@ -57,31 +58,30 @@ class PackedBuckets:
 
     def find(self, keys: NDArray[np.void], slots: Positions) -> Positions:
         """Where the record of each key begins in the bucket of its slot: shape (n,), -1 where there is none."""
-        starts = self._bounds[:-1] + HEADER_WIDTH
-        counts = ((self._bounds[1:] - starts) // self._widths)[slots]
-        owners = np.repeat(np.arange(len(keys)), counts)
-        rank = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        candidates = starts[slots][owners] + rank * self._widths[slots][owners]
-        wanted = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), self._key_width)
-        # One byte tells nearly all apart, and the last one does so for counters and for texts too.
-        last = self._key_width - 1
-        alike = np.flatnonzero(self._joined[candidates + last] == wanted[:, last][owners])
-        candidates, owners = candidates[alike], owners[alike]
-        stored = self._joined[candidates[:, np.newaxis] + np.arange(self._key_width)]
-        equal = (stored == wanted[owners]).all(axis=1)
-        found = np.full(len(keys), -1, dtype=np.int64)
-        found[owners[equal]] = candidates[equal]
-        return found
+        # Whichever way arrays could do this, they would have to touch every record of a bucket for each key.
+        buckets, first = self._buckets, HEADER_WIDTH
+        wanted, where = keys.tolist(), slots.tolist()
+        found = np.array(
+            [buckets[slot].find(key, first) for key, slot in zip(wanted, where, strict=True)], dtype=np.int64
+        )
+        widths = self._widths[slots]
+        for position in np.flatnonzero((found >= 0) & ((found - HEADER_WIDTH) % widths != 0)).tolist():
+            found[position] = _record_after(
+                buckets[where[position]], wanted[position], int(found[position]), int(widths[position])
+            )
+        return np.where(found >= 0, self._bounds[slots] + found, -1)
 
     def entries_at(self, places: Positions, slots: Positions) -> Entries:
         """The entry of each record that ``find`` found; absent where it found none."""
         entries = np.full(len(places), ABSENT, dtype=np.uint64)
-        is_there = places >= 0
-        for layout in np.unique(self._layouts).tolist():
-            chosen = np.flatnonzero(is_there & (self._layouts[slots] == layout))
-            item = record_type(self._key_width, layout)
-            rows = self._joined[places[chosen][:, np.newaxis] + np.arange(item.itemsize)].view(item)[:, 0]
-            entries[chosen] = entries_of(rows, layout)
+        there = np.flatnonzero(places >= 0)
+        numbers, layouts = places[there] + self._key_width, self._layouts[slots[there]]
+        for layout in layouts_among(layouts):
+            alike = np.flatnonzero(layouts == layout)
+            item = numbers_type(layout)
+            # A view of what would be there if records began at every byte; only some of its items are looked at.
+            every = np.ndarray(len(self._joined) - item.itemsize + 1, item, self._joined, strides=(1,))
+            entries[there[alike]] = entries_of(every[numbers[alike]], layout)
         return entries
 
     def changed(
@@ -100,13 +100,14 @@ class PackedBuckets:
         if wide is not self:
             return wide.changed(keys, entries, slots, wide.find(keys, slots), step)
         joined = self._joined.copy()
-        touched = np.unique(slots)
+        touched = np.flatnonzero(np.bincount(slots, minlength=len(self._buckets)))
         of_stamps = self._bounds[touched][:, np.newaxis] + np.arange(STAMP_WIDTH)
         old_stamps = joined[of_stamps].view(">u4")[:, 0]
         joined[of_stamps] = (old_stamps.astype(np.uint32) + np.uint32(step)).astype(">u4").view(np.uint8).reshape(-1, 4)
         appended: dict[int, bytes] = {}
-        for layout in np.unique(self._layouts[slots]).tolist():
-            alike = self._layouts[slots] == layout
+        layouts = self._layouts[slots]
+        for layout in layouts_among(layouts):
+            alike = layouts == layout
             old = np.flatnonzero(alike & (places >= 0))
             rows = rows_of(keys[old], entries[old], layout)
             width = rows.dtype.itemsize
@@ -130,6 +131,13 @@ class PackedBuckets:
         for slot, bucket in zip(narrow.tolist(), wide, strict=True):
             buckets[slot] = bucket
         return PackedBuckets(buckets, self._key_width)
+
+
+def _record_after(bucket: bytes, key: bytes, place: int, width: int) -> int:
+    """The first record with this key after a place where its bytes stand by chance, -1 where there is none."""
+    while place >= 0 and (place - HEADER_WIDTH) % width:
+        place = bucket.find(key, place + 1)
+    return place
 
 
 def _by_slot(rows: NDArray[np.void], slots: Positions) -> dict[int, bytes]:

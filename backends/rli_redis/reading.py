@@ -23,10 +23,11 @@ from rli_redis.families import Family, addresses, hashes_of
 from rli_redis.family_set import announced_families, confirmed_families
 from rli_redis.names import Names
 from rli_redis.presence import Presence
-from rli_redis.servers import Command, Reply, Servers
+from rli_redis.servers import Command, PackedArguments, Reply, Servers
 
 _BUCKETS_PER_COMMAND: Final = 1000
 _BYTES_PER_COMMAND: Final = 1 << 19
+_NUMBER_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +149,22 @@ class Reader:
         return Command(self._servers.place(self._names, shard), ("GET", self._names.family(width, shard)))
 
     def _requests(self, width: int, waiting: Positions, shards: Positions, hashes: Positions) -> Iterator[_Request]:
-        own_shards, which = np.unique(shards[waiting], return_inverse=True)
+        own_shards = np.flatnonzero(np.bincount(shards[waiting]))
+        which = np.searchsorted(own_shards, shards[waiting])
         families = self.last_seen(width, own_shards.tolist())
         counts = np.array([0 if family is None else family.buckets for family in families], dtype=np.int64)
         places = np.array([self._servers.place(self._names, shard) for shard in own_shards.tolist()])
         is_there = np.flatnonzero(counts[which])
         waiting, which = waiting[is_there], which[is_there]
         numbers = addresses(hashes[waiting], counts[which])
-        order = np.lexsort((numbers, which, places[which]))
-        waiting, which, numbers = waiting[order], which[order], numbers[order]
+        # One number decides the order: that of the shard's place, of the shard, and of the bucket.
+        rank = np.empty(len(own_shards), dtype=np.int64)
+        rank[np.lexsort((own_shards, places))] = np.arange(len(own_shards))
+        ranked = rank[which] << _NUMBER_BITS | numbers
+        order = np.argsort(ranked)
+        waiting, which, numbers, ranked = waiting[order], which[order], numbers[order], ranked[order]
         is_first = np.ones(len(order), dtype=bool)
-        is_first[1:] = (np.diff(which) != 0) | (np.diff(numbers) != 0)
+        is_first[1:] = np.diff(ranked) != 0
         firsts = np.flatnonzero(is_first)
         slots = np.cumsum(is_first) - 1
         for start, end in _cuts(places[which[firsts]], max(1, min(_BUCKETS_PER_COMMAND, _BYTES_PER_COMMAND // width))):
@@ -180,13 +186,16 @@ class Reader:
         bounds = [*firsts.tolist(), len(wanted.shards)]
         # The shards of a piece are in the order of their numbers, because those of one place are.
         states = [self._names.family(width, shard) for shard in shards.tolist()]
-        buckets = [
-            key
+        buckets = b"".join(
+            self._names.packed_buckets(width, shard, wanted.numbers[start:end])
             for shard, (start, end) in zip(shards.tolist(), pairwise(bounds), strict=True)
-            for key in self._names.buckets(width, shard, wanted.numbers[start:end])
-        ]
-        place = self._servers.place(self._names, int(shards[0]))
-        return _Request(wanted, shards, counts[firsts], Command(place, ("MGET", *states, *buckets)))
+        )
+        command = Command(
+            self._servers.place(self._names, int(shards[0])),
+            ("MGET", *states),
+            PackedArguments(len(wanted.numbers), buckets),
+        )
+        return _Request(wanted, shards, counts[firsts], command)
 
     def _received(self, width: int, request: _Request, reply: Reply) -> tuple[Piece, Positions]:
         """The piece that an answer has, and the positions of keys whose family has grown meanwhile."""

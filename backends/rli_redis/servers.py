@@ -33,29 +33,48 @@ _FAILURES: Final = (RedisError, RedisClusterException, OSError)
 
 
 @dataclass(frozen=True, slots=True)
+class PackedArguments:
+    """Arguments in the form in which they are sent.
+
+    Attributes:
+        count: how many.
+        content: one after the other.
+    """
+
+    count: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command, and where it belongs.
 
     Attributes:
         place: what ``Servers.place`` said of its keys.
-        arguments: name and arguments, as sent.
+        arguments: name and arguments.
+        more: further arguments.
         script: of a command that runs one; sent by name, and in full to a server that does not know it.
     """
 
     place: int
     arguments: tuple[Argument, ...]
+    more: PackedArguments | None = None
     script: Script | None = None
 
     @classmethod
     def run(cls, place: int, script: Script, keys: list[bytes], arguments: Iterable[Argument]) -> Command:
         """A call of a script."""
-        return cls(place, ("EVALSHA", script.sha, len(keys), *keys, *arguments), script)
+        return cls(place, ("EVALSHA", script.sha, len(keys), *keys, *arguments), script=script)
 
-    def in_full(self) -> tuple[Argument, ...]:
-        """The arguments with the script's text in the place of its name."""
+    def packed(self) -> bytes:
+        """What is sent."""
+        return _packed(self.arguments, self.more)
+
+    def packed_in_full(self) -> bytes:
+        """The same with the script's text in the place of its name."""
         if self.script is None:
-            return self.arguments
-        return ("EVAL", self.script.source, *self.arguments[2:])
+            return self.packed()
+        return _packed(("EVAL", self.script.source, *self.arguments[2:]), self.more)
 
 
 class Servers(ABC):
@@ -157,9 +176,9 @@ class Servers(ABC):
 
     def _ask(self, pool: ConnectionPool, command: Command) -> Reply:
         try:
-            return ask(pool, command.arguments)
+            return ask(pool, command.packed())
         except NoScriptError:
-            return ask(pool, command.in_full())
+            return ask(pool, command.packed_in_full())
 
 
 class _Conversation:
@@ -182,7 +201,7 @@ class _Conversation:
         if self._unanswered and self._connection._sock is None:  # noqa: SLF001
             raise ConnectionResetError
         try:
-            self._connection.send_packed_command(_packed(command.arguments))
+            self._connection.send_packed_command([command.packed()])
         except _FAILURES:
             self._break_off()
             raise
@@ -218,19 +237,23 @@ class _Conversation:
             self._pool.release(connection)
 
 
-def _packed(arguments: tuple[Argument, ...]) -> list[bytes]:
+def _packed(arguments: tuple[Argument, ...], more: PackedArguments | None) -> bytes:
     # The client library would look at each argument in Python before it packs them all in C.
-    return [pack_command(arguments)]  # type: ignore[arg-type]  # its stub has room for one argument
+    packed: bytes = pack_command(arguments)  # type: ignore[arg-type]  # its stub has room for one argument
+    if more is None:
+        return packed
+    without_count = packed[packed.index(b"\n") + 1 :]
+    return b"*%d\r\n%b%b" % (len(arguments) + more.count, without_count, more.content)
 
 
-def ask(pool: ConnectionPool, arguments: tuple[Argument, ...], *, asking: bool = False) -> Reply:
+def ask(pool: ConnectionPool, packed_command: bytes, *, asking: bool = False) -> Reply:
     """The answer to one command on a connection of its own."""
     connection = pool.get_connection()
     try:
         if asking:
             connection.send_command("ASKING")
             connection.read_response()
-        connection.send_packed_command(_packed(arguments))
+        connection.send_packed_command([packed_command])
         return connection.read_response(disable_decoding=True)
     except ResponseError:
         raise

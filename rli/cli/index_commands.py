@@ -154,6 +154,6 @@ def sync(table: TableArgument, index: IndexOption = None, as_json: JsonOption = 
 def drop(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Remove the index. The table stays; bootstrap builds the index again."""
     opened = rli.open_table(table, index=index)
-    done = Dropped(opened.index.url)
+    done = Dropped(opened.settings.index_url)
     opened.drop_index()
     report(done, as_json=as_json, render=lambda: print_facts({"dropped": done.url}))

@@ -18,7 +18,7 @@ from rli.errors import (
     IndexExistsError,
     IndexMismatchError,
     IndexNotFoundError,
-    SettingsError,
+    RliError,
 )
 from rli.index.commit_log import CommitLog, Dictionaries
 from rli.index.key_arrays import as_key_array
@@ -234,13 +234,12 @@ def open_index(url: str) -> RecordIndex:
         StoreUnavailableError: the store does not answer.
     """
     store = open_store(url)
-    content = store.read_control(_SETTINGS)
-    if content is None:
-        store.close()
-        raise IndexNotFoundError(f"there is no index here: url={without_password(url)}; create or bootstrap it")
     try:
+        content = store.read_control(_SETTINGS)
+        if content is None:
+            raise IndexNotFoundError(f"there is no index here: url={without_password(url)}; create or bootstrap it")
         return RecordIndex(store, IndexSettings.from_json(content))
-    except SettingsError:
+    except RliError:
         store.close()
         raise
 
@@ -281,6 +280,17 @@ def create_index(
     if table_id is None:
         index.mark_applied(0)
     return index
+
+
+def drop_store(url: str) -> None:
+    """Remove what a store has at a URL, without asking whether it is an index that can be read.
+
+    Raises:
+        IndexNotFoundError: there is nothing.
+        StoreUnavailableError: the store does not answer.
+    """
+    with open_store(url) as store:
+        store.drop()
 
 
 def require_settings(index: RecordIndex, expected: IndexSettings) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from rli.errors import (
+    CorruptIndexError,
     IndexMismatchError,
     IndexNotFoundError,
     IndexNotReadyError,
@@ -16,7 +17,7 @@ from rli.errors import (
     UnsupportedTableError,
 )
 from rli.index.key_arrays import as_key_array
-from rli.index.record_index import RecordIndex, create_index, open_index, require_settings
+from rli.index.record_index import RecordIndex, create_index, drop_store, open_index, require_settings
 from rli.layout.support import require_writable
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.settings import TableSettings
@@ -259,9 +260,15 @@ class Table:
             return repair(Snapshot(self.definition, synced.timeline), self.index, runner)
 
     def drop_index(self) -> None:
-        """Remove the index; the table stays, and its index can be bootstrapped again."""
-        self.index.drop()
-        self._index = None
+        """Remove the index; the table stays, and its index can be bootstrapped again.
+
+        An index that has lost what says whose it is can be removed too: the table's settings name it as the table's.
+        """
+        try:
+            self.index.drop()
+        except CorruptIndexError:
+            drop_store(self.settings.index_url)
+        self.close()
 
     # Parts for engines -----------------------------------------------------------------------------------------
 

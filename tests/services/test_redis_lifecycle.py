@@ -8,12 +8,16 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, repeat
+from pathlib import Path
 from threading import Event
 
 import numpy as np
 import pytest
 import redis
+from typer.testing import CliRunner
 
+import rli
+from rli.cli.app import app
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -28,6 +32,7 @@ from tests.support.children import was_killed
 from tests.support.docker import Service
 from tests.support.redis import all_keys, client_of, dropped_afterwards, redis_url, url_of
 from tests.support.services import REDIS_PORT
+from tests.support.tables import records
 from tests.support.tcp_proxy import Fate, tcp_proxy
 
 pytestmark = pytest.mark.docker
@@ -418,6 +423,28 @@ def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, wh
         with open_store(url, create=False) as dropper:
             dropper.drop()
         assert all_keys(raw) == set()
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_index_that_lost_its_control_records_is_dropped_and_built_again(
+    raw: redis.Redis, url: str, tmp_path: Path, *, is_open: bool
+) -> None:
+    path = tmp_path / "trips"
+    with rli.create_table(path, record_key="id", partition_by="city", ordering="ts", index=url) as table:
+        table.upsert(records(("a", "oslo", 1, 1.0), ("b", "bergen", 1, 2.0)))
+        with open_store(url) as store:
+            raw.unlink(names_of(store).control)
+        if is_open:
+            table.drop_index()
+    if not is_open:
+        with rli.open_table(path) as table, pytest.raises(CorruptIndexError, match="drop the index"):
+            table.lookup(["a"])
+        assert CliRunner().invoke(app, ["index", "drop", str(path)]).exit_code == 0
+    assert all_keys(raw) == set()
+    with rli.open_table(path) as table:
+        assert table.bootstrap_index() == 2
+        assert table.lookup(["a", "b"])["partition_path"].to_pylist() == ["oslo", "bergen"]
+        table.drop_index()
 
 
 def test_another_value_in_the_place_of_a_bucket_is_corrupt(raw: redis.Redis, url: str) -> None:

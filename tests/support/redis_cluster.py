@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +13,9 @@ from tests.support.docker import Service
 from tests.support.waiting import eventually
 
 _SECONDS_OF_A_CALL: Final = 10
+_SECONDS_OF_A_FAILOVER: Final = 6
+"""After five, a node drops one that was ordered."""
+
 _PATIENT: Final = 15_000
 _IMPATIENT: Final = 1500
 
@@ -78,6 +83,25 @@ class Cluster:
     def node_of_slot(self, slot: int) -> int:
         """The port of the master that has a slot."""
         return next(node.port for node in self.nodes() for slots in node.slots if slot in slots)
+
+    def fail_over_to(self, port: int) -> None:
+        """Order a replica to take the place of its master, and wait until it has.
+
+        Where a busy machine takes longer than the nodes have patience for, they stay as they were: they are told again.
+        """
+        told_at = float("-inf")
+
+        def has_taken_over() -> bool:
+            nonlocal told_at
+            if self.tell(port, "ROLE")[0] == b"master":
+                return True
+            if time.monotonic() - told_at > _SECONDS_OF_A_FAILOVER:
+                told_at = time.monotonic()
+                with suppress(redis.ResponseError):  # it has become master just now
+                    self.tell(port, "CLUSTER FAILOVER")
+            return False
+
+        eventually(has_taken_over, "the replica has taken over")
 
     def kill(self, port: int) -> None:
         """Kill a node; if it is a master, its replica will soon take over."""

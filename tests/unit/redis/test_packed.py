@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -93,6 +95,21 @@ def test_keys_of_70000_bytes() -> None:
     keys = [bytes([number]) * 69_999 + b"x" for number in range(3)]
     bucket = bucket_of({keys[0]: entry(1, 1), keys[1]: entry(2, 2)}, 70_000)
     assert look_up([bucket], 70_000, [(0, key) for key in keys]) == [entry(1, 1), entry(2, 2), 0]
+
+
+def test_many_repeats_of_a_key_take_little_memory() -> None:
+    """What a look-up takes grows with its keys alone, not with the records that each is compared to."""
+    bucket = bucket_of({bytes([number]) * 16: entry(1, number) for number in range(250)}, 16)
+    packed, repeats = PackedBuckets([bucket], 16), 100_000
+    keys, slots = np.repeat(keys_of([b"x" * 16], 16), repeats), np.zeros(repeats, dtype=np.int64)
+    tracemalloc.start()
+    try:
+        places = packed.find(keys, slots)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert set(packed.entries_at(places, slots).tolist()) == {entry(1, ord("x"))}
+    assert peak < 300 * repeats
 
 
 def test_no_buckets_and_no_keys() -> None:
