@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
+import happybase
+
 from rli.store.contract import Store
 from rli.testing.batches import key_batch
 from tests.support.docker import Service
@@ -30,6 +32,16 @@ def hbase_url(service: Service, table: str, **options: object) -> str:
 def url_of(host: str, port: int, table: str, **options: object) -> str:
     """The URL of an index behind any Thrift server."""
     return f"hbase://{host}:{port}/?table={table}" + "".join(f"&{name}={value}" for name, value in options.items())
+
+
+@contextmanager
+def happybase_connection(service: Service) -> Iterator[happybase.Connection]:
+    """HBase without rli. Thrift servers close connections that lie idle for a minute."""
+    connection = happybase.Connection(service.host, service.ports[HBASE_PORT], timeout=60_000)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 @contextmanager
