@@ -16,6 +16,7 @@ these are taken. So a time lies in the future only by as many milliseconds as se
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from threading import Lock
 from typing import Final
@@ -24,7 +25,6 @@ from rli.codec.entries import Entries, file_groups, is_live, sequences
 from rli.errors import CorruptIndexError
 from rli.index.commit_log import RECORD_PREFIX, CommitLog, LogRecord, record_name
 from rli.store.contract import Store
-from rli_hbase.control import ControlRecords
 from rli_hbase.hudi_rows import Version
 
 _REMEMBERED: Final = 1 << 16
@@ -35,13 +35,16 @@ class HudiLog:
 
     Args:
         store: of the index.
-        control: the control records of the store.
+        times_of_records: when each of the control records whose name begins with a prefix and is not below a name was
+            set, in milliseconds of the clock of HBase.
         made_at: when the index was made. What is older was not written for it.
     """
 
-    def __init__(self, store: Store, control: ControlRecords, made_at: int) -> None:
+    def __init__(
+        self, store: Store, times_of_records: Callable[[str, str], Iterable[tuple[str, int]]], made_at: int
+    ) -> None:
         self._log = CommitLog(store)
-        self._control = control
+        self._times_of_records = times_of_records
         self._made_at = made_at
         self._lock = Lock()
         # By sequence; position 0 is before all.
@@ -61,7 +64,7 @@ class HudiLog:
             self._log.refresh()
             if self._log.head == head:
                 return
-            times = dict(self._control.times(RECORD_PREFIX, record_name(head + 1)))
+            times = dict(self._times_of_records(RECORD_PREFIX, record_name(head + 1)))
             for record in self._log.records_after(head):
                 self._add(record, times[record_name(record.first_sequence)])
             self._sequence_of.cache_clear()

@@ -43,7 +43,7 @@ class HudiStore(ControlledStore):
         super().__init__(url, IndexTable(Client(settings.of_control_table), generation))
         self._made_at = made_at
         self._client = Client(settings)
-        log = HudiLog(self, self._control, made_at)
+        log = HudiLog(self, self._control.times, made_at)
         self._entries = HudiEntries(Rows(self._client, self._table.ceiling), log, settings.batch)
 
     def require_suitable(self, settings: IndexSettings) -> None:
