@@ -32,7 +32,7 @@ from rli_hbase.table import IndexTable
 class HudiStore(ControlledStore):
     """A store in Hudi's schema.
 
-    Three promises of the contract are not this schema's. It takes only entries whose numbers the commit log gave out.
+    Some promises of the contract are not this schema's. It takes only entries whose numbers the commit log gave out.
     A deleted key reads as absent, and its tombstone is kept only until HBase's next major compaction. And ``drop``
     removes the control records, but leaves the rows to Hudi's writers; another index passes them over.
     """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import permutations
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE, TOMBSTONE
-from rli.errors import CorruptIndexError, InvalidKeyError
+from rli.errors import CorruptIndexError, IndexNotFoundError, InvalidKeyError
 from rli.store.contract import Store
 from rli.testing import StoreConformance
 from rli.testing.batches import entries_of, entry, get_all, key_batch, random_keys, scanned, tombstones_of
@@ -45,6 +47,14 @@ class TestHbaseStoreInHudisSchema(TestHbaseStore):
 
     def open_store(self, url: str, *, create: bool) -> Store:
         return AnyKeyStore.prepared(super().open_store(url, create=create))
+
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[Store]:
+        """The test's index, empty. Its rows outlive it, and go with the container."""
+        with self.open_store(url, create=True) as store:
+            yield store
+        with suppress(IndexNotFoundError), self.open_store(url, create=False) as left_over:
+            left_over.drop()
 
     @pytest.mark.parametrize("width", [1, 2, 15, 16, 17, 255, 256, 512, 1000, 16_000])
     def test_keys_of_any_width(self, store: Store, width: int) -> None:

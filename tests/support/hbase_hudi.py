@@ -14,7 +14,7 @@ from rli.codec import record_keys as codec
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.codec.lengths import Positions
-from rli.index.commit_log import RECORD_PREFIX, CommitLog
+from rli.index.commit_log import CommitLog
 from rli.model import FileGroupId
 from rli.store.contract import Store, StoreStats
 from rli.testing.batches import key_batch
@@ -25,6 +25,7 @@ FILE_GROUPS: Final = 12_000
 
 _TEXT: Final = "k{:04x}{}"
 _KEY_STARTS: Final = 5
+_SUITE: Final = "suite/"
 
 
 def hudi_row(instant: str, file_id: str = "f1", partition_path: str = "Oslo") -> dict[bytes, bytes]:
@@ -43,7 +44,7 @@ class AnyKeyStore(Store):
     """A store in Hudi's schema that takes what the conformance suite gives: any bytes as keys, in any shard.
 
     A key and its shard become a record key of text; the commit log has given out the first ``SEQUENCES`` sequences and
-    ``FILE_GROUPS`` file groups, and is left out of the control records.
+    ``FILE_GROUPS`` file groups, and its records are kept apart from those of the suite.
     """
 
     def __init__(self, inner: Store) -> None:
@@ -84,14 +85,14 @@ class AnyKeyStore(Store):
                 yield key_batch([key for key, _ in found], shard), np.array([entry for _, entry in found], np.uint64)
 
     def read_control(self, name: str) -> bytes | None:
-        return self._inner.read_control(name)
+        return self._inner.read_control(_SUITE + name)
 
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
-        found = self._inner.scan_control(prefix, start)
-        return [(name, value) for name, value in found if name != f"{RECORD_PREFIX}0000000001"]
+        found = self._inner.scan_control(_SUITE + prefix, _SUITE + start)
+        return [(name.removeprefix(_SUITE), value) for name, value in found]
 
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
-        return self._inner.compare_and_set(name, expected, value)
+        return self._inner.compare_and_set(_SUITE + name, expected, value)
 
     def drop(self) -> None:
         self._inner.drop()
