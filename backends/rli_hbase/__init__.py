@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rli_hbase.hudi_store import HudiStore
 from rli_hbase.store import HbaseStore, open_hbase_store
 
-__all__ = ["HbaseStore", "open_hbase_store"]
+__all__ = ["HbaseStore", "HudiStore", "open_hbase_store"]

@@ -42,19 +42,12 @@ class ControlRecords:
 
     def scan(self, prefix: str, start: str) -> list[tuple[str, bytes]]:
         """Records whose name begins with ``prefix`` and is not below ``start``, ordered by name."""
-        found: list[tuple[str, bytes]] = []
-        row, stop = max(record_row(prefix), record_row(start)), successor(record_row(prefix))
-        while row < stop:
-            page = self._client.call(partial(self._read_page, row, stop))
-            for record, state in page:
-                name = name_of_record(record)
-                value = self._value(name, state)
-                if value is not None:
-                    found.append((name, value))
-            if len(page) < _RECORDS_PER_PAGE:
-                break
-            row = page[-1][0] + b"\0"
-        return found
+        named = ((name, self._value(name, state)) for name, state, _ in self._states(prefix, start))
+        return [(name, value) for name, value in named if value is not None]
+
+    def times(self, prefix: str, start: str) -> list[tuple[str, int]]:
+        """When each of these records was last set, in milliseconds of the clock of HBase."""
+        return [(name, time) for name, _, time in self._states(prefix, start)]
 
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
         """Set a record to ``value`` (None removes it) if it is ``expected`` (None: absent), atomically.
@@ -74,6 +67,16 @@ class ControlRecords:
                 return False
         self._remove_pieces(before)
         return True
+
+    def _states(self, prefix: str, start: str) -> Iterator[tuple[str, RecordState, int]]:
+        row, stop = max(record_row(prefix), record_row(start)), successor(record_row(prefix))
+        while row < stop:
+            page = self._client.call(partial(self._read_page, row, stop))
+            for record, cell in page:
+                yield name_of_record(record), RecordState.from_bytes(cell.value), cell.timestamp
+            if len(page) < _RECORDS_PER_PAGE:
+                break
+            row = page[-1][0] + b"\0"
 
     def _state(self, name: str) -> RecordState | None:
         cell = self._client.call(partial(self._read_cell, record_row(name)))
@@ -157,7 +160,7 @@ class ControlRecords:
             with suppress(StoreUnavailableError):
                 self._client.call(partial(self._delete, row))
 
-    def _read_page(self, start: bytes, stop: bytes, thrift: Any) -> list[tuple[bytes, RecordState]]:
+    def _read_page(self, start: bytes, stop: bytes, thrift: Any) -> list[tuple[bytes, Any]]:
         scan = TScan(
             startRow=start,
             stopRow=stop,
@@ -166,7 +169,7 @@ class ControlRecords:
             filterString=_NOT_REMOVED,
         )
         rows = read_rows(thrift, self._client.table, scan, _RECORDS_PER_PAGE)
-        return [(row.row, RecordState.from_bytes(row.columns[self._column].value)) for row in rows]
+        return [(row.row, row.columns[self._column]) for row in rows]
 
 
 def _piece_rows(state: RecordState) -> Iterator[bytes]:

@@ -54,7 +54,7 @@ class EntryRows(ABC):
         for sequence in np.unique(of_keys).tolist():
             mine = of_keys == sequence
             rows = self.mutations(keys.take(mine), to_cells(entries[mine]))
-            self._table.write(rows, sequence, self.batch)
+            self._table.rows.write(rows, sequence, self.batch)
 
 
 def to_cells(entries: Entries) -> list[bytes]:

@@ -14,6 +14,7 @@ from thriftpy2.protocol.exc import TProtocolException
 from thriftpy2.thrift import TApplicationException, TException
 
 from rli.errors import IndexNotFoundError, RliError, SettingsError, StoreUnavailableError
+from rli_hbase.settings import HbaseSettings
 from rli_hbase.thrift import AlreadyExists, HbaseError, IllegalArgument
 
 ANSWERS: Final = (AlreadyExists, HbaseError, IllegalArgument)
@@ -99,6 +100,15 @@ def translated_errors(location: str) -> Iterator[None]:
         yield
     except (TException, OSError, EOFError) as error:
         raise _translated(error, location) from error
+
+
+def never_answered(settings: HbaseSettings, cause: BaseException | None) -> StoreUnavailableError:
+    """What to raise where servers take connections and not one call was ever answered."""
+    return StoreUnavailableError(
+        f"the Thrift server takes connections and never answers: store={settings.location} "
+        f"transport={settings.transport} protocol={settings.protocol} last cause={cause!r}; check that transport= and "
+        "protocol= in the URL are as the server is started (framed, compact), and that HBase itself is up"
+    )
 
 
 def _translated(error: Exception, location: str) -> Exception:

@@ -16,25 +16,19 @@ from rli_hbase.client import Client
 from rli_hbase.errors import (
     DropUnderWayError,
     NotThereYetError,
-    is_refused_table,
     is_table_missing,
     is_table_not_enabled,
 )
 from rli_hbase.layout import FAMILIES, GENERATION_COLUMN, GENERATION_ROW, VERSION
-from rli_hbase.thrift import AlreadyExists, ColumnDescriptor, HbaseError, Mutation
+from rli_hbase.table_making import create_table
+from rli_hbase.thrift import HbaseError, Mutation
 
 _DROPPED: Final = b"\0dropped"
 _RANDOM_BYTES: Final = 16
 
-# Kept for ever, as the timestamps of entries are commit sequences, which as times are decades ago.
-_FOR_EVER: Final = 0x7FFF_FFFF
 
-# The quickest first; which of them a cluster has depends on its libraries. GZ is part of Java.
-_COMPRESSIONS: Final = ("SNAPPY", "LZ4", "GZ")
-
-
-def find_generation(client: Client) -> bytes:
-    """The generation of the index in the client's table.
+def find_generation(client: Client, version: int = VERSION) -> bytes:
+    """The generation of the index, of a layout's version, in the client's table.
 
     Raises:
         IndexNotFoundError: there is no index.
@@ -43,10 +37,10 @@ def find_generation(client: Client) -> bytes:
     generation = client.call(lambda thrift: _read(client, thrift))
     if generation is None or generation == _DROPPED:
         raise IndexNotFoundError(f"there is no index in this table: store={client.settings.location}; create it first")
-    return _checked(client, generation)
+    return _checked(client, generation, version)
 
 
-def find_or_make_generation(client: Client) -> bytes:
+def find_or_make_generation(client: Client, version: int = VERSION) -> bytes:
     """The same, but makes an index where there is none, in an empty table or one that was made beforehand.
 
     Raises:
@@ -55,13 +49,22 @@ def find_or_make_generation(client: Client) -> bytes:
         StoreUnavailableError: HBase does not answer, or does not let us make the table.
     """
     try:
-        return client.call(lambda thrift: _make(client, thrift))
+        return client.call(lambda thrift: _make(client, version, thrift))
     except StoreUnavailableError as error:
         if not isinstance(error.__cause__, DropUnderWayError):
             raise
     # Whoever began the drop has not ended it in all that time, so it died.
     client.call(lambda thrift: _remove_table(client, thrift))
-    return client.call(lambda thrift: _make(client, thrift))
+    return client.call(lambda thrift: _make(client, version, thrift))
+
+
+def time_of_generation(client: Client) -> int:
+    """When the index was made, in milliseconds of the clock of HBase; raises ``IndexNotFoundError`` without one."""
+    rows = client.call(lambda thrift: _read_row(client, thrift))
+    if not rows:
+        raise _was_dropped(client)
+    time: int = rows[0].columns[GENERATION_COLUMN].timestamp
+    return time
 
 
 def require_generation(client: Client, generation: bytes) -> None:
@@ -79,8 +82,13 @@ def drop_generation(client: Client, generation: bytes) -> None:
     client.call(lambda thrift: _remove_table(client, thrift))
 
 
+def _read_row(client: Client, thrift: Any) -> list[Any]:
+    rows: list[Any] = thrift.getRowWithColumns(client.table, GENERATION_ROW, [GENERATION_COLUMN], {})
+    return rows
+
+
 def _read(client: Client, thrift: Any) -> bytes | None:
-    rows = thrift.getRowWithColumns(client.table, GENERATION_ROW, [GENERATION_COLUMN], {})
+    rows = _read_row(client, thrift)
     return rows[0].columns[GENERATION_COLUMN].value if rows else None
 
 
@@ -89,45 +97,20 @@ def _swap(client: Client, thrift: Any, before: bytes | None, after: bytes) -> No
     thrift.checkAndPut(client.table, GENERATION_ROW, GENERATION_COLUMN, before, change, {})
 
 
-def _make(client: Client, thrift: Any) -> bytes:
+def _make(client: Client, version: int, thrift: Any) -> bytes:
     try:
         generation = _read(client, thrift)
     except HbaseError as error:
         if not is_table_missing(error):
             raise
-        _create_table(client, thrift)
+        create_table(client.table, FAMILIES, 1, thrift)
         raise NotThereYetError from error
     if generation is None:
-        _swap(client, thrift, None, bytes([VERSION]) + secrets.token_bytes(_RANDOM_BYTES))
+        _swap(client, thrift, None, bytes([version]) + secrets.token_bytes(_RANDOM_BYTES))
         raise NotThereYetError
     if generation == _DROPPED:
         raise DropUnderWayError
-    return _checked(client, generation)
-
-
-def _create_table(client: Client, thrift: Any) -> None:
-    for compression in _COMPRESSIONS:
-        try:
-            thrift.createTable(client.table, [_family(name, compression) for name in FAMILIES])
-        except AlreadyExists:
-            return
-        except HbaseError as error:
-            if compression == _COMPRESSIONS[-1] or not is_refused_table(error):
-                raise
-        else:
-            return
-
-
-def _family(name: bytes, compression: str) -> ColumnDescriptor:
-    # Thrift's own defaults are no bloom filter and no block cache, which makes gets many times slower.
-    return ColumnDescriptor(
-        name=name + b":",
-        maxVersions=1,
-        compression=compression,
-        bloomFilterType="ROW",
-        blockCacheEnabled=True,
-        timeToLive=_FOR_EVER,
-    )
+    return _checked(client, generation, version)
 
 
 def _remove_table(client: Client, thrift: Any) -> None:
@@ -148,11 +131,11 @@ def _remove_table(client: Client, thrift: Any) -> None:
             raise
 
 
-def _checked(client: Client, generation: bytes) -> bytes:
-    if generation[0] != VERSION:
+def _checked(client: Client, generation: bytes, version: int) -> bytes:
+    if generation[0] != version:
         raise IndexMismatchError(
             f"the index has a layout of another version: store={client.settings.location} version={generation[0]} "
-            f"known={VERSION}; open it with the version of rli that made it"
+            f"known={version}; open it with the version of rli that made it"
         )
     return generation
 

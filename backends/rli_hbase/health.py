@@ -7,8 +7,8 @@ from typing import Any, Final
 from rli.store.health import Finding, Verdict
 from rli_hbase.client import Client
 from rli_hbase.layout import CONTROL, ENTRIES, LONG, shard_row
+from rli_hbase.table_making import FOR_EVER
 
-_FOR_EVER: Final = 0x7FFF_FFFF
 _SUGGESTED_REGIONS: Final = 8
 
 
@@ -16,7 +16,8 @@ def table_health(client: Client, shard_count: int) -> list[Finding]:
     """Findings about the table; ``shard_count`` is the number of shards to suggest splits for."""
     regions = client.call(lambda thrift: thrift.getTableRegions(client.table))
     families = client.call(lambda thrift: thrift.getColumnDescriptors(client.table))
-    return [_regions(client, regions, shard_count), *_families(client, families)]
+    every = (family_finding(client, name, families[name + b":"]) for name in (ENTRIES, LONG, CONTROL))
+    return [_regions(client, regions, shard_count), *every]
 
 
 def split_commands(table: str, shard_count: int) -> list[str]:
@@ -40,23 +41,19 @@ def _regions(client: Client, regions: list[Any], shard_count: int) -> Finding:
     return Finding("regions", Verdict.OK, detail)
 
 
-def _families(client: Client, families: dict[bytes, Any]) -> list[Finding]:
-    found = []
-    for name in (ENTRIES, LONG, CONTROL):
-        family = families[name + b":"]
-        detail = (
-            f"table={client.settings.table} family={name.decode()} bloom filter={_text(family.bloomFilterType)} "
-            f"block cache={family.blockCacheEnabled} ttl={family.timeToLive} compression={_text(family.compression)}"
-        )
-        if family.timeToLive != _FOR_EVER:
-            problem = "entries expire, because their timestamps are commit sequences, not times"
-            found.append(Finding("family", Verdict.PROBLEM, f"{problem}: {detail}", "set TTL => 'FOREVER'"))
-        elif _text(family.bloomFilterType) == "NONE" or not family.blockCacheEnabled:
-            advice = "set BLOOMFILTER => 'ROW', BLOCKCACHE => 'true', then run a major compaction"
-            found.append(Finding("family", Verdict.WARNING, f"look-ups are slow: {detail}", advice))
-        else:
-            found.append(Finding("family", Verdict.OK, detail))
-    return found
+def family_finding(client: Client, name: bytes, family: Any) -> Finding:
+    """Whether the properties of a column family suit entries."""
+    detail = (
+        f"table={client.settings.table} family={name.decode()} bloom filter={_text(family.bloomFilterType)} "
+        f"block cache={family.blockCacheEnabled} ttl={family.timeToLive} compression={_text(family.compression)}"
+    )
+    if family.timeToLive != FOR_EVER:
+        problem = "entries expire, however much they are needed"
+        return Finding("family", Verdict.PROBLEM, f"{problem}: {detail}", "set TTL => 'FOREVER'")
+    if _text(family.bloomFilterType) == "NONE" or not family.blockCacheEnabled:
+        advice = "set BLOOMFILTER => 'ROW', BLOCKCACHE => 'true', then run a major compaction"
+        return Finding("family", Verdict.WARNING, f"look-ups are slow: {detail}", advice)
+    return Finding("family", Verdict.OK, detail)
 
 
 def _text(value: bytes | str) -> str:

@@ -30,6 +30,9 @@ from rli.codec.encoded_keys import EncodedKeys
 
 VERSION: Final = 1
 
+VERSION_BESIDE_HUDI: Final = ord("h")
+"""Of a table in which only the third family is used, beside one in Hudi's schema."""
+
 ENTRIES: Final = b"e"
 LONG: Final = b"l"
 CONTROL: Final = b"c"

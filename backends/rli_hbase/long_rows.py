@@ -23,7 +23,7 @@ class LongRows(EntryRows):
 
     def get(self, keys: EncodedKeys) -> Entries:
         rows = long_rows(keys)
-        found = self._table.read(list(dict.fromkeys(rows)), LONG, self.batch)
+        found = self._table.rows.read(list(dict.fromkeys(rows)), [LONG], self.batch)
         cells = {(row.row, column): cell.value for row in found for column, cell in row.columns.items()}
         return from_cells(map(cells.get, zip(rows, self._columns(keys), strict=True)))
 
@@ -35,7 +35,7 @@ class LongRows(EntryRows):
 
     def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
         prefix = self._table.columns.long_prefix
-        for page in self._table.pages(LONG, start, stop, min(batch_size, self.batch)):
+        for page in self._table.rows.pages([LONG], start, stop, min(batch_size, self.batch)):
             found = [
                 (row.row[:SHARD_WIDTH], column.removeprefix(prefix), cell.value)
                 for row in page

@@ -6,7 +6,7 @@ repeated, on any server, and a reader may take as long as it likes between two o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -27,11 +27,13 @@ def read_rows(thrift: Any, table: bytes, scan: TScan, limit: int) -> list[Any]:
     return rows
 
 
-def read_pages(client: Client, column: bytes, start: bytes, stop: bytes | None, limit: int) -> Iterator[list[Any]]:
-    """All rows from ``start`` to before ``stop`` (None: to the end) that have a cell in a column or family."""
+def read_pages(
+    client: Client, columns: Sequence[bytes], start: bytes, stop: bytes | None, limit: int
+) -> Iterator[list[Any]]:
+    """All rows from ``start`` to before ``stop`` (None: to the end) that have a cell in the columns or families."""
     is_last = False
     while not is_last:
-        scan = TScan(startRow=start, stopRow=stop, columns=[column], caching=limit)
+        scan = TScan(startRow=start, stopRow=stop, columns=columns, caching=limit)
         page = client.call(partial(_read_page, client.table, scan, limit))
         is_last = len(page) < limit
         if page:

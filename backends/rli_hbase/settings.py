@@ -14,6 +14,7 @@ from rli.store.retries import DEFAULT_DEADLINE_SECONDS
 _FORM: Final = "hbase://host:port/?table=name"
 _DEFAULT_PORT: Final = 9090
 _ATTEMPTS_IN_A_DEADLINE: Final = 3
+_CONTROL_TABLE: Final = "_rli"
 
 
 class ThriftServer(NamedTuple):
@@ -34,6 +35,7 @@ class HbaseSettings(StoredSettings):
         timeout: seconds that a call may take, all attempts together.
         batch: rows that one request reads or writes at most.
         ops_per_second: ceiling on the rows that all processes together read and write in a second; None: no ceiling.
+        schema_: ``rli``, or ``hudi`` for a table that is also the HBase index of Apache Hudi's own writers.
     """
 
     servers: Annotated[tuple[ThriftServer, ...], Field(min_length=1)]
@@ -43,6 +45,7 @@ class HbaseSettings(StoredSettings):
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_DEADLINE_SECONDS
     batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
     ops_per_second: Annotated[int, Field(ge=1)] | None = None
+    schema_: Annotated[Literal["rli", "hudi"], Field(alias="schema")] = "rli"
 
     @property
     def table_name(self) -> bytes:
@@ -54,6 +57,11 @@ class HbaseSettings(StoredSettings):
         """Servers and table, for messages."""
         servers = ",".join(f"{host}:{port}" for host, port in self.servers)
         return f"hbase://{servers}/?table={self.table}"
+
+    @property
+    def of_control_table(self) -> Self:
+        """The same of the table beside one in Hudi's schema, which holds what that schema has no place for."""
+        return self.model_copy(update={"table": f"{self.table}{_CONTROL_TABLE}"})
 
     @property
     def attempt_seconds(self) -> float:
@@ -73,7 +81,10 @@ class HbaseSettings(StoredSettings):
         return cls.of(servers=servers, **_options(parts.query, url))
 
 
-_OPTIONS: Final = tuple(sorted(HbaseSettings.model_fields.keys() - {"servers"}))
+# ``schema`` is a name that pydantic keeps to itself.
+_OPTIONS: Final = tuple(
+    sorted(field.alias or name for name, field in HbaseSettings.model_fields.items() if name != "servers")
+)
 
 
 def _server(text: str, url: str) -> ThriftServer:

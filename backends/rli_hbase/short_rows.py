@@ -22,7 +22,7 @@ class ShortRows(EntryRows):
         column = self._table.columns.entry
         rows = short_rows(keys)
         # The answer keeps no place for absent rows and repeats repeated ones, so it is matched by key.
-        found = self._table.read(list(dict.fromkeys(rows)), column, self.batch)
+        found = self._table.rows.read(list(dict.fromkeys(rows)), [column], self.batch)
         cells = {row.row: row.columns[column].value for row in found}
         return from_cells(map(cells.get, rows))
 
@@ -35,5 +35,5 @@ class ShortRows(EntryRows):
 
     def scan(self, start: bytes, stop: bytes | None, batch_size: int) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
         column = self._table.columns.entry
-        for page in self._table.pages(column, start, stop, min(batch_size, self.batch)):
+        for page in self._table.rows.pages([column], start, stop, min(batch_size, self.batch)):
             yield [(row.row[:SHARD_WIDTH], row.row[SHARD_WIDTH:], row.columns[column].value) for row in page]

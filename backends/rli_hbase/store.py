@@ -9,13 +9,14 @@ import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, Entries, is_live
-from rli.store.contract import Store, StoreStats
+from rli.store.contract import StoreStats
 from rli.store.health import Finding
 from rli_hbase.client import Client
-from rli_hbase.control import ControlRecords
+from rli_hbase.controlled_store import ControlledStore
 from rli_hbase.entry_rows import EntryRows, from_cells, to_batches
-from rli_hbase.generation import drop_generation, find_generation, find_or_make_generation
+from rli_hbase.generation import find_generation, find_or_make_generation
 from rli_hbase.health import table_health
+from rli_hbase.hudi_store import HudiStore, open_hudi_store
 from rli_hbase.layout import MAX_SHORT_WIDTH, end_of_shard, shard_row
 from rli_hbase.long_rows import LongRows
 from rli_hbase.settings import HbaseSettings
@@ -23,27 +24,19 @@ from rli_hbase.short_rows import ShortRows
 from rli_hbase.table import IndexTable
 
 
-class HbaseStore(Store):
+class HbaseStore(ControlledStore):
     """A store in one table of HBase; its layout is in ``rli_hbase.layout``.
 
-    Any number of processes and machines read and write at the same time. What a call has written is in HBase's
-    write-ahead log when it returns. Threads of a process each use a connection of their own, which a copy made by
-    pickling, or a forked process, opens anew.
+    Any number of processes and machines read and write at the same time.
     """
 
     preferred_shards: ClassVar[int] = 64
 
     def __init__(self, url: str, client: Client, generation: bytes) -> None:
-        self._url = url
+        super().__init__(url, IndexTable(client, generation))
         self._client = client
-        self._table = IndexTable(client, generation)
         self._short = ShortRows(self._table)
         self._long = LongRows(self._table)
-        self._control = ControlRecords(client, self._table.columns.control)
-
-    @property
-    def url(self) -> str:
-        return self._url
 
     def get(self, keys: EncodedKeys) -> Entries:
         entries = self._rows(keys).get(keys) if len(keys) else np.full(0, ABSENT, dtype=np.uint64)
@@ -61,24 +54,6 @@ class HbaseStore(Store):
                 yield from to_batches(found)
         self._table.require_present()
 
-    def read_control(self, name: str) -> bytes | None:
-        value = self._control.read(name)
-        self._table.require_present()
-        return value
-
-    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
-        found = self._control.scan(prefix, start)
-        self._table.require_present()
-        return found
-
-    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
-        is_set = self._control.compare_and_set(name, expected, value)
-        self._table.require_present()
-        return is_set
-
-    def drop(self) -> None:
-        drop_generation(self._client, self._table.generation)
-
     def stats(self) -> StoreStats:
         """Count what is stored by reading all of it; HBase does not tell its size through Thrift."""
         kept = live = 0
@@ -93,9 +68,6 @@ class HbaseStore(Store):
     def health(self) -> list[Finding]:
         return table_health(self._client, self.preferred_shards)
 
-    def close(self) -> None:
-        self._client.close()
-
     def _rows(self, keys: EncodedKeys) -> EntryRows:
         return self._short if keys.width <= MAX_SHORT_WIDTH else self._long
 
@@ -103,7 +75,7 @@ class HbaseStore(Store):
         return _copy, (self._url, self._table.generation)
 
 
-def open_hbase_store(url: str, *, create: bool) -> HbaseStore:
+def open_hbase_store(url: str, *, create: bool) -> HbaseStore | HudiStore:
     """Open the store in the table that ``hbase://host:port/?table=…`` names.
 
     Raises:
@@ -112,7 +84,10 @@ def open_hbase_store(url: str, *, create: bool) -> HbaseStore:
         IndexMismatchError: the index has a layout that this version does not know.
         StoreUnavailableError: no Thrift server answers, or HBase refuses to make the table.
     """
-    client = Client(HbaseSettings.from_url(url))
+    settings = HbaseSettings.from_url(url)
+    if settings.schema_ == "hudi":
+        return open_hudi_store(url, settings, create=create)
+    client = Client(settings)
     try:
         generation = find_or_make_generation(client) if create else find_generation(client)
     except BaseException:

@@ -1,4 +1,6 @@
 import java.io.IOException;
+import java.util.Arrays;
+import java.util.concurrent.ExecutionException;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
@@ -7,7 +9,7 @@ import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.RegionInfo;
 import org.apache.hadoop.hbase.util.Bytes;
 
-/** What the Thrift server cannot do with regions: `flush TABLE`, `split TABLE HEX_ROW`, `move TABLE`. */
+/** What the Thrift server cannot do with regions: `flush TABLE`, `split TABLE HEX_ROW...`, `move TABLE`. */
 public final class RegionAdmin {
   public static void main(String[] arguments) throws Exception {
     try (Connection connection = ConnectionFactory.createConnection(HBaseConfiguration.create());
@@ -15,20 +17,37 @@ public final class RegionAdmin {
       TableName table = TableName.valueOf(arguments[1]);
       switch (arguments[0]) {
         case "flush" -> admin.flush(table);
-        case "split" -> split(admin, table, Bytes.fromHex(arguments[2]));
+        case "split" -> split(admin, table, Arrays.copyOfRange(arguments, 2, arguments.length));
         case "move" -> move(admin, table);
         default -> throw new IllegalArgumentException("unknown command: " + arguments[0]);
       }
     }
   }
 
-  private static void split(Admin admin, TableName table, byte[] row) throws Exception {
-    for (RegionInfo region : admin.getRegions(table)) {
-      if (region.containsRow(row)) {
-        admin.splitRegionAsync(region.getRegionName(), row).get();
-        return;
+  /** Splits at each row in turn. A half of a region is split again only once it has files of its own. */
+  private static void split(Admin admin, TableName table, String[] rows) throws Exception {
+    for (String row : rows) {
+      byte[] at = Bytes.fromHex(row);
+      while (!isSplit(admin, table, at)) {
+        Thread.sleep(100);
       }
     }
+  }
+
+  private static boolean isSplit(Admin admin, TableName table, byte[] row) throws Exception {
+    for (RegionInfo region : admin.getRegions(table)) {
+      if (Bytes.equals(region.getStartKey(), row)) {
+        return true;
+      }
+      if (region.containsRow(row)) {
+        try {
+          admin.splitRegionAsync(region.getRegionName(), row).get();
+        } catch (ExecutionException | IOException refused) {
+          System.err.println("not yet: " + refused);
+        }
+      }
+    }
+    return false;
   }
 
   /** With one region server a move closes each region and opens it again. */

@@ -24,7 +24,9 @@ from rli.errors import CorruptIndexError, SettingsError
 from rli.model import FileGroupId
 from rli.store.contract import Store
 
-_PREFIX: Final = "commit/"
+RECORD_PREFIX: Final = "commit/"
+"""What the names of the log's control records begin with."""
+
 _RECORD_VERSION: Final = 1
 
 
@@ -150,7 +152,7 @@ class CommitLog:
 
     def refresh(self) -> None:
         """Read what was appended since the last call."""
-        for name, content in self.store.scan_control(_PREFIX, start=_name(self.head + 1)):
+        for name, content in self.store.scan_control(RECORD_PREFIX, start=record_name(self.head + 1)):
             self._add(LogRecord.from_json(_sequence(name), content))
 
     def append(
@@ -195,7 +197,7 @@ class CommitLog:
                 f"the index has given out all its numbers: sequence={record.last_sequence} "
                 f"file groups={self._next_file_group}; bootstrap a new index"
             )
-        name = _name(record.first_sequence)
+        name = record_name(record.first_sequence)
         if not self.store.compare_and_set(name, None, record.to_json()):
             # The answer to an earlier attempt of ours may have been lost on the way.
             stored = self.store.read_control(name)
@@ -265,9 +267,10 @@ class Dictionaries:
     instants: pa.StringArray
 
 
-def _name(sequence: int) -> str:
-    return f"{_PREFIX}{sequence:010d}"
+def record_name(sequence: int) -> str:
+    """The name of the control record whose first sequence this is."""
+    return f"{RECORD_PREFIX}{sequence:010d}"
 
 
 def _sequence(name: str) -> int:
-    return int(name.removeprefix(_PREFIX))
+    return int(name.removeprefix(RECORD_PREFIX))

@@ -263,7 +263,7 @@ def create_index(
 
     Raises:
         IndexExistsError: there is one already.
-        SettingsError: an argument is wrong.
+        SettingsError: an argument is wrong, or the store cannot keep such an index.
         StoreUnavailableError: the store does not answer.
     """
     given = {} if shards is None else {"shard_count": shards}
@@ -271,6 +271,11 @@ def create_index(
     store = open_store(url, create=True)
     if shards is None:
         settings = settings.model_copy(update={"shard_count": store.preferred_shards})
+    try:
+        store.require_suitable(settings)
+    except SettingsError:
+        store.close()
+        raise
     if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
         store.close()
         raise IndexExistsError(

@@ -19,6 +19,7 @@ from typing import ClassVar, Self
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
+from rli.settings import IndexSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,9 @@ class Store(ABC):
     @abstractmethod
     def url(self) -> str:
         """The URL that opens this store again, in another process as well."""
+
+    def require_suitable(self, settings: IndexSettings) -> None:  # noqa: B027  (most stores take any)
+        """Raise ``SettingsError`` if the store cannot keep an index with these settings; by default it takes any."""
 
     # Entries ---------------------------------------------------------------------------------------------------
 

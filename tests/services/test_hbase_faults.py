@@ -16,6 +16,7 @@ from rli.testing.processes import count_up
 from rli_hbase.control_record import MAX_HISTORY
 from tests.support.docker import Service
 from tests.support.hbase import (
+    happybase_connection,
     hbase_url,
     kill_spare,
     move_regions,
@@ -204,7 +205,7 @@ def test_a_thrift_server_killed_and_started_in_the_middle_of_batches(hbase: Serv
 
 @pytest.mark.slow
 def test_regions_split_and_move_during_work(hbase: Service, direct: Store, table: str) -> None:
-    with open_store(hbase_url(hbase, table, batch=50), create=False) as store, ThreadPoolExecutor(2) as threads:
+    with open_store(hbase_url(hbase, table, batch=50), create=False) as store, ThreadPoolExecutor(3) as threads:
         put_all(store, 1)
         is_over = Event()
 
@@ -216,15 +217,29 @@ def test_regions_split_and_move_during_work(hbase: Service, direct: Store, table
                 expect_all(store, sequence)
             return sequence
 
-        writing = threads.submit(write)
+        def look_up() -> None:
+            seen = 1
+            while not is_over.is_set():
+                found = get_all(direct, KEYS, SHARDS)
+                assert [number & 0xFFFF_FFFF for number in found] == list(range(len(KEYS)))
+                # Batches are written one behind the other, and nothing goes back.
+                assert min(number >> 32 for number in found) >= seen
+                seen = min(number >> 32 for number in found)
+
+        writing, looking_up = threads.submit(write), threads.submit(look_up)
         counting = threads.submit(count_up, direct, "counter", 100)
         try:
-            split_region(hbase, table, b"\0\2")
+            # Between shards, and within one.
+            split_region(hbase, table, b"\0\2", b"\0\1", b"\0\3", b"\0\2\x80")
             move_regions(hbase, table)
         finally:
             is_over.set()
         last = writing.result()
+        looking_up.result()
         counting.result()
         expect_all(direct, last)
         assert direct.read_control("counter") == b"100"
         assert direct.stats().live_entries == len(KEYS)
+    with happybase_connection(hbase) as connection:
+        borders = [region["start_key"] for region in connection.table(table).regions()]
+    assert borders == [b"", b"\0\1", b"\0\2", b"\0\2\x80", b"\0\3"]

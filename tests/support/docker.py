@@ -80,6 +80,7 @@ def running_service(
     same_ports: Sequence[int] = (),
     environment: Mapping[str, str] | None = None,
     folders: Mapping[str, str] | None = None,
+    network: str | None = None,
 ) -> Iterator[Service]:
     """The server of docker/<name> in a container that lives as long as the context.
 
@@ -89,16 +90,23 @@ def running_service(
         same_ports: ports to publish under the same number; they must be free on this host.
         environment: variables for the container.
         folders: folders of this host that the container sees, and where it sees them.
+        network: "host" for a server whose clients must reach every port that it opens; ``ports`` and
+            ``same_ports`` publish nothing then.
     """
     _require_docker()
     _remove_leftovers()
     image = DockerImage(_DOCKERFILES / name, tag=f"rli-tests/{name}", clean_up=False).build()
-    container = DockerContainer(str(image)).with_exposed_ports(*ports).with_envs(**(environment or {}))
+    # By its id: the tag is anybody's who builds from another checkout at the same time.
+    container = (
+        DockerContainer(image.get_wrapped_image().id).with_exposed_ports(*ports).with_envs(**(environment or {}))
+    )
     for port in same_ports:
         container.with_bind_ports(port, port)
     for folder, inside in (folders or {}).items():
         container.with_volume_mapping(folder, inside, "rw")
-    container.with_kwargs(labels={_OWNER: _owner(os.getpid())})
+    container.with_kwargs(
+        labels={_OWNER: _owner(os.getpid())}, **({} if network is None else {"network_mode": network})
+    )
     container.waiting_for(HealthcheckWaitStrategy().with_startup_timeout(_STARTUP_SECONDS))
     with container:
         host = container.get_container_host_ip()

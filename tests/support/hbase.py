@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
+import happybase
+
 from rli.store.contract import Store
 from rli.testing.batches import key_batch
 from tests.support.docker import Service
 from tests.support.services import HBASE_PORT, SPARE_HBASE_PORT
 
 _START = (
-    "echo $$ >/tmp/spare.pid; exec hbase-java 96m org.apache.hadoop.hbase.thrift.ThriftServer start -b 0.0.0.0 -p {}"
+    "echo $$ >/tmp/spare.pid; exec hbase-java 96m org.apache.hadoop.hbase.thrift.ThriftServer start -b 0.0.0.0 -p {} {}"
 )
 
 
@@ -33,19 +35,30 @@ def url_of(host: str, port: int, table: str, **options: object) -> str:
 
 
 @contextmanager
-def spare_thrift_server(service: Service) -> Iterator[tuple[str, int]]:
+def happybase_connection(service: Service) -> Iterator[happybase.Connection]:
+    """HBase without rli. Thrift servers close connections that lie idle for a minute."""
+    connection = happybase.Connection(service.host, service.ports[HBASE_PORT], timeout=60_000)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def spare_thrift_server(service: Service, *options: str) -> Iterator[tuple[str, int]]:
     """A second Thrift server of the same HBase, which may be killed; gives host and port."""
-    start_spare(service)
+    start_spare(service, *options)
     try:
         yield service.host, service.ports[SPARE_HBASE_PORT]
     finally:
         kill_spare(service)
 
 
-def start_spare(service: Service) -> None:
-    """Start the second Thrift server and wait until it answers."""
-    service.start("sh", "-c", _START.format(SPARE_HBASE_PORT))
-    service.run("sh", "-c", f"until is-ready {SPARE_HBASE_PORT} 2>/dev/null; do sleep 0.1; done")
+def start_spare(service: Service, *options: str) -> None:
+    """Start the second Thrift server and wait until it answers; with options, that is left to who can talk to it."""
+    service.start("sh", "-c", _START.format(SPARE_HBASE_PORT, " ".join(options)))
+    if not options:
+        service.run("sh", "-c", f"until is-ready {SPARE_HBASE_PORT} 2>/dev/null; do sleep 0.1; done")
 
 
 def kill_spare(service: Service) -> None:
@@ -53,9 +66,9 @@ def kill_spare(service: Service) -> None:
     service.run("sh", "-c", "kill -KILL $(cat /tmp/spare.pid)")
 
 
-def split_region(service: Service, table: str, row: bytes) -> None:
-    """Split the region that holds a row, at this row."""
-    _administer(service, "split", table, row.hex())
+def split_region(service: Service, table: str, *rows: bytes) -> None:
+    """Split the regions that hold the rows, at these rows."""
+    _administer(service, "split", table, *(row.hex() for row in rows))
 
 
 def move_regions(service: Service, table: str) -> None:

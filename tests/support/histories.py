@@ -140,15 +140,15 @@ def trip(key: str, **changes: Any) -> Row:
     return {**row, **changes}
 
 
-def new_history(layout: Layout, folder: Path) -> History:
-    """An empty table."""
+def new_history(layout: Layout, folder: Path, index: str | None = None) -> History:
+    """An empty table, with its index at a URL, or else in the folder."""
     path = folder / "trips"
     table = rli.create_table(
         path,
         record_key=layout.record_key,
         partition_by=layout.partition_by,
         ordering="ts",
-        index=f"lmdb://{folder / 'index'}",
+        index=index or f"lmdb://{folder / 'index'}",
         hive_style=layout.hive_style,
         url_encode_partitions=layout.url_encode_partitions,
     )
@@ -229,7 +229,11 @@ STEPS: Final[tuple[_Step, ...]] = (
 
 
 def write_history(
-    layout: Layout, folder: Path, after_each: Callable[[History], None] = lambda _: None, steps: int = len(STEPS)
+    layout: Layout,
+    folder: Path,
+    after_each: Callable[[History], None] = lambda _: None,
+    steps: int = len(STEPS),
+    index: str | None = None,
 ) -> History:
     """Write a table step by step.
 
@@ -238,8 +242,9 @@ def write_history(
         folder: where the table and its index are made.
         after_each: called after each step.
         steps: how many steps are taken; with fewer than all the table is not emptied in between.
+        index: URL of the index; by default in the folder.
     """
-    history = new_history(layout, folder)
+    history = new_history(layout, folder, index)
     for step in STEPS[:steps]:
         step(history)
         after_each(history)

@@ -44,15 +44,26 @@ class HudiError(Exception):
 
 
 class HudiEngine:
-    """Hudi of one version on a Spark of its own; start it once for many tests, it takes seconds to come up."""
+    """Hudi of one version on a Spark of its own; start it once for many tests, it takes seconds to come up.
 
-    def __init__(self, version: str) -> None:
+    Args:
+        version: of Hudi.
+        class_path: a folder whose files win over those of the same name in Hudi's bundle.
+    """
+
+    def __init__(self, version: str, class_path: Path | None = None) -> None:
         self.version = version
         self._exchange = TemporaryDirectory(prefix="hudi-exchange-")
         self._log = Path(self._exchange.name, "log")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.hudi_worker", version],
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.support.hudi_worker",
+                    version,
+                    *([str(class_path)] if class_path else []),
+                ],
                 cwd=REPOSITORY,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

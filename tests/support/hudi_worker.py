@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -41,7 +42,8 @@ def main() -> None:
     # Spark and its JVM print to standard output; the answers keep a stream of their own.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    spark = spark_session(sys.argv[1])
+    version, *class_path = sys.argv[1:]
+    spark = spark_session(version, *map(Path, class_path))
     for line in sys.stdin:
         order = json.loads(line)
         try:

@@ -37,13 +37,14 @@ _HUDI_SETTINGS = {
 }
 
 
-def spark_session(hudi_version: str | None = None) -> SparkSession:
+def spark_session(hudi_version: str | None = None, class_path: Path | None = None) -> SparkSession:
     """The session of this process, on two threads and in UTC.
 
     Args:
         hudi_version: puts this release of Apache Hudi on the class path, fetched as a Spark package at the first
             use on a machine. Needs PySpark 3.5. A JVM keeps the class path it was started with, so one process
             uses one version only; ``tests.support.hudi`` gives each version a process of its own.
+        class_path: a folder whose files win over those of the same name in Hudi's bundle.
     """
     # Spark starts its Python workers with this environment; they import the helpers of tests by name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
@@ -52,6 +53,8 @@ def spark_session(hudi_version: str | None = None) -> SparkSession:
     if hudi_version is not None:
         settings |= _HUDI_SETTINGS
         settings["spark.jars.packages"] = _HUDI_BUNDLE.format(version=hudi_version)
+    if class_path is not None:
+        settings["spark.driver.extraClassPath"] = str(class_path)
     builder = SparkSession.builder.appName("rli-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -12,6 +12,7 @@ def test_a_short_url_has_the_defaults() -> None:
     assert settings.servers == (("hb1", 9090),)
     assert (settings.table, settings.transport, settings.protocol) == ("trips", "buffered", "binary")
     assert (settings.timeout, settings.batch, settings.ops_per_second) == (30, 1000, None)
+    assert settings.schema_ == "rli"
 
 
 def test_a_url_may_name_servers_and_every_option() -> None:
@@ -25,6 +26,13 @@ def test_a_url_may_name_servers_and_every_option() -> None:
     assert settings.location == "hbase://hb1:9091,hb2:9092/?table=ns:trips"
 
 
+def test_beside_a_table_in_hudis_schema_is_one_for_control_records() -> None:
+    settings = HbaseSettings.from_url("hbase://hb1/?table=ns:trips&schema=hudi&batch=5")
+    assert settings.schema_ == "hudi"
+    assert settings.of_control_table.table_name == b"ns:trips_rli"
+    assert settings.of_control_table.batch == 5
+
+
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
@@ -34,7 +42,7 @@ def test_a_url_may_name_servers_and_every_option() -> None:
         ("hbase://user:secret@h/?table=t", "^(?!.*secret).*names a user"),
         ("hbase://h", "names no table"),
         ("hbase://h/?batch=5", "names no table"),
-        ("hbase://h/?table=t&tabel=u", "option=tabel .*known options: batch, ops_per_second, protocol, table"),
+        ("hbase://h/?table=t&tabel=u", "option=tabel .*known options: batch, ops_per_second, protocol, schema, table"),
         ("hbase://h/?table=t&servers=x", "option=servers"),
         ("hbase://h/?table=t&table=u", "given twice: option=table"),
         ("hbase://h/?table", "not name=value pairs"),
@@ -42,6 +50,8 @@ def test_a_url_may_name_servers_and_every_option() -> None:
         ("hbase://h/?table=", "table: "),
         ("hbase://h/?table=t&transport=http", "transport: "),
         ("hbase://h/?table=t&protocol=json", "protocol: "),
+        ("hbase://h/?table=t&schema=delta", "schema: "),
+        ("hbase://h/?table=t&schema_=hudi", "option=schema_"),
         ("hbase://h/?table=t&timeout=0", "timeout: "),
         ("hbase://h/?table=t&timeout=inf", "timeout: "),
         ("hbase://h/?table=t&batch=0", "batch: "),

@@ -1,0 +1,56 @@
+"""What every store in HBase has in common: control records in a table of its own, and the life of an index."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from rli.store.contract import Store
+from rli_hbase.control import ControlRecords
+from rli_hbase.generation import drop_generation
+from rli_hbase.table import IndexTable
+
+
+class ControlledStore(Store):
+    """A store whose control records, and whose generation, are in a table of HBase.
+
+    What a call has written is in HBase's write-ahead log when it returns. Threads of a process each use a connection of
+    their own, which a copy made by pickling, or a forked process, opens anew.
+
+    Args:
+        url: of the store.
+        table: with the control records.
+    """
+
+    def __init__(self, url: str, table: IndexTable) -> None:
+        self._url = url
+        self._table = table
+        self._control = ControlRecords(table.client, table.columns.control)
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def read_control(self, name: str) -> bytes | None:
+        value = self._control.read(name)
+        self._table.require_present()
+        return value
+
+    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
+        found = self._control.scan(prefix, start)
+        self._table.require_present()
+        return found
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        is_set = self._control.compare_and_set(name, expected, value)
+        self._table.require_present()
+        return is_set
+
+    def drop(self) -> None:
+        drop_generation(self._table.client, self._table.generation)
+
+    def close(self) -> None:
+        self._table.client.close()
+
+    @abstractmethod
+    def __reduce__(self) -> tuple[object, ...]:
+        """How a copy is made in another process: without looking for the index again."""

@@ -1,0 +1,68 @@
+"""Batched reads and writes of a table's rows, under the ceiling if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from rli_hbase.ceiling import Ceiling
+from rli_hbase.client import Client
+from rli_hbase.scanning import read_pages
+from rli_hbase.thrift import BatchMutation
+
+
+class Rows:
+    """The rows of one table.
+
+    Attributes:
+        client: how it is reached.
+    """
+
+    def __init__(self, client: Client, ceiling: Ceiling | None) -> None:
+        self.client = client
+        self._ceiling = ceiling
+
+    def read(self, rows: Sequence[bytes], columns: Sequence[bytes], batch: int) -> Iterator[Any]:
+        """The rows, in any order, that have a cell in the columns or families."""
+        for some in self._batches(rows, batch):
+            yield from self.client.call(partial(self._read, some, columns))
+
+    def read_before(self, rows: Sequence[bytes], columns: Sequence[bytes], time: int, batch: int) -> Iterator[Any]:
+        """The same, of cells whose timestamp is below ``time``."""
+        for some in self._batches(rows, batch):
+            yield from self.client.call(partial(self._read_before, some, columns, time))
+
+    def write(self, rows: Sequence[BatchMutation], timestamp: int, batch: int) -> None:
+        """Write cells, or deletes of what is not younger, with one timestamp; what is younger stays before them."""
+        for some in self._batches(rows, batch):
+            self.client.call(partial(self._write, some, timestamp))
+
+    def pages(self, columns: Sequence[bytes], start: bytes, stop: bytes | None, limit: int) -> Iterator[list[Any]]:
+        """All rows from ``start`` to before ``stop`` that have a cell in the columns or families."""
+        pages = read_pages(self.client, columns, start, stop, limit)
+        self._wait_for_turn(limit)
+        for page in pages:
+            yield page
+            self._wait_for_turn(limit)
+
+    def _batches(self, rows: Sequence[Any], batch: int) -> Iterator[Sequence[Any]]:
+        for start in range(0, len(rows), batch):
+            some = rows[start : start + batch]
+            self._wait_for_turn(len(some))
+            yield some
+
+    def _wait_for_turn(self, rows: int) -> None:
+        if self._ceiling is not None:
+            self._ceiling.wait_for_turn(rows)
+
+    def _read(self, rows: Sequence[bytes], columns: Sequence[bytes], thrift: Any) -> list[Any]:
+        found: list[Any] = thrift.getRowsWithColumns(self.client.table, rows, columns, {})
+        return found
+
+    def _read_before(self, rows: Sequence[bytes], columns: Sequence[bytes], time: int, thrift: Any) -> list[Any]:
+        found: list[Any] = thrift.getRowsWithColumnsTs(self.client.table, rows, columns, time, {})
+        return found
+
+    def _write(self, rows: Sequence[BatchMutation], timestamp: int, thrift: Any) -> None:
+        thrift.mutateRowsTs(self.client.table, rows, timestamp, {})

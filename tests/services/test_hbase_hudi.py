@@ -1,0 +1,279 @@
+"""An index in Hudi's own HBase schema: which of Hudi's rows count, and what Hudi finds of ours.
+
+Hudi's writers are played by puts and deletes with server time, which is what they send (tests/interop has the real ones).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import happybase
+import pyarrow as pa
+import pytest
+
+from rli.codec.entries import file_groups, sequences
+from rli.errors import IndexMismatchError, IndexNotFoundError, InvalidKeyError, SettingsError
+from rli.index.changes import LocationChanges
+from rli.index.record_index import RecordIndex, create_index
+from rli.model import FileGroupId
+from rli.store.health import SupportsHealth, Verdict
+from rli.store.registry import open_store
+from tests.support.docker import Service
+from tests.support.hbase import flush, happybase_connection, hbase_url, new_table
+from tests.support.hbase_hudi import hudi_row, rows_in
+from tests.support.histories import History, Layout, write_history
+from tests.support.locations import places_of
+from tests.support.rows import sorted_rows
+
+pytestmark = pytest.mark.docker
+
+OSLO, ROME = FileGroupId("Oslo", "f1"), FileGroupId("Rome", "f2")
+
+
+@pytest.fixture
+def raw(hbase: Service) -> Iterator[happybase.Connection]:
+    """HBase without rli. Tables in Hudi's schema outlive their index, and go with the container."""
+    with happybase_connection(hbase) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def index(hbase: Service) -> Iterator[RecordIndex]:
+    """An index of its own, in which each test uses other keys."""
+    with create_index(hbase_url(hbase, new_table(), schema="hudi")) as index:
+        add_commit(index)
+        yield index
+
+
+@pytest.fixture
+def rows(index: RecordIndex, raw: happybase.Connection) -> happybase.Table:
+    """Its rows, as Hudi's writers see them."""
+    return raw.table(index.url.partition("table=")[2].partition("&")[0])
+
+
+def add_commit(index: RecordIndex, instant: str | None = None) -> int:
+    """Add a commit to the index's log, with an instant of its own if none is given; its sequence."""
+    index.log.refresh()
+    if instant is None:
+        instant = f"{int(index.log.last_instant or 0) + 1:017d}"
+    record = index.log.append(instant, "commit", file_groups=[OSLO, ROME], writer=instant, located_at=[instant])
+    assert record is not None
+    return record.first_sequence
+
+
+def apply(index: RecordIndex, sequence: int, key: str, group: FileGroupId | None) -> None:
+    """Apply what a commit does with a key: place it, or delete it."""
+    keys = pa.array([key])
+    changes = LocationChanges.removing(keys) if group is None else LocationChanges.placing(keys, group)
+    changes.apply(index, sequence)
+
+
+def where(index: RecordIndex, key: str) -> FileGroupId | None:
+    return places_of(index, [key]).get(key)
+
+
+def commit_of(index: RecordIndex, key: str) -> int:
+    """The commit sequence of a key's entry."""
+    return int(sequences(index.get(pa.array([key])))[0])
+
+
+def scanned_places(index: RecordIndex) -> dict[str, FileGroupId]:
+    return {
+        key: index.log.group_of(number)
+        for keys, entries in index.scan(0)
+        for key, number in zip(keys.to_pylist(), file_groups(entries).tolist(), strict=True)
+    }
+
+
+def pending_instant(index: RecordIndex) -> str:
+    """The instant of a commit that the log does not know yet."""
+    index.log.refresh()
+    return f"{int(index.log.last_instant or 0) + 1:017d}"
+
+
+def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> None:
+    instant = pending_instant(index)
+    sequence = add_commit(index)
+    keys = [
+        "plain",
+        "\u00dcn\u00efcode \U0001f600",
+        "17",
+        "27308689-7990-468f-a8ab-b750f66ca9a7",
+        "a:1,b:2",
+        "k" * 32_767,
+    ]
+    LocationChanges.placing(pa.array(keys), ROME).apply(index, sequence)
+    stored = rows_in(rows)
+    assert {key: stored[key] for key in keys} == dict.fromkeys(keys, (instant, "f2", "Rome"))
+    assert set(places_of(index, keys)) == set(keys)
+    LocationChanges.removing(pa.array(keys)).apply(index, add_commit(index))
+    assert not set(keys) & set(rows_in(rows))
+    assert places_of(index, keys) == {}
+
+
+def test_a_row_of_hudi_counts_once_its_commit_is_known(index: RecordIndex, rows: happybase.Table) -> None:
+    apply(index, add_commit(index), "k1", OSLO)
+    instant = pending_instant(index)
+    rows.put("k1", hudi_row(instant, "f2", "Rome"))
+    rows.put("k2", hudi_row(instant, "f2", "Rome"))
+    assert places_of(index, ["k1", "k2"]) == {"k1": OSLO}
+    sequence = add_commit(index, instant)
+    assert places_of(index, ["k1", "k2"]) == {"k1": ROME, "k2": ROME}
+    assert commit_of(index, "k1") == commit_of(index, "k2") == sequence
+
+
+def test_following_a_commit_of_hudi_writes_nothing(index: RecordIndex, rows: happybase.Table) -> None:
+    instant = pending_instant(index)
+    rows.put("followed", hudi_row(instant, "f2", "Rome"))
+    before = rows.row("followed", include_timestamp=True)
+    apply(index, add_commit(index, instant), "followed", ROME)
+    assert rows.row("followed", include_timestamp=True) == before
+
+
+def test_a_failed_commit_of_hudi_is_passed_over_and_overwritten(index: RecordIndex, rows: happybase.Table) -> None:
+    before = add_commit(index)
+    apply(index, before, "failed", OSLO)
+    failed = pending_instant(index)
+    rows.put("failed", hudi_row(failed, "f2", "Rome"))
+    # The log goes on without it.
+    sequence = add_commit(index, f"{int(failed) + 1:017d}")
+    assert where(index, "failed") == OSLO
+    assert (commit_of(index, "failed"), scanned_places(index)["failed"]) == (before, OSLO)
+    apply(index, sequence, "failed", ROME)
+    assert where(index, "failed") == ROME
+    assert rows_in(rows)["failed"] == (f"{int(failed) + 1:017d}", "f2", "Rome")
+
+
+def test_a_record_that_hudi_deleted_can_be_inserted_again(index: RecordIndex, rows: happybase.Table) -> None:
+    apply(index, add_commit(index), "deleted", OSLO)
+    rows.delete("deleted")
+    assert where(index, "deleted") is None
+    apply(index, add_commit(index), "deleted", ROME)
+    assert where(index, "deleted") == ROME
+
+
+def test_a_delete_and_a_put_of_hudi_win_over_what_we_wrote(index: RecordIndex, rows: happybase.Table) -> None:
+    for _ in range(20):
+        apply(index, add_commit(index), "turns", OSLO)
+        rows.delete("turns")
+        assert where(index, "turns") is None
+        apply(index, add_commit(index), "turns", OSLO)
+        instant = pending_instant(index)
+        rows.put("turns", hudi_row(instant, "f2", "Rome"))
+        add_commit(index, instant)
+        assert where(index, "turns") == ROME
+
+
+@pytest.mark.parametrize("newer", [ROME, None])
+def test_an_older_commit_that_comes_late_changes_nothing(
+    index: RecordIndex, rows: happybase.Table, hbase: Service, newer: FileGroupId | None
+) -> None:
+    key = f"late {newer}"
+    first, second = add_commit(index), add_commit(index)
+    apply(index, first, key, OSLO)
+    apply(index, second, key, newer)
+    for _ in range(2):
+        apply(index, first, key, OSLO)
+        assert where(index, key) == newer
+        flush(hbase, rows.name.decode())
+
+
+def test_a_clock_that_was_ahead_does_not_stop_later_commits(index: RecordIndex, rows: happybase.Table) -> None:
+    instant = pending_instant(index)
+    ahead = round(time.time() * 1000) + 20_000
+    rows.put("ahead", hudi_row(instant), timestamp=ahead)
+    sequence = add_commit(index, instant)
+    later = [add_commit(index) for _ in range(2)]
+    assert commit_of(index, "ahead") == sequence
+    apply(index, later[1], "ahead", ROME)
+    apply(index, later[0], "ahead", OSLO)
+    assert where(index, "ahead") == ROME
+    apply(index, add_commit(index), "ahead", None)
+    assert where(index, "ahead") is None
+
+
+@pytest.mark.parametrize(("key", "size"), [("", 0), ("\u00e4" * 16_384, 32_768)])
+def test_a_key_that_is_no_row_is_refused_before_anything_is_written(index: RecordIndex, key: str, size: int) -> None:
+    with pytest.raises(InvalidKeyError, match=f"bytes={size} most=32767"):
+        index.lookup(["good", key])
+    with pytest.raises(InvalidKeyError):
+        apply(index, add_commit(index), key, OSLO)
+
+
+@pytest.mark.parametrize("unsuitable", [{"key_mode": "digest"}, {"shards": 4}])
+def test_settings_that_the_schema_cannot_have_are_refused(hbase: Service, unsuitable: dict[str, object]) -> None:
+    url = hbase_url(hbase, new_table(), schema="hudi")
+    with pytest.raises(SettingsError, match="key_mode=exact and one shard"):
+        create_index(url, **unsuitable)  # type: ignore[arg-type]
+
+
+def test_an_index_passes_over_what_was_there_before_and_leaves_it(hbase: Service, raw: happybase.Connection) -> None:
+    name = new_table()
+    url = hbase_url(hbase, name, schema="hudi")
+    raw.create_table(name, {"_s": {"max_versions": 2}})
+    rows = raw.table(name)
+    rows.put("old", hudi_row("00000000000000001"))
+    for _ in range(2):
+        with pytest.raises(IndexNotFoundError):
+            open_store(url)
+        with create_index(url) as index:
+            add_commit(index, "00000000000000001")
+            assert where(index, "old") is None
+            assert index.stats().entries == 0
+            apply(index, 1, "new", OSLO)
+            assert index.stats().entries == 1
+            index.drop()
+        assert f"{name}_rli".encode() not in raw.tables()
+        assert set(rows_in(rows)) == {"old", "new"}
+
+
+def test_a_table_that_cannot_be_shared_is_refused(hbase: Service, raw: happybase.Connection) -> None:
+    for families, complaint in (({"e": {}}, "none of Hudi's index"), ({"_s": {"max_versions": 1}}, "VERSIONS => 2")):
+        name = new_table()
+        raw.create_table(name, families)
+        with pytest.raises(SettingsError, match=complaint):
+            open_store(hbase_url(hbase, name, schema="hudi"), create=True)
+        assert f"{name}_rli".encode() not in raw.tables()
+
+
+def test_an_index_of_rli_is_not_taken_for_the_table_beside_one(hbase: Service) -> None:
+    name = new_table()
+    with open_store(hbase_url(hbase, f"{name}_rli"), create=True), pytest.raises(IndexMismatchError, match="version=1"):
+        open_store(hbase_url(hbase, name, schema="hudi"), create=True)
+
+
+def test_the_doctor_looks_at_versions(index: RecordIndex) -> None:
+    assert isinstance(index.store, SupportsHealth)
+    assert {finding.check: finding.verdict for finding in index.store.health()} == {
+        "regions": Verdict.OK,
+        "family": Verdict.OK,
+        "versions": Verdict.OK,
+    }
+
+
+@pytest.mark.slow
+def test_a_table_keeps_such_an_index(hbase: Service, tmp_path: Path) -> None:
+    name = new_table()
+    history = write_history(
+        Layout(partition_by=("city",)),
+        tmp_path,
+        after_each=require_agreement,
+        index=hbase_url(hbase, name, schema="hudi"),
+    )
+    with happybase_connection(hbase) as connection:
+        rows = connection.table(name)
+        assert set(rows_in(rows)) == {row["id"] for row in history.rows}
+        # A row that Hudi has left behind is passed over by an index that is built anew.
+        rows.put("left behind", hudi_row(history.states[-1][0]))
+    assert history.table.bootstrap_index() == len(history.rows)
+    require_agreement(history)
+    history.table.close()
+
+
+def require_agreement(history: History) -> None:
+    assert sorted_rows(history.table.read()) == history.rows
+    report = history.table.verify_index()
+    assert report.agrees, report
+    assert report.records == report.entries == len(history.rows)

@@ -1,0 +1,115 @@
+"""What tests of indexes in Hudi's own HBase schema need: rows as Hudi writes them, and the store as any other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+import happybase
+import numpy as np
+import pyarrow as pa
+
+from rli.codec import record_keys as codec
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import Entries
+from rli.codec.lengths import Positions
+from rli.index.commit_log import CommitLog
+from rli.model import FileGroupId
+from rli.store.contract import Store, StoreStats
+from rli.testing.batches import key_batch
+
+SEQUENCES: Final = 100
+FILE_GROUPS: Final = 12_000
+"""What the commit log of an ``AnyKeyStore`` gives out."""
+
+_TEXT: Final = "k{:04x}{}"
+_KEY_STARTS: Final = 5
+_SUITE: Final = "suite/"
+
+
+def hudi_row(instant: str, file_id: str = "f1", partition_path: str = "Oslo") -> dict[bytes, bytes]:
+    """The cells of a row of Hudi's."""
+    values = {"commit_ts": instant, "file_name": file_id, "partition_path": partition_path}
+    return {f"_s:{name}".encode(): value.encode() for name, value in values.items()}
+
+
+def rows_in(table: happybase.Table) -> dict[str, tuple[str, str, str]]:
+    """Instant, file id and partition path of each record key, as Hudi reads them."""
+    names = (b"_s:commit_ts", b"_s:file_name", b"_s:partition_path")
+    return {key.decode(): tuple(cells[name].decode() for name in names) for key, cells in table.scan()}
+
+
+class AnyKeyStore(Store):
+    """A store in Hudi's schema that takes what the conformance suite gives: any bytes as keys, in any shard.
+
+    A key and its shard become a record key of text; the commit log has given out the first ``SEQUENCES`` sequences and
+    ``FILE_GROUPS`` file groups, and its records are kept apart from those of the suite.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+
+    @classmethod
+    def prepared(cls, inner: Store) -> AnyKeyStore:
+        """The same, with its commit log filled if it is empty."""
+        log = CommitLog(inner)
+        log.refresh()
+        if not log.head:
+            groups = [FileGroupId("p", f"f{number}") for number in range(FILE_GROUPS)]
+            instants = [f"{number:017d}" for number in range(SEQUENCES)]
+            log.append(None, "repair", file_groups=groups, writer="suite", located_at=instants)
+        return cls(inner)
+
+    @property
+    def url(self) -> str:
+        return self._inner.url
+
+    def get(self, keys: EncodedKeys) -> Entries:
+        found = np.zeros(len(keys), dtype=np.uint64)
+        for positions, encoded in _as_text(keys):
+            found[positions] = self._inner.get(encoded)
+        return found
+
+    def put(self, keys: EncodedKeys, entries: Entries) -> None:
+        for positions, encoded in _as_text(keys):
+            self._inner.put(encoded, entries[positions])
+
+    def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
+        for keys, entries in self._inner.scan(0, batch_size):
+            by_width: defaultdict[int, list[tuple[bytes, int]]] = defaultdict(list)
+            for text, entry in zip(codec.decode(keys.keys).to_pylist(), entries.tolist(), strict=True):
+                if text.startswith(_TEXT.format(shard, "")):
+                    by_width[len(text)].append((bytes.fromhex(text[_KEY_STARTS:]), entry))
+            for found in by_width.values():
+                yield key_batch([key for key, _ in found], shard), np.array([entry for _, entry in found], np.uint64)
+
+    def read_control(self, name: str) -> bytes | None:
+        return self._inner.read_control(_SUITE + name)
+
+    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
+        found = self._inner.scan_control(_SUITE + prefix, _SUITE + start)
+        return [(name.removeprefix(_SUITE), value) for name, value in found]
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        return self._inner.compare_and_set(_SUITE + name, expected, value)
+
+    def drop(self) -> None:
+        self._inner.drop()
+
+    def stats(self) -> StoreStats:
+        return self._inner.stats()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AnyKeyStore, (self._inner,)
+
+
+def _as_text(keys: EncodedKeys) -> list[tuple[Positions, EncodedKeys]]:
+    texts = [_TEXT.format(shard, key.hex()) for shard, key in zip(keys.shards.tolist(), keys.to_bytes(), strict=True)]
+    return [
+        (positions, EncodedKeys(encoded, np.zeros(len(encoded), np.uint16)))
+        for positions, encoded in codec.encode(pa.array(texts, pa.string()))
+    ]
