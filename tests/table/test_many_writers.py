@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -227,28 +226,6 @@ def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(tr
     assert [instant.time for instant in trips.timeline()] == [begun[0].instant]
     begun[0].abort()
     assert_nothing_left_over(trips)
-
-
-def test_a_look_up_waits_for_a_commit_that_is_being_applied(trips: Table, other: Table) -> None:
-    trips.upsert(records(("1", "x", 1, 1.0), ("long key", "x", 1, 1.0)))
-    places: list[list[str | None]] = []
-
-    def look() -> None:
-        places.append(other.lookup(["1", "long key"]).column("partition_path").to_pylist())
-
-    looking: list[Thread] = []
-
-    def at_point(point: str) -> None:
-        # Keys of two widths: with each put, one half of the commit reaches the index.
-        if point.endswith(" put"):
-            looking.append(Thread(target=look))
-            looking[-1].start()
-
-    pointed(trips, at_point).upsert(records(("1", "y", 2, 2.0), ("long key", "y", 2, 2.0)))
-    for thread in looking:
-        thread.join()
-    assert len(looking) >= 4
-    assert places == [["y", "y"]] * len(looking)
 
 
 def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after_it(tmp_path: Path) -> None:
