@@ -13,6 +13,10 @@ MAX_SHARDS: Final = 65_536
 
 MEBIBYTE: Final = 1024 * 1024
 
+DEFAULT_LEASE_SECONDS: Final = 30.0
+
+DEFAULT_WRITE_ATTEMPTS: Final = 8
+
 
 class StoredSettings(BaseModel):
     """Base of settings: immutable, nothing unknown accepted, JSON on disk."""
@@ -74,6 +78,8 @@ class TableSettings(StoredSettings):
         target_file_size: bytes up to which inserts fill a base file.
         small_file_size: base files below it (bytes) are filled before new file groups are opened.
         compression: Parquet codec of base files.
+        write_attempts: how often a write is tried before its conflicts with other writers are given up.
+        lease_seconds: for how long a writer that shows no life keeps what it holds.
     """
 
     format_version: Literal[1] = 1
@@ -83,6 +89,8 @@ class TableSettings(StoredSettings):
     target_file_size: Annotated[int, Field(ge=1024)] = 120 * MEBIBYTE
     small_file_size: Annotated[int, Field(ge=0)] = 100 * MEBIBYTE
     compression: Literal["zstd", "snappy", "gzip", "none"] = "zstd"
+    write_attempts: Annotated[int, Field(ge=1)] = DEFAULT_WRITE_ATTEMPTS
+    lease_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
 
 
 def _describe(error: ValidationError) -> str:

@@ -7,12 +7,16 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import fs
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import SettingsError
+
+_DELETIONS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +172,13 @@ class Storage:
 
     def delete_folder(self, path: str) -> None:
         """Delete a folder with all that is in it, if it is there."""
-        if self.exists(path):
-            self.filesystem.delete_dir(self.full_path(path))
+        # Another process may be deleting it too, or still be adding to it.
+        for attempt in Retrying(
+            stop=stop_after_attempt(_DELETIONS), retry=retry_if_exception_type(OSError), reraise=True
+        ):
+            with attempt:
+                if self.exists(path):
+                    self.filesystem.delete_dir(self.full_path(path))
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         return self.filesystem.get_file_info(

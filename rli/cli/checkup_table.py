@@ -18,9 +18,9 @@ from rli.store.health import Finding, Verdict
 from rli.table.adoption import with_index_at
 from rli.table.definition import TableDefinition, load_definition
 from rli.table.liveness import Holding
+from rli.table.readiness import require_synced
 from rli.table.recovery import abandoned_instants, writer_record
 from rli.table.snapshot import Snapshot
-from rli.table.sync import require_synced
 from rli.table.table import Table
 from rli.timeline.instant import Instant
 

@@ -201,7 +201,9 @@ class CommitLog:
         if not self.store.compare_and_set(name, None, record.to_json()):
             # The answer to an earlier attempt of ours may have been lost on the way.
             stored = self.store.read_control(name)
-            if stored is None or LogRecord.from_json(record.first_sequence, stored).writer != writer:
+            # A record of the same writer may still be another one: two processes that register what they find of
+            # another engine's commits may have found different ones.
+            if stored is None or LogRecord.from_json(record.first_sequence, stored) != record:
                 return None
         self._add(record)
         return record

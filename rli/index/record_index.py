@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -18,11 +19,12 @@ from rli.errors import (
     IndexExistsError,
     IndexMismatchError,
     IndexNotFoundError,
+    IndexNotReadyError,
     RliError,
 )
 from rli.index.commit_log import CommitLog, Dictionaries
 from rli.index.key_arrays import as_key_array
-from rli.index.transaction import IndexTransaction
+from rli.index.transaction import IndexTransaction, apply_transactions
 from rli.model import KeyMode
 from rli.settings import IndexSettings
 from rli.store.contract import Store
@@ -30,6 +32,8 @@ from rli.store.registry import open_store, without_password
 
 _SETTINGS: Final = "settings"
 _APPLIED: Final = "applied"
+_SECONDS_TO_APPLY: Final = 30.0
+_PAUSE_SECONDS: Final = 0.02
 
 LOCATION_SCHEMA: Final = pa.schema(
     [
@@ -100,14 +104,16 @@ class RecordIndex:
             record_keys: texts without nulls; they may repeat.
 
         Returns:
-            A table with ``LOCATION_SCHEMA``, a row for each key in input order, nulls where the key is absent.
+            A table with ``LOCATION_SCHEMA``, a row for each key in input order, nulls where the key is absent. It
+            shows every commit whole or not at all.
 
         Raises:
             InvalidKeyError: a key is null or not text.
+            IndexNotReadyError: a commit of a table is in the index in part, and nobody completes it.
             StoreUnavailableError: the store does not answer.
         """
         keys = as_key_array(record_keys)
-        return self.locations(keys, self.get(keys))
+        return self.locations(keys, self._get_settled(keys))
 
     def get(self, record_keys: pa.Array) -> Entries:
         """The entry of each record key (string array, shape (n,)), in order; tombstones included."""
@@ -115,6 +121,25 @@ class RecordIndex:
         for positions, keys in self.codec.encode(record_keys):
             found[positions] = self.store.get(keys)
         return found
+
+    def _get_settled(self, record_keys: pa.Array) -> Entries:
+        """The entry of each record key, all as of one commit (P8)."""
+        deadline = time.monotonic() + _SECONDS_TO_APPLY
+        while True:
+            # Before the entries: whatever is applied by now is found whole.
+            applied = self.applied_sequence() or 0
+            entries = self.get(record_keys)
+            if codec.sequences(entries).max(initial=0) <= applied:
+                return entries
+            if self.settings.table_id is None:
+                apply_transactions(self)
+            elif time.monotonic() > deadline:
+                raise IndexNotReadyError(
+                    f"a commit is in the index in part: url={self.url} applied sequence={applied}; its writer died, or "
+                    "is slow: run rli index sync TABLE"
+                )
+            else:
+                time.sleep(_PAUSE_SECONDS)
 
     def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""

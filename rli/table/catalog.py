@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rli.errors import SchemaError, SettingsError, TableExistsError
+from rli.errors import SchemaError, SettingsError
 from rli.index.record_index import create_index
 from rli.layout.avro_schema import to_avro
-from rli.layout.properties import PROPERTIES_PATH, new_table_properties, save_properties
+from rli.layout.properties import new_table_properties, save_properties
 from rli.layout.schema import RESERVED_PREFIX, written_schema
 from rli.model import KeyMode, OnPartitionChange
-from rli.settings import MEBIBYTE
+from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE
 from rli.storage import Storage
 from rli.table import paths
 from rli.table.adoption import new_table_settings, with_index_at
+from rli.table.creation import claimed
 from rli.table.definition import TableDefinition, load_definition
 from rli.table.table import Table
 
@@ -40,6 +41,8 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     target_file_size: int = 120 * MEBIBYTE,
     small_file_size: int | None = None,
     compression: str = "zstd",
+    write_attempts: int = DEFAULT_WRITE_ATTEMPTS,
+    lease_seconds: float = DEFAULT_LEASE_SECONDS,
 ) -> Table:
     """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
 
@@ -59,6 +62,9 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         target_file_size: bytes up to which new records fill a base file.
         small_file_size: base files below it (bytes) are filled first; by default five sixths of the target.
         compression: Parquet codec: "zstd", "snappy", "gzip" or "none".
+        write_attempts: how often an upsert or a delete is tried where other writers get there first.
+        lease_seconds: for how long a writer that shows no life, because its host is gone or it is paused, keeps what
+            it holds: so long others may have to wait for it.
 
     Raises:
         TableExistsError, IndexExistsError: there is one already; nothing was changed.
@@ -68,8 +74,6 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     storage = Storage(os.fspath(path))
     keys, partitions = _columns(record_key, "record_key"), _columns(partition_by, "partition_by")
     _require_columns(keys, partitions, ordering, schema)
-    if storage.exists(PROPERTIES_PATH):
-        raise TableExistsError(f"there is a table already: path={storage.location}; open it, or choose another path")
     table_name = name or posixpath.basename(storage.root.rstrip("/"))
     settings = new_table_settings(
         index_url=index if index is not None else _default_index_url(storage),
@@ -77,6 +81,8 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         target_file_size=target_file_size,
         small_file_size=target_file_size * 5 // 6 if small_file_size is None else small_file_size,
         compression=compression,
+        write_attempts=write_attempts,
+        lease_seconds=lease_seconds,
     )
     properties = new_table_properties(
         table_name,
@@ -87,14 +93,15 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         url_encode=url_encode_partitions,
         create_schema=None if schema is None else to_avro(written_schema(schema), table_name),
     )
-    created = create_index(
-        settings.index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id
-    )
-    created.mark_applied(0)
-    created.close()
-    storage.write_bytes(paths.SETTINGS, settings.to_json())
-    # The properties come last: with them the folder is a table.
-    save_properties(storage, properties)
+    with claimed(storage, settings):
+        created = create_index(
+            settings.index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id
+        )
+        created.mark_applied(0)
+        created.close()
+        storage.write_bytes(paths.SETTINGS, settings.to_json())
+        # The properties come last: with them the folder is a table.
+        save_properties(storage, properties)
     return Table(TableDefinition(storage, properties, settings))
 
 

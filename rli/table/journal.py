@@ -75,6 +75,11 @@ class Journal:
         for batch in self._batches(storage):
             yield batch.filter(pc.not_equal(batch.column("change"), int(Change.DELETE))).column("record_key")
 
+    def deleted_keys(self, storage: Storage) -> Iterator[pa.Array]:
+        """The keys that are deleted."""
+        for batch in self._batches(storage):
+            yield batch.filter(pc.equal(batch.column("change"), int(Change.DELETE))).column("record_key")
+
     def undone(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[int, LocationChanges]]:
         """Where the keys were before the commit.
 

@@ -1,13 +1,24 @@
-"""Which writers are alive: leases and writers' records expire, and the death of a process on this host shows at once."""
+"""Which writers are alive.
+
+The death of a process on this host shows at once. Of others only signs of life are known: what they hold is written
+anew from time to time. Whoever waits for a record looks whether it changes, by its own monotonic clock; whoever sees it
+once has to compare clocks, and allows for those of two hosts to differ.
+
+A wrong answer costs the writer that was taken for dead its work, never the table its truth: docs/protocol.md.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+CLOCK_SLACK_SECONDS: Final = 600.0
+"""By how much the clocks of two hosts may differ before one takes living writers of the other for dead."""
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
@@ -32,9 +43,14 @@ class ProcessId:
         return cls(_host(), os.getpid(), _started(os.getpid()))
 
     @property
+    def is_on_this_host(self) -> bool:
+        """Whether the process runs, or ran, on this host since its last boot."""
+        return self.host == _host()
+
+    @property
     def is_known_dead(self) -> bool:
         """Whether the process ran on this host and has ended; False if it cannot be known."""
-        if self.host != _host():
+        if not self.is_on_this_host:
             return False
         try:
             os.kill(self.pid, 0)
@@ -52,16 +68,21 @@ class Holding:
     Attributes:
         writer: identity of the write.
         process: who writes.
-        expires_at: seconds since the epoch; moved on while the process lives.
+        expires_at: seconds since the epoch, by the clock of the process's host; moved on while the process lives.
+        seconds: for how long it is held without a sign of life.
+        displaced: writers that held it before and let it lapse, and whose leftovers are not cleared yet.
     """
 
     writer: str
     process: ProcessId
     expires_at: float
+    seconds: float
+    displaced: tuple[str, ...] = ()
 
     def is_over(self, now: float) -> bool:
-        """Whether nobody holds it any more."""
-        return now >= self.expires_at or self.process.is_known_dead
+        """Whether nobody holds it any more, as far as one look at the clock (seconds since the epoch) tells."""
+        slack = 0.0 if self.process.is_on_this_host else CLOCK_SLACK_SECONDS
+        return now >= self.expires_at + slack or self.process.is_known_dead
 
     def to_json(self) -> bytes:
         return json.dumps(
@@ -71,6 +92,8 @@ class Holding:
                 "pid": self.process.pid,
                 "started": self.process.started,
                 "expiresAt": self.expires_at,
+                "seconds": self.seconds,
+                "displaced": self.displaced,
             }
         ).encode()
 
@@ -78,7 +101,31 @@ class Holding:
     def from_json(cls, content: bytes) -> Holding:
         fields = json.loads(content)
         process = ProcessId(fields["host"], fields["pid"], fields["started"])
-        return cls(fields["writer"], process, fields["expiresAt"])
+        return cls(
+            fields["writer"], process, fields["expiresAt"], fields["seconds"], displaced=tuple(fields["displaced"])
+        )
+
+
+class Watch:
+    """Watches one record for signs of life, over the monotonic clock of this host alone."""
+
+    def __init__(self) -> None:
+        self._seen: bytes | None = None
+        self._since = 0.0
+
+    def has_lapsed(self, record: bytes) -> bool:
+        """Whether the holder is known to be dead, or gave no sign of life for as long as it holds without one.
+
+        Args:
+            record: what is stored now; to be asked again and again.
+        """
+        holding = Holding.from_json(record)
+        if holding.process.is_known_dead:
+            return True
+        now = time.monotonic()
+        if record != self._seen:
+            self._seen, self._since = record, now
+        return now - self._since >= holding.seconds
 
 
 def _host() -> str:

@@ -7,6 +7,7 @@ from typing import Final
 _FOLDER: Final = ".hoodie/.rli"
 
 SETTINGS: Final = f"{_FOLDER}/table.json"
+CLAIM: Final = f"{_FOLDER}/creating.json"
 WORK: Final = f"{_FOLDER}/work"
 JOURNAL: Final = f"{_FOLDER}/journal"
 ROLLBACK: Final = f"{_FOLDER}/rollback"
@@ -17,9 +18,14 @@ def work_folder(instant: str) -> str:
     return f"{WORK}/{instant}"
 
 
+def unpublished_files(instant: str) -> str:
+    """Holds the base files of a write before they are moved into the table."""
+    return f"{work_folder(instant)}/files"
+
+
 def unpublished_file(instant: str, path: str) -> str:
     """Where a base file lies before its write publishes it."""
-    return f"{work_folder(instant)}/files/{path}"
+    return f"{unpublished_files(instant)}/{path}"
 
 
 def manifest(instant: str) -> str:
@@ -33,7 +39,7 @@ def commit_content(instant: str) -> str:
 
 
 def rollback_mark(instant: str) -> str:
-    """Says that a rollback is one of rli's and under way, to be finished by any writer."""
+    """Holds the plan of a rollback of rli's; with the plan on the timeline, any writer finishes the rollback."""
     return f"{ROLLBACK}/{instant}"
 
 

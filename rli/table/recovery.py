@@ -3,6 +3,9 @@
 Every write of rli has a record in the store that says who writes (``writer/<instant>``) and a work folder. Where the
 writer is dead, its instant either completed, and only its work folder is left to remove, or it did not, and is rolled
 back as if it had never been. Pending instants of other engines are left alone.
+
+A writer that is taken for dead may only be paused, and go on at any moment. So whatever it publishes by is removed
+first, and only then it is asked whether it has published (docs/protocol.md, P3 and P4).
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import json
 import posixpath
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from rli.index.record_index import RecordIndex
@@ -17,11 +22,10 @@ from rli.storage import Storage
 from rli.store.contract import Store
 from rli.table import paths
 from rli.table.definition import TableDefinition
-from rli.table.lease import table_lease
+from rli.table.lease import KeptHolding, table_lease
 from rli.table.liveness import Holding
 from rli.table.rollback import finish_rollback
 from rli.timeline.instant import Action, State
-from rli.timeline.timeline import Timeline
 from rli.timeline.writing import TimelineWriter, instant_path
 
 _WRITERS: Final = "writer/"
@@ -30,6 +34,20 @@ _WRITERS: Final = "writer/"
 def writer_record(instant: str) -> str:
     """Name of the control record that says who writes an instant."""
     return f"{_WRITERS}{instant}"
+
+
+@contextmanager
+def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterator[KeptHolding]:
+    """Hold the table's lease, with nothing left that an earlier holder, should it wake up, could still publish.
+
+    Args:
+        table: the table.
+        index: its index.
+        writer: identity of the caller.
+    """
+    with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
+        _clear_displaced(table.storage, index.store, lease)
+        yield lease
 
 
 def recover(table: TableDefinition, index: RecordIndex, writer: str) -> dict[str, str]:
@@ -43,46 +61,46 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> dict[str
     Returns:
         For each commit whose rollback was finished here, the instant of that rollback.
     """
-    finished: dict[str, str] = {}
-    abandoned = abandoned_instants(table.storage, index.store)
-    if not abandoned and not table.storage.list_files(paths.ROLLBACK):
-        return finished
-    with table_lease(index.store, writer):
-        timeline = table.load_timeline()
-        for instant in abandoned:
-            _clear(table.storage, timeline, instant)
-            remove_writer_record(index.store, instant)
-        for mark in table.storage.list_files(paths.ROLLBACK):
-            rollback = mark.name
-            if table.storage.exists(instant_path(rollback, Action.ROLLBACK, State.REQUESTED)):
-                finished[finish_rollback(table.storage, rollback)] = rollback
-            else:
-                table.storage.delete_files([mark.path])
-    return finished
+    if not abandoned_instants(table.storage, index.store) and not table.storage.list_files(paths.ROLLBACK):
+        return {}
+    with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
+        finished = _clear_displaced(table.storage, index.store, lease)
+        # Asked again, because the lease may have been long in coming.
+        for instant in abandoned_instants(table.storage, index.store):
+            _clear(table.storage, index.store, instant)
+        return finished | _finish_rollbacks(table.storage)
 
 
-def undo_unpublished(storage: Storage, instant: str) -> None:
-    """Remove every trace of a write that was not published; may be repeated."""
-    # Without this file the writer, if it lives after all, can no longer publish: it is removed first.
+def undo_unpublished(storage: Storage, instant: str, promoted: Iterable[str] = ()) -> None:
+    """Remove every trace of a write that was not published; may be repeated, and raced by the writer itself.
+
+    Args:
+        storage: the table.
+        instant: of the write.
+        promoted: base files that the caller knows it has brought, or may have brought, into the table.
+    """
+    # Without this file nobody can publish the write any more: it is removed first.
     storage.delete_files([paths.commit_content(instant)])
     content = storage.read_bytes(paths.manifest(instant))
-    if content is not None:
-        storage.delete_files(json.loads(content))
+    # Base files that are still to be moved go before those that have been, so that none is moved in between.
+    storage.delete_folder(paths.unpublished_files(instant))
+    storage.delete_files([*promoted, *(json.loads(content) if content is not None else ())])
     storage.delete_folder(paths.journal_folder(instant))
     TimelineWriter(storage).remove(instant, Action.COMMIT)
     storage.delete_folder(paths.work_folder(instant))
 
 
-def remove_writer_record(store: Store, instant: str) -> None:
-    """Remove the record of who writes an instant."""
-    name = writer_record(instant)
-    store.compare_and_set(name, store.read_control(name), None)
+def is_published(storage: Storage, instant: str) -> bool:
+    """Whether a write has become part of the table."""
+    return storage.exists(instant_path(instant, Action.COMMIT, State.COMPLETED))
 
 
 def abandoned_instants(storage: Storage, store: Store) -> list[str]:
     """Instants with a work folder or a writer's record, whose writer is dead."""
-    records = {name.removeprefix(_WRITERS): content for name, content in store.scan_control(_WRITERS)}
+    # A writer makes its record before its folder and removes it after it. So the folders are listed first: whoever
+    # lives and is found by its folder is then found by its record too.
     folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
+    records = {name.removeprefix(_WRITERS): content for name, content in store.scan_control(_WRITERS)}
     now = time.time()
     return sorted(
         instant
@@ -91,8 +109,38 @@ def abandoned_instants(storage: Storage, store: Store) -> list[str]:
     )
 
 
-def _clear(storage: Storage, timeline: Timeline, instant: str) -> None:
-    if any(completed.time == instant for completed in timeline.completed_writes):
+def _clear_displaced(storage: Storage, store: Store, lease: KeptHolding) -> dict[str, str]:
+    """Clear up after those who held the lease and did not release it; the rollbacks that were finished by that."""
+    if not lease.displaced:
+        return {}
+    for writer in lease.displaced:
+        # Of the holders only writes are named by an instant; rollbacks leave marks.
+        if writer.isdecimal():
+            _clear(storage, store, writer)
+    finished = _finish_rollbacks(storage)
+    lease.settle()
+    return finished
+
+
+def _clear(storage: Storage, store: Store, instant: str) -> None:
+    """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
+    storage.delete_files([paths.commit_content(instant)])
+    if is_published(storage, instant):
         storage.delete_folder(paths.work_folder(instant))
     else:
         undo_unpublished(storage, instant)
+    name = writer_record(instant)
+    store.compare_and_set(name, store.read_control(name), None)
+
+
+def _finish_rollbacks(storage: Storage) -> dict[str, str]:
+    """Finish the rollbacks that were announced, drop those that were not; commit → rollback. The caller has the lease."""
+    finished: dict[str, str] = {}
+    for mark in storage.list_files(paths.ROLLBACK):
+        requested = instant_path(mark.name, Action.ROLLBACK, State.REQUESTED)
+        if not storage.exists(requested):
+            # Without its mark nobody can announce it any more, and it may just have been.
+            storage.delete_files([mark.path])
+        if storage.exists(requested):
+            finished[finish_rollback(storage, mark.name)] = mark.name
+    return finished

@@ -7,8 +7,9 @@ writer. The index follows in the next sync: the journal says where every key was
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.errors import InstantNotFoundError, LeaseLostError, UnsupportedTableError
 from rli.storage import Storage
 from rli.table import paths
 from rli.table.definition import TableDefinition
@@ -19,12 +20,19 @@ from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.timeline.writing import TimelineWriter, instant_path
 
 
-def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: str) -> str:
+def request_rollback(
+    table: TableDefinition, snapshot: Snapshot, instant_time: str, require_held: Callable[[], None]
+) -> str:
     """Put the plan to roll back a completed commit on the timeline, as the instant that is returned.
 
-    The caller holds the lease.
+    Args:
+        table: the table.
+        snapshot: its present state; the caller holds the lease.
+        instant_time: of the commit.
+        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
 
     Raises:
+        LeaseLostError: another writer took the lease over; nothing was rolled back.
         InstantNotFoundError: it is not the last completed commit.
         UnsupportedTableError: another engine made it, so that there is no journal to bring the index back by.
     """
@@ -45,10 +53,15 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: s
         full_path = table.storage.full_path(stat.path)
         files[stat.partition_path] = (*files.get(stat.partition_path, ()), full_path)
     time_of_rollback = new_instant_time(table.now(), snapshot.timeline.latest_time)
-    table.storage.write_bytes(paths.rollback_mark(time_of_rollback), b"")
-    writer = TimelineWriter(table.storage)
-    plan = RollbackPlan(instant_time, latest.action, files)
-    writer.request(time_of_rollback, Action.ROLLBACK, plan.to_avro())
+    mark = paths.rollback_mark(time_of_rollback)
+    table.storage.write_bytes(mark, RollbackPlan(instant_time, latest.action, files).to_avro())
+    require_held()
+    try:
+        table.storage.publish(mark, instant_path(time_of_rollback, Action.ROLLBACK, State.REQUESTED))
+    except FileNotFoundError as error:
+        raise LeaseLostError(
+            f"another writer took the lease over: rollback={time_of_rollback} instant={instant_time}; roll back again"
+        ) from error
     return time_of_rollback
 
 

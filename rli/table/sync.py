@@ -56,16 +56,44 @@ def sync(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> SyncR
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
     """
     applied = require_bootstrapped(table, index)
-    index.log.refresh()
-    timeline = table.load_timeline()
-    _require_known_past(table, timeline, index)
-    snapshot = Snapshot(table, timeline)
-    while not _register_all(snapshot, index):
+    snapshot = register(table, index)
+    # Nothing is added to the log by applying it, so this is the sequence of the timeline that was registered.
+    sequence = index.log.head
+    return SyncResult(snapshot.timeline, sequence, apply_registered(snapshot, index, applied, tasks))
+
+
+def register(table: TableDefinition, index: RecordIndex) -> Snapshot:
+    """Register every completed instant; returns the state of the table that the commit log now describes."""
+    while True:
+        # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
+        # timeline without a commit whose sequence counts would let that commit be overwritten (P7).
         index.log.refresh()
+        snapshot = Snapshot(table, table.load_timeline())
+        _require_known_past(table, snapshot.timeline, index)
+        if _register_all(snapshot, index):
+            return snapshot
+
+
+def apply_registered(
+    snapshot: Snapshot,
+    index: RecordIndex,
+    applied: int,
+    tasks: TaskRunner,
+    on_part: Callable[[], None] = lambda: None,
+) -> tuple[str, ...]:
+    """Apply the registered commits after a sequence; returns their instants.
+
+    Args:
+        snapshot: from ``register``.
+        index: the index.
+        applied: up to which all commits are in the index.
+        tasks: runs the work on each journal or file group.
+        on_part: called after each of those.
+    """
     records = index.log.records_after(applied)
     for record in records:
-        apply_record(snapshot, index, record, tasks)
-    return SyncResult(timeline, index.log.head, _instants(records))
+        _apply_record(snapshot, index, record, tasks, on_part)
+    return _instants(records)
 
 
 def require_bootstrapped(table: TableDefinition, index: RecordIndex) -> int:
@@ -79,8 +107,12 @@ def require_bootstrapped(table: TableDefinition, index: RecordIndex) -> int:
     return applied
 
 
-def require_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
-    """The state of an index that has seen all of the table; raises ``IndexNotReadyError`` for one that has not."""
+def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncResult, list[str]]:
+    """The state of table and index, and the instants in which they differ.
+
+    Raises:
+        IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
+    """
     applied = require_bootstrapped(table, index)
     index.log.refresh()
     timeline = table.load_timeline()
@@ -89,15 +121,10 @@ def require_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
     # A commit that is pending again is being rolled back.
     unseen += [instant.time for instant in timeline.pending if index.log.knows(instant.time)]
     unseen += _instants(index.log.records_after(applied))
-    if unseen:
-        raise IndexNotReadyError(
-            f"the index is older than the table: table={table.location} index={index.url} instants={unseen}; "
-            "run: rli index sync TABLE"
-        )
-    return SyncResult(timeline, index.log.head, ())
+    return SyncResult(timeline, index.log.head, ()), unseen
 
 
-def register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
+def _register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
     """Register one commit that rli made; None if another writer changed the log first."""
     stats = snapshot.commit(instant).write_stats
     groups = [FileGroupId(stat.partition_path, stat.file_id) for stat in stats]
@@ -106,22 +133,10 @@ def register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> Lo
     )
 
 
-def apply_record(
-    snapshot: Snapshot,
-    index: RecordIndex,
-    record: LogRecord,
-    tasks: TaskRunner,
-    on_part: Callable[[], None] = lambda: None,
+def _apply_record(
+    snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner, on_part: Callable[[], None]
 ) -> None:
-    """Bring the changes of a registered commit into the index, and say so in the index.
-
-    Args:
-        snapshot: holds the commit.
-        index: whose commit log holds the record.
-        record: the commit.
-        tasks: runs the work on each journal or file group.
-        on_part: called after each of those.
-    """
+    """Bring the changes of a registered commit into the index, and say so in the index."""
     for function, items in _work_of(snapshot, index, record):
         for _ in tasks.run(function, items):
             on_part()
@@ -169,8 +184,8 @@ def _register_all(snapshot: Snapshot, index: RecordIndex) -> bool:
             if _register_foreign(snapshot, index, instants) is None:
                 return False
             continue
-        register = register_own if kind in WRITE_ACTIONS else _register_rollback
-        if any(register(snapshot, index, instant) is None for instant in instants):
+        register_one = _register_own if kind in WRITE_ACTIONS else _register_rollback
+        if any(register_one(snapshot, index, instant) is None for instant in instants):
             return False
     return True
 

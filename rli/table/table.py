@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from rli.codec import entries as codec
 from rli.errors import (
     CorruptIndexError,
     IndexMismatchError,
@@ -26,12 +27,12 @@ from rli.table import local_engine
 from rli.table.adoption import adopt
 from rli.table.bootstrap import bootstrap
 from rli.table.definition import TableDefinition
-from rli.table.lease import table_lease
 from rli.table.metadata_table import switch_off_metadata_table
-from rli.table.recovery import recover
+from rli.table.readiness import await_synced, require_synced
+from rli.table.recovery import exclusive, recover
 from rli.table.rollback import finish_rollback, request_rollback
 from rli.table.snapshot import Snapshot
-from rli.table.sync import SyncResult, require_synced, sync
+from rli.table.sync import SyncResult, sync
 from rli.table.tasks import InProcess, TaskRunner
 from rli.table.verify import VerifyReport, repair, verify
 from rli.table.write_transaction import OnStep
@@ -86,6 +87,7 @@ class Table:
         records: Any,
         *,
         on_partition_change: OnPartitionChange | str | None = None,
+        attempts: int | None = None,
         on_step: OnStep = pass_over,
     ) -> CommitResult:
         """Insert records with new keys, update those with known keys, move those whose partition changed.
@@ -97,33 +99,51 @@ class Table:
             records: a ``pyarrow.Table``, or anything that Arrow makes one of: record batches and their readers,
                 data frames.
             on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
-            on_step: called after each step of the write.
+            attempts: how often to write at most, where other writers get there first; by default what the table's
+                settings say.
+            on_step: called after each step of the write; the steps begin anew with each attempt.
 
         Raises:
             SchemaError, InvalidKeyError, PartitionChangeError: the records do not fit; nothing was written.
-            ConflictError: another writer got there first; nothing was written.
+            ConflictError: other writers got there first in every attempt; nothing was written.
             IndexNotReadyError: the index was never bootstrapped.
             CorruptIndexError, CorruptTableError: index or table is damaged.
             StoreUnavailableError: the index's store does not answer. What was committed before is kept; whether
                 this write was committed, the timeline tells.
         """
         return local_engine.upsert(
-            self.refreshed(), self.index, as_arrow_table(records), self.partition_change(on_partition_change), on_step
+            self.refreshed(),
+            self.index,
+            as_arrow_table(records),
+            self.partition_change(on_partition_change),
+            attempts=self.attempts(attempts),
+            on_step=on_step,
         )
 
     def delete(
-        self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, on_step: OnStep = pass_over
+        self,
+        record_keys: Sequence[str] | pa.Array | pa.ChunkedArray,
+        *,
+        attempts: int | None = None,
+        on_step: OnStep = pass_over,
     ) -> CommitResult:
         """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
 
         Args:
             record_keys: texts; of composite keys in the form ``a:1,b:2``.
-            on_step: called after each step of the write.
+            attempts: as for ``upsert``.
+            on_step: as for ``upsert``.
 
         Raises:
             As ``upsert``.
         """
-        return local_engine.delete(self.refreshed(), self.index, as_key_array(record_keys), on_step)
+        return local_engine.delete(
+            self.refreshed(),
+            self.index,
+            as_key_array(record_keys),
+            attempts=self.attempts(attempts),
+            on_step=on_step,
+        )
 
     def rollback(self, instant: str) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
@@ -133,6 +153,7 @@ class Table:
 
         Raises:
             InstantNotFoundError: it is not the last completed commit.
+            LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
         definition, index = self.refreshed(), self.index
         require_writable(definition.properties)
@@ -141,10 +162,11 @@ class Table:
         sync(definition, index, InProcess())
         if instant in finished:
             return finished[instant]
-        with table_lease(index.store, writer):
+        with exclusive(definition, index, writer) as lease:
             synced = sync(definition, index, InProcess())
             switch_off_metadata_table(definition.storage, definition.properties)
-            rollback = request_rollback(definition, Snapshot(definition, synced.timeline), instant)
+            snapshot = Snapshot(definition, synced.timeline)
+            rollback = request_rollback(definition, snapshot, instant, lease.require_held)
             finish_rollback(definition.storage, rollback)
         sync(definition, index, InProcess())
         return rollback
@@ -176,13 +198,19 @@ class Table:
         return current.as_of(parse_instant_time(as_of.isoformat() if isinstance(as_of, datetime) else as_of))
 
     def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
-        """Where each record key lives; see ``RecordIndex.lookup``.
+        """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.
+
+        Waits for writers that are bringing a commit into the index.
 
         Raises:
             IndexNotReadyError: the index has not seen all commits of the table: sync it.
         """
-        require_synced(self.refreshed(), self.index)
-        return self.index.lookup(record_keys)
+        keys = as_key_array(record_keys)
+        while True:
+            synced = await_synced(self.refreshed(), self.index)
+            entries = self.index.get(keys)
+            if codec.sequences(entries).max(initial=0) <= synced.sequence:
+                return self.index.locations(keys, entries)
 
     def timeline(self) -> tuple[Instant, ...]:
         """All instants of the active timeline, in order."""
@@ -255,9 +283,14 @@ class Table:
     def repair_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
         """Make the index say what the table says; returns what was wrong."""
         runner = tasks or InProcess()
-        synced = sync(self.refreshed(), self.index, runner)
-        with table_lease(self.index.store, f"repair at {datetime.now(UTC).isoformat()}"):
-            return repair(Snapshot(self.definition, synced.timeline), self.index, runner)
+        # Under the lease from the first look on: what is committed in between would pass for an error.
+        with exclusive(self.refreshed(), self.index, f"repair at {datetime.now(UTC).isoformat()}"):
+            while True:
+                synced = sync(self.definition, self.index, runner)
+                snapshot = Snapshot(self.definition, synced.timeline)
+                report = repair(snapshot, self.index, runner, synced.sequence)
+                if report is not None:
+                    return report
 
     def drop_index(self) -> None:
         """Remove the index; the table stays, and its index can be bootstrapped again.
@@ -287,6 +320,14 @@ class Table:
             raise InvalidInputError(
                 f"no such choice: on_partition_change={chosen!r}; choose one of {[str(item) for item in OnPartitionChange]}"
             ) from error
+
+    def attempts(self, chosen: int | None) -> int:
+        """How often a write is tried: what is chosen, or else what the table's settings say."""
+        if chosen is None:
+            return self.settings.write_attempts
+        if chosen < 1:
+            raise InvalidInputError(f"a write needs at least one attempt: attempts={chosen}; give 1 or more")
+        return chosen
 
     def close(self) -> None:
         """Give the index's connections back."""

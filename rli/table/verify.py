@@ -85,8 +85,17 @@ def verify(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> VerifyR
     return VerifyReport(records, entries, missing, misplaced, dangling, tuple(sample))
 
 
-def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> VerifyReport:
-    """Make the index say what the table says; returns what was wrong.
+def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, sequence: int) -> VerifyReport | None:
+    """Make the index say what the table says. The caller holds the lease.
+
+    Args:
+        snapshot: the state of the table.
+        index: its index.
+        tasks: runs the work on each file slice and shard.
+        sequence: the last commit sequence of that state.
+
+    Returns:
+        What was wrong; None, and nothing was changed, if something was committed after that state.
 
     Raises:
         SettingsError: the index keeps digests, and some of them have no record.
@@ -101,24 +110,25 @@ def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> VerifyR
         )
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
     instants = sorted({file_slice.instant for file_slice in slices})
-    writer = uuid4().hex
-    while True:
-        index.log.refresh()
-        sequence = index.log.head + 1
-        record = index.log.append(
-            None,
-            _REPAIR,
-            file_groups=[file_slice.group for file_slice in slices],
-            writer=writer,
-            located_at=(snapshot.timeline.latest_time or "", *instants),
-        )
-        if record is not None:
-            break
+    index.log.refresh()
+    if index.log.head != sequence:
+        return None
+    # Appended right behind that state, or not at all: a later sequence would win over what was committed meanwhile.
+    record = index.log.append(
+        None,
+        _REPAIR,
+        file_groups=[file_slice.group for file_slice in slices],
+        writer=uuid4().hex,
+        located_at=(snapshot.timeline.latest_time or "", *instants),
+    )
+    if record is None:
+        return None
+    first = record.first_sequence
     # What dangles goes first: of a key that is placed wrongly, the entry that follows carries a later sequence.
     if report.dangling:
-        for _ in tasks.run(partial(remove_dangling, snapshot, index, sequence), range(index.settings.shard_count)):
+        for _ in tasks.run(partial(remove_dangling, snapshot, index, first), range(index.settings.shard_count)):
             pass
-    items = [(file_slice, sequence + 1 + instants.index(file_slice.instant)) for file_slice in slices]
+    items = [(file_slice, first + 1 + instants.index(file_slice.instant)) for file_slice in slices]
     for _ in tasks.run(partial(correct_slice, snapshot, index), items):
         pass
     index.mark_applied(record.last_sequence)

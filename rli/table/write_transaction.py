@@ -7,43 +7,61 @@ can be lost: the index is brought up to date from the journal, by this process o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from rli.codec import entries as codec
-from rli.errors import ConflictError, LeaseLostError
 from rli.index.record_index import RecordIndex
 from rli.layout.avro_schema import to_avro
 from rli.layout.file_slices import write_partition_metadata
 from rli.layout.schema import evolved_schema
 from rli.layout.support import require_writable
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
-from rli.storage import Storage
 from rli.table import paths
+from rli.table.conflicts import PlannedCommit, ReadSet, require_no_conflict
 from rli.table.definition import TableDefinition
 from rli.table.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext
 from rli.table.journal import Journal
 from rli.table.journal_list import COMMIT_MARK, save_journals
 from rli.table.key_form import require_known_key_form
-from rli.table.lease import KeptHolding, table_lease
+from rli.table.lease import KeptHolding
 from rli.table.metadata_table import switch_off_metadata_table
-from rli.table.recovery import recover, undo_unpublished, writer_record
+from rli.table.recovery import exclusive, is_published, recover, undo_unpublished, writer_record
 from rli.table.snapshot import Snapshot
-from rli.table.sync import SyncResult, apply_record, register_own, sync
+from rli.table.sync import SyncResult, apply_registered, register, require_bootstrapped, sync
 from rli.table.tasks import TaskRunner
 from rli.timeline.commit_metadata import CommitMetadata, WriteStat
 from rli.timeline.instant import Action, State, new_instant_time
 from rli.timeline.timeline import Timeline
 from rli.timeline.writing import TimelineWriter, instant_path
 
-_SAMPLE: Final = 10
 _MARK_VERSION: Final = "1"
 
 OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """What an engine has written, ready to be committed.
+
+    Attributes:
+        results: of the accepted tasks.
+        schema: of the table from now on.
+        operation: Hudi's name of the operation, such as ``UPSERT``.
+        unchanged: records that changed nothing and reached no task.
+        read: what the write depends on beside what it writes.
+    """
+
+    results: Sequence[FileGroupResult]
+    schema: pa.Schema
+    operation: str
+    unchanged: int
+    read: ReadSet
 
 
 class WriteTransaction:
@@ -66,6 +84,8 @@ class WriteTransaction:
         self.sequence = synced.sequence
         self.on_step = on_step
         self._tasks = tasks
+        self._published = False
+        self._promoted: list[str] = []
         self.instant, self._holding = _announce(table, index, synced.timeline)
         try:
             on_step(Step.REQUESTED)
@@ -83,11 +103,12 @@ class WriteTransaction:
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
-        require_writable(table.properties)
-        recover(table, index, f"recovery before {datetime.now(UTC).isoformat()}")
-        synced = sync(table, index, tasks)
-        require_known_key_form(Snapshot(table, synced.timeline))
-        return cls(table, index, tasks, on_step, synced)
+        current = table.reloaded()
+        require_writable(current.properties)
+        recover(current, index, f"recovery before {datetime.now(UTC).isoformat()}")
+        synced = sync(current, index, tasks)
+        require_known_key_form(Snapshot(current, synced.timeline))
+        return cls(current, index, tasks, on_step, synced)
 
     def schema_with(self, incoming: pa.Schema) -> pa.Schema:
         """The table's schema once records of ``incoming`` are in it; raises ``SchemaError`` if they do not fit."""
@@ -119,36 +140,23 @@ class WriteTransaction:
                 return max(1.0, sum(stat.written_bytes for stat in stats) / records)
         return max(1.0, estimate)
 
-    def commit(
-        self, results: Sequence[FileGroupResult], schema: pa.Schema, operation: str, unchanged: int
-    ) -> CommitResult:
+    def commit(self, prepared: PreparedWrite) -> CommitResult:
         """Publish what the accepted tasks wrote, and bring the index up to date.
-
-        Args:
-            results: of the accepted tasks.
-            schema: of the table from now on.
-            operation: Hudi's name of the operation, such as ``UPSERT``.
-            unchanged: records that changed nothing and reached no task.
 
         Raises:
             ConflictError: another writer got there first; nothing of this write is left.
         """
-        counts = sum((result.counts for result in results), WriteCounts(unchanged=unchanged))
-        written = [result for result in results if result.stat is not None]
-        if not written:
+        counts = sum((result.counts for result in prepared.results), WriteCounts(unchanged=prepared.unchanged))
+        stats = [result.stat for result in prepared.results if result.stat is not None]
+        if not stats:
             self.abort()
             return _result(None, counts, [])
-        stats = [result.stat for result in written if result.stat is not None]
         try:
-            with table_lease(self.index.store, self.instant) as require_held:
+            with exclusive(self.table, self.index, self.instant) as lease, self._naming_the_loss(lease):
                 self.on_step(Step.LEASED)
-                current = sync(self._still_writable(), self.index, self._tasks)
-                journals = self._journals(written)
-                self._require_no_conflict(current.timeline, stats, journals)
-                self._promote(stats)
-                save_journals(self.table.storage, self.instant, journals)
-                self._publish(stats, schema, operation, require_held)
-                self.on_step(Step.PUBLISHED)
+                # From here on nobody rolls this write back but one who takes the lease over.
+                self._holding.require_held()
+                self._check_and_publish(prepared, stats, lease.require_held)
         except BaseException:
             self.abort()
             raise
@@ -164,9 +172,33 @@ class WriteTransaction:
     def abort(self) -> None:
         """Remove every trace of the write, unless it was published."""
         storage = self.table.storage
-        if not storage.exists(instant_path(self.instant, Action.COMMIT, State.COMPLETED)):
-            undo_unpublished(storage, self.instant)
+        if not self._published and not is_published(storage, self.instant):
+            undo_unpublished(storage, self.instant, self._promoted)
         self._holding.release()
+
+    def _check_and_publish(
+        self, prepared: PreparedWrite, stats: Sequence[WriteStat], require_held: Callable[[], None]
+    ) -> None:
+        current = sync(self._still_writable(), self.index, self._tasks)
+        journals = self._journals(prepared.results)
+        planned = PlannedCommit(
+            self.instant, self.snapshot, self.sequence, stats, journals, prepared.schema, prepared.read
+        )
+        require_no_conflict(planned, Snapshot(self.table, current.timeline), self.index, self._tasks)
+        self._promote(stats)
+        save_journals(self.table.storage, self.instant, journals)
+        self._publish(stats, prepared.schema, prepared.operation, require_held)
+        self._published = True
+        self.on_step(Step.PUBLISHED)
+
+    @contextmanager
+    def _naming_the_loss(self, lease: KeptHolding) -> Iterator[None]:
+        """Raise ``LeaseLostError`` where files are missing because a successor in the lease has removed them."""
+        try:
+            yield
+        except FileNotFoundError:
+            lease.require_held()
+            raise
 
     def _still_writable(self) -> TableDefinition:
         current = self.table.reloaded()
@@ -180,35 +212,6 @@ class WriteTransaction:
             if result.journal is not None and result.stat is not None
         ]
 
-    def _require_no_conflict(self, timeline: Timeline, stats: Sequence[WriteStat], journals: Sequence[Journal]) -> None:
-        """Raise ``ConflictError`` if a later commit touched a file group or a key that this write depends on."""
-        later = self.index.log.records_after(self.sequence)
-        if not later:
-            return
-        current = Snapshot(self.table, timeline)
-        ours = {FileGroupId(stat.partition_path, stat.file_id): stat for stat in stats}
-        instants = tuple(sorted({instant for record in later for instant in record.instants}))
-        for group, stat in ours.items():
-            now = current.slices.get(group)
-            if (now.instant if now else None) != stat.previous_instant:
-                raise ConflictError(
-                    f"another commit rewrote a file group that this write rewrote: partition={group.partition_path} "
-                    f"file_id={group.file_id} instants={list(instants)}; write again",
-                    instants=instants,
-                )
-        check = partial(_keys_taken, self.table.storage, self.index, self.sequence)
-        taken = [found for found in self._tasks.run(check, journals) if found[0]]
-        if taken:
-            count = sum(number for number, _ in taken)
-            sample = tuple(key for _, keys in taken for key in keys)[:_SAMPLE]
-            raise ConflictError(
-                f"another commit inserted or changed record keys of this write: count={count} keys={list(sample)} "
-                f"instants={list(instants)}; write again",
-                keys=sample,
-                key_count=count,
-                instants=instants,
-            )
-
     def _promote(self, stats: Sequence[WriteStat]) -> None:
         """Move the accepted base files to where readers will look, once the instant has completed."""
         storage = self.table.storage
@@ -217,6 +220,7 @@ class WriteTransaction:
         for partition_path in {stat.partition_path for stat in stats}:
             write_partition_metadata(storage, partition_path, self.instant)
         for stat in stats:
+            self._promoted.append(stat.path)
             storage.move(paths.unpublished_file(self.instant, stat.path), stat.path)
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
@@ -234,26 +238,15 @@ class WriteTransaction:
         )
         storage.write_bytes(paths.commit_content(self.instant), metadata.to_json())
         require_held()
-        try:
-            published = storage.publish(
-                paths.commit_content(self.instant), instant_path(self.instant, Action.COMMIT, State.COMPLETED)
-            )
-        except FileNotFoundError:
-            published = False
-        if not published:
-            raise LeaseLostError(
-                f"another writer rolled this write back, taking it for dead: instant={self.instant}; write again"
-            )
+        # Fails once a successor in the lease has removed the content. Where the name is taken, an earlier answer was
+        # lost: no other write has this instant.
+        storage.publish(paths.commit_content(self.instant), instant_path(self.instant, Action.COMMIT, State.COMPLETED))
 
     def _register_and_apply(self) -> None:
-        current = Snapshot(self.table, self.table.load_timeline())
-        instant = current.timeline.find(self.instant)
-        while not self.index.log.knows(self.instant):
-            if register_own(current, self.index, instant) is None:
-                self.index.log.refresh()
+        applied = require_bootstrapped(self.table, self.index)
+        current = register(self.table, self.index)
         self.on_step(Step.REGISTERED)
-        for record in self.index.log.records_after(self.index.applied_sequence() or 0):
-            apply_record(current, self.index, record, self._tasks, partial(self.on_step, Step.CHANGES_APPLIED))
+        apply_registered(current, self.index, applied, self._tasks, partial(self.on_step, Step.CHANGES_APPLIED))
         self.on_step(Step.APPLIED)
 
 
@@ -262,24 +255,14 @@ def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) ->
     latest = timeline.latest_time
     while True:
         instant = new_instant_time(table.now(), latest)
-        holding = KeptHolding(index.store, writer_record(instant), instant)
+        seconds = table.require_settings().lease_seconds
+        holding = KeptHolding(index.store, writer_record(instant), instant, seconds)
         if holding.take(over=None):
             if TimelineWriter(table.storage).request(instant, Action.COMMIT):
                 table.storage.make_folder(paths.work_folder(instant))
                 return instant, holding
             holding.release()
         latest = instant
-
-
-def _keys_taken(storage: Storage, index: RecordIndex, sequence: int, journal: Journal) -> tuple[int, list[str]]:
-    """How many keys that one journal places were changed after a commit sequence, and a few of them: a task."""
-    count = 0
-    sample: list[str] = []
-    for keys in journal.placed_keys(storage):
-        newer = codec.sequences(index.get(keys)) > sequence
-        count += int(newer.sum())
-        sample += keys.filter(pa.array(newer)).slice(0, _SAMPLE - len(sample)).to_pylist()
-    return count, sample
 
 
 def _result(instant: str | None, counts: WriteCounts, stats: Sequence[WriteStat]) -> CommitResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from rli import errors
 
+_CONFLICT: Final = re.compile(r"count=(?P<count>\d+) keys=(?P<keys>\[.*?\])(?: instants=(?P<instants>\[.*?\]))?; ")
 _RAISED: Final = re.compile(r"^(?:\w+: )*rli\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
@@ -25,4 +27,13 @@ def unwrapped_errors() -> Iterator[None]:
         kind = getattr(errors, raised[1], None) if raised else None
         if raised is None or not (isinstance(kind, type) and issubclass(kind, errors.RliError)):
             raise
-        raise kind(raised[2]) from failure
+        raise _restored(kind, raised[2]) from failure
+
+
+def _restored(kind: type[errors.RliError], message: str) -> errors.RliError:
+    """The error of a message: Spark hands on the text alone, and a conflict knows more than its text."""
+    told = _CONFLICT.search(message)
+    if told is None or not issubclass(kind, errors.ConflictError):
+        return kind(message)
+    keys, instants = (tuple(ast.literal_eval(told[name] or "[]")) for name in ("keys", "instants"))
+    return kind(message, keys=keys, key_count=int(told["count"]), instants=instants)

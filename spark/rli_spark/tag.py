@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from rli import RecordIndex, Table
 from rli.errors import SchemaError
 from rli.layout.key_generator import KeyGenerator
-from rli.table.sync import require_synced
+from rli.table.readiness import await_synced
 from rli_spark.batches import arrow_schema, gathered, map_tables
 
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
@@ -35,7 +35,7 @@ def tag(df: DataFrame, table: Table) -> DataFrame:
     if taken:
         raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
     definition, index = table.refreshed(), table.index
-    require_synced(definition, index)
+    await_synced(definition, index)
     schema = arrow_schema(df)
     key_generator = definition.key_generator
     key_generator.record_keys(schema.empty_table())

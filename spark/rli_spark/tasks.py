@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
+from rli_spark.errors import unwrapped_errors
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -30,4 +32,5 @@ class SparkTasks:
             return []
         context = self.spark.sparkContext
         slices = min(len(items), context.defaultParallelism * _TASKS_PER_CORE)
-        return context.parallelize(list(items), slices).map(function).collect()
+        with unwrapped_errors():
+            return context.parallelize(list(items), slices).map(function).collect()

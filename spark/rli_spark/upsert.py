@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.storagelevel import StorageLevel
 
-from rli import CommitResult, OnPartitionChange, RecordIndex, Step, Table
+from rli import CommitResult, OnPartitionChange, Step, Table
 from rli.layout.file_names import new_file_id
 from rli.layout.file_slices import FileSlice
 from rli.layout.key_generator import KeyGenerator
@@ -29,7 +30,10 @@ from rli.layout.support import require_writable
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.table import work_rows
+from rli.table.conflicts import ReadSet
+from rli.table.definition import TableDefinition
 from rli.table.placement import Placement, file_groups_of, plan_placements
+from rli.table.retries import write_until_committed
 from rli.table.table import pass_over
 from rli.table.tagging import (
     KEY_COLUMNS,
@@ -43,7 +47,7 @@ from rli.table.tagging import (
     with_keys,
 )
 from rli.table.work_rows import Change
-from rli.table.write_transaction import OnStep, WriteTransaction
+from rli.table.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, first_of_each_key, gathered, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_groups import whole_groups, write_file_groups
@@ -55,17 +59,31 @@ _TIE_BREAKER: Final = "_rli_tie_breaker"
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The records of an upsert with their keys.
+    """The records of an upsert with their keys, computed once for all attempts to write them.
 
     Attributes:
         keyed: the records, behind their key and the partition path that their own values name.
+        schema: of the records.
         tasks: how many tasks their size calls for.
         bytes_per_record: of a record in Arrow.
     """
 
     keyed: DataFrame
+    schema: pa.Schema
     tasks: int
     bytes_per_record: float
+
+    @classmethod
+    def of(cls, data: DataFrame, table: TableDefinition, cached: ExitStack) -> _Batch:
+        """The records behind their keys, computed and measured."""
+        ordering, key_generator = table.properties.ordering_field, table.key_generator
+        schema = written_schema(arrow_schema(data))
+        keyed_schema = pa.schema([*(pa.field(name, pa.string()) for name in KEY_COLUMNS), *schema])
+        size = data.sparkSession.sparkContext.accumulator(0)
+        with unwrapped_errors():
+            keyed = map_tables(data, lambda tables: _keyed(tables, key_generator, ordering, size), keyed_schema)
+            records = _kept(keyed, cached).count()
+        return cls(keyed, schema, tasks_for(data.sparkSession, size.value), size.value / max(records, 1))
 
 
 def upsert(
@@ -73,6 +91,7 @@ def upsert(
     table: Table,
     *,
     on_partition_change: OnPartitionChange | str | None = None,
+    attempts: int | None = None,
     on_step: OnStep = pass_over,
 ) -> CommitResult:
     """Insert records with new keys, update those with known keys, move those whose partition changed.
@@ -80,48 +99,55 @@ def upsert(
     Of several records with one key the one with the greatest ordering value counts. Among equals one is chosen by
     its content, always the same one, because rows of a frame have no order.
 
+    The frame is computed once, and its records are kept by Spark until the write has ended: a further attempt writes
+    the same records, whatever the frame would give by then.
+
     Args:
         df: the records.
         table: the table; its index must be reachable from the executors.
         on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
-        on_step: called on the driver after each step of the write.
+        attempts: as for ``Table.upsert``.
+        on_step: called on the driver after each step of the write; the steps begin anew with each attempt.
 
     Raises:
         As ``Table.upsert``.
     """
-    on_change = table.partition_change(on_partition_change)
+    on_change, most = table.partition_change(on_partition_change), table.attempts(attempts)
     definition, index = table.refreshed(), table.index
     data = df.drop(*META_COLUMNS)
     incoming = arrow_schema(data)
     require_writable(definition.properties)
     # Fails here, on no records, if a column is missing or of a wrong type.
     with_keys(incoming.empty_table(), definition.key_generator, definition.properties.ordering_field)
+    with ExitStack() as cached:
+        batch = _Batch.of(data, definition, cached)
+        return write_until_committed(
+            partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step),
+            partial(_write_records, batch, on_change),
+            most,
+        )
+
+
+def _write_records(batch: _Batch, on_change: OnPartitionChange, write: WriteTransaction) -> PreparedWrite:
     with ExitStack() as cached, unwrapped_errors():
-        write = WriteTransaction.begin(definition, index, SparkTasks(df.sparkSession), on_step)
-        try:
-            schema = write.schema_with(written_schema(incoming))
-            batch = _keyed_batch(data, write, schema, cached)
-            rows = _kept(_tagged(batch, write, schema, on_change), cached)
+        schema = write.schema_with(batch.schema)
+        rows = _kept(_tagged(batch, write, schema, on_change), cached)
+        tagged = profile = Profile.of(rows)
+        write.on_step(Step.TAGGED)
+        if profile.arriving:
+            rows = _in_time(rows, write, schema, profile, cached)
             profile = Profile.of(rows)
-            on_step(Step.TAGGED)
-            tagged = profile.rows
-            if profile.arriving:
-                rows = _in_time(rows, write, schema, profile, cached)
-                profile = Profile.of(rows)
-                _require_allowed(rows, profile, on_change)
-            placements = _plan(write, profile, batch.bytes_per_record)
-            on_step(Step.RESOLVED)
-            results = write_file_groups(
-                _placed(rows, schema, placements),
-                write.context(schema),
-                profile.slices(write.snapshot.slices),
-                min(batch.tasks, len(profile.origins) + len(list(file_groups_of(placements)))),
-            )
-            on_step(Step.WRITTEN)
-        except BaseException:
-            write.abort()
-            raise
-        return write.commit(results, schema, "UPSERT", unchanged=tagged - profile.rows)
+            _require_allowed(rows, profile, on_change)
+        placements = _plan(write, profile, batch.bytes_per_record)
+        write.on_step(Step.RESOLVED)
+        results = write_file_groups(
+            _placed(rows, schema, placements),
+            write.context(schema),
+            profile.slices(write.snapshot.slices),
+            min(batch.tasks, len(profile.origins) + len(list(file_groups_of(placements)))),
+        )
+        write.on_step(Step.WRITTEN)
+        return PreparedWrite(results, schema, "UPSERT", tagged.rows - profile.rows, ReadSet(tagged.origins))
 
 
 def _kept(frame: DataFrame, cached: ExitStack) -> DataFrame:
@@ -131,26 +157,11 @@ def _kept(frame: DataFrame, cached: ExitStack) -> DataFrame:
     return frame
 
 
-def _keyed_batch(data: DataFrame, write: WriteTransaction, schema: pa.Schema, cached: ExitStack) -> _Batch:
-    """The records behind their keys, computed and measured."""
-    ordering, key_generator = write.table.properties.ordering_field, write.table.key_generator
-    keyed_schema = pa.schema([*(pa.field(name, pa.string()) for name in KEY_COLUMNS), *schema])
-    context = data.sparkSession.sparkContext
-    size = context.accumulator(0)
-    keyed = map_tables(data, lambda tables: _keyed(tables, key_generator, ordering, keyed_schema, size), keyed_schema)
-    records = _kept(keyed, cached).count()
-    return _Batch(keyed, tasks_for(data.sparkSession, size.value), size.value / max(records, 1))
-
-
 def _keyed(
-    tables: Iterator[pa.Table],
-    key_generator: KeyGenerator,
-    ordering: str | None,
-    schema: pa.Schema,
-    size: Accumulator[int],
+    tables: Iterator[pa.Table], key_generator: KeyGenerator, ordering: str | None, size: Accumulator[int]
 ) -> Iterator[pa.Table]:
     for table in tables:
-        keyed = conform(with_keys(table, key_generator, ordering), schema)
+        keyed = with_keys(table, key_generator, ordering)
         # Only an estimate: a task that runs again counts again.
         size.add(keyed.nbytes)
         yield keyed
@@ -167,20 +178,14 @@ def _tagged(batch: _Batch, write: WriteTransaction, schema: pa.Schema, on_change
         .drop(_TIE_BREAKER)
     )
     index, snapshot = write.index, write.sequence
-    return map_tables(
-        arranged, lambda tables: _work_rows(tables, index, snapshot, on_change), work_rows.work_schema(schema)
-    )
+    keyed_schema = pa.schema([*(pa.field(name, pa.string()) for name in KEY_COLUMNS), *schema])
 
+    def work_rows_of(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for keyed in gathered(first_of_each_key(tables, work_rows.RECORD_KEY)):
+            keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
+            yield to_work_rows(conform(keyed, keyed_schema), current_locations(index, keys, snapshot), on_change)
 
-def _work_rows(
-    tables: Iterator[pa.Table],
-    index: RecordIndex,
-    snapshot: int,
-    on_change: OnPartitionChange,
-) -> Iterator[pa.Table]:
-    for keyed in gathered(first_of_each_key(tables, work_rows.RECORD_KEY)):
-        keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
-        yield to_work_rows(keyed, current_locations(index, keys, snapshot), on_change)
+    return map_tables(arranged, work_rows_of, work_rows.work_schema(schema))
 
 
 def _in_time(

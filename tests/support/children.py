@@ -34,3 +34,8 @@ def was_killed(work: Callable[..., None], *arguments: object) -> bool:
 def pipe() -> tuple[Connection, Connection]:
     """A receiver, and a sender to give to a child."""
     return _SERVER.Pipe(duplex=False)
+
+
+def duplex_pipe() -> tuple[Connection, Connection]:
+    """Two ends of a conversation, one of which is for a child."""
+    return _SERVER.Pipe()

@@ -1,0 +1,250 @@
+"""Processes that do what a test tells them to, and tell what they were told.
+
+A client can be held at a step of a write, so that a test chooses how writes interleave; and one of its protections can
+be switched off, so that a test sees that the checker misses it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, Final
+
+from rli import RecordIndex, RliError, Step, Table, open_table
+from rli.table import write_transaction
+from rli.timeline.timeline import Timeline
+from tests.concurrency.history import (
+    Committed,
+    Delete,
+    Event,
+    Found,
+    History,
+    Located,
+    Lookup,
+    Operation,
+    Read,
+    Refused,
+    Upsert,
+)
+from tests.support.children import duplex_pipe, start_child
+from tests.support.faults import PointedStore
+from tests.support.tables import records
+
+_READY: Final = "ready"
+_HELD: Final = "held"
+_DEADLINE_SECONDS: Final = 120.0
+
+
+class Point(StrEnum):
+    """Where a client can be held, beside the steps of a write."""
+
+    FIRST_PUT = "after put"
+    """Some of a commit's entries are in the index."""
+
+    WAITS_FOR_WRITER = "reads writer"
+    """A look-up has found a commit that its writer is still bringing into the index."""
+
+
+class Protection(StrEnum):
+    """What can be switched off in a client."""
+
+    CONFLICT_CHECK = "conflict check"
+    WHOLE_COMMITS = "look-ups show whole commits"
+    COMPLETED_INSTANTS = "only completed instants are visible"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a client is to do.
+
+    Attributes:
+        operation: of the table.
+        hold_at: where to stop, the first time, until it is told to go on.
+        attempts: of a write.
+    """
+
+    operation: Operation
+    hold_at: Step | Point | None = None
+    attempts: int | None = None
+
+
+class Client:
+    """A process with a table of its own."""
+
+    def __init__(self, number: int, process: BaseProcess, connection: Connection) -> None:
+        self._number = number
+        self._connection = connection
+        self.process = process
+
+    def start(self, operation: Operation, hold_at: Step | Point | None = None, attempts: int | None = None) -> None:
+        """Begin an operation."""
+        self._connection.send(Order(operation, hold_at, attempts))
+
+    def reach(self) -> Event | None:
+        """None once the process is held; what became of the operation, if it has not come by where it was to be held."""
+        answer = self._receive()
+        return None if answer == _HELD else answer
+
+    def hold(self, operation: Operation, at: Step | Point, attempts: int | None = None) -> None:
+        """Begin an operation and hold it."""
+        self.start(operation, at, attempts)
+        ended = self.reach()
+        assert ended is None, ended
+
+    def go_on(self) -> None:
+        """Let a client that is held go on."""
+        self._connection.send(None)
+
+    def finish(self) -> Event:
+        """Let a client that is held go on, to its end."""
+        self.go_on()
+        return self.result()
+
+    def result(self) -> Event:
+        """What became of the operation that was begun."""
+        event = self._receive()
+        assert isinstance(event, Event), event
+        return event
+
+    def do(self, operation: Operation, attempts: int | None = None) -> Event:
+        """An operation from its beginning to its end."""
+        self.start(operation, attempts=attempts)
+        return self.result()
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self.process.kill()
+        self.process.join()
+
+    def _receive(self) -> Any:
+        assert self._connection.poll(_DEADLINE_SECONDS), f"no answer: client={self._number}"
+        return self._connection.recv()
+
+
+@contextmanager
+def clients(
+    location: str, count: int, off: Protection | None = None, index: str | None = None
+) -> Iterator[list[Client]]:
+    """Processes that have opened a table; they end with the context.
+
+    Args:
+        location: of the table.
+        count: how many.
+        off: the protection that is switched off in all of them.
+        index: URL of the table's index, if it is elsewhere than the table says.
+    """
+    started: list[Client] = []
+    try:
+        for number in range(count):
+            ours, theirs = duplex_pipe()
+            started.append(Client(number, start_child(_serve, location, index, number, off, theirs), ours))
+            theirs.close()
+        for client in started:
+            assert client._receive() == _READY  # noqa: SLF001  (one thing with the class)
+        yield started
+    finally:
+        for client in started:
+            client.kill()
+
+
+def history_of(table: Table, events: Iterable[Event]) -> History:
+    """The history of a table, with a last read at its end."""
+    called = time.monotonic()
+    rows = tuple(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "v"]).to_pylist())
+    last = Event(Read(), Found(rows), called, time.monotonic(), process=-1)
+    table.index.log.refresh()
+    commits = tuple(record.instant for record in table.index.log.records if record.instant is not None)
+    return History(commits, (*events, last))
+
+
+def _serve(location: str, index: str | None, number: int, off: Protection | None, connection: Connection) -> None:
+    """A client's work: does what it is told until its parent is gone."""
+    if off is not None:
+        _SWITCH_OFF[off]()
+    table = open_table(location, index=index)
+    opened = table.index
+    connection.send(_READY)
+    try:
+        while True:
+            order = connection.recv()
+            hold = _Hold(connection, order.hold_at)
+            table._index = RecordIndex(_Telling(opened.store, hold.at_point), opened.settings)  # noqa: SLF001
+            called = time.monotonic()
+            outcome = _do(table, order, hold)
+            connection.send(Event(order.operation, outcome, called, time.monotonic(), number))
+    except EOFError:
+        return
+
+
+class _Telling(PointedStore):
+    """Reports also whether a writer is asked for."""
+
+    def read_control(self, name: str) -> bytes | None:
+        if name.startswith("writer/"):
+            self._at_point(Point.WAITS_FOR_WRITER)
+        return super().read_control(name)
+
+
+class _Hold:
+    def __init__(self, connection: Connection, at: Step | Point | None) -> None:
+        self._connection = connection
+        self._at = at
+
+    def on_step(self, step: Step) -> None:
+        self._stop_at(step)
+
+    def at_point(self, point: str) -> None:
+        self._stop_at(point)
+
+    def _stop_at(self, where: str) -> None:
+        if where == self._at:
+            self._at = None
+            self._connection.send(_HELD)
+            self._connection.recv()
+
+
+def _do(table: Table, order: Order, hold: _Hold) -> Committed | Refused | Found | Located:
+    match order.operation:
+        case Read():
+            rows = table.read(columns=["id", "city", "ts", "v"]).to_pylist()
+            return Found(tuple(tuple(row.values()) for row in rows))
+        case Lookup(keys):
+            places = table.lookup(keys).column("partition_path").to_pylist()
+            return Located(dict(zip(keys, places, strict=True)))
+        case Upsert(batch):
+            return _written(lambda: table.upsert(records(*batch), attempts=order.attempts, on_step=hold.on_step))
+        case Delete(keys):
+            return _written(lambda: table.delete(keys, attempts=order.attempts, on_step=hold.on_step))
+
+
+def _written(write: Callable[[], Any]) -> Committed | Refused:
+    try:
+        result = write()
+    except RliError as error:
+        return Refused(type(error).__name__)
+    counts = (result.inserted, result.updated, result.moved, result.deleted, result.unchanged)
+    return Committed(result.instant, counts)
+
+
+def _without_conflict_check() -> None:
+    write_transaction.require_no_conflict = lambda *_: None  # type: ignore[attr-defined]
+
+
+def _without_whole_commits() -> None:
+    Table.lookup = lambda self, keys: self.index.locations(keys, self.index.get(keys))  # type: ignore[method-assign]
+
+
+def _without_completed_instants() -> None:
+    Timeline.is_visible = lambda *_: True  # type: ignore[method-assign]
+
+
+_SWITCH_OFF: Final = {
+    Protection.CONFLICT_CHECK: _without_conflict_check,
+    Protection.WHOLE_COMMITS: _without_whole_commits,
+    Protection.COMPLETED_INSTANTS: _without_completed_instants,
+}

@@ -1,0 +1,113 @@
+"""Histories of what several processes did to one table, and what each of them was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tests.support.table_model import Version
+
+Places: TypeAlias = Mapping[str, str | None]
+"""Record key → partition path; None for a key that is not there."""
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """Insert, update or move records."""
+
+    batch: tuple[Version, ...]
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete by key."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Read:
+    """Read all records."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Ask the index where keys live."""
+
+    keys: tuple[str, ...]
+
+
+Operation: TypeAlias = Upsert | Delete | Read | Lookup
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What an acknowledged write was told.
+
+    Attributes:
+        instant: None if nothing changed, so that nothing was committed.
+        counts: inserted, updated, moved, deleted, unchanged.
+    """
+
+    instant: str | None
+    counts: tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A write that ended with an error, or with its process: it must not have taken place.
+
+    Attributes:
+        error: name of the error's class.
+    """
+
+    error: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a reader was shown, repeated keys included."""
+
+    rows: tuple[Version, ...]
+
+
+@dataclass(frozen=True)
+class Located:
+    """What a look-up was shown."""
+
+    places: Places
+
+
+@dataclass(frozen=True)
+class Event:
+    """One operation from its call to its return.
+
+    Attributes:
+        operation: what was asked for.
+        outcome: what was told.
+        called, returned: seconds of the machine's monotonic clock, which all its processes share.
+        process: which one.
+    """
+
+    operation: Operation
+    outcome: Committed | Refused | Found | Located
+    called: float
+    returned: float
+    process: int = 0
+
+    def __str__(self) -> str:
+        return f"process {self.process} [{self.called:.4f}-{self.returned:.4f}] {self.operation} -> {self.outcome}"
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened to a table that was empty before.
+
+    Attributes:
+        commits: the instants of all commits, by their commit sequence.
+        events: of all processes, in any order.
+    """
+
+    commits: tuple[str, ...]
+    events: tuple[Event, ...]

@@ -1,0 +1,93 @@
+"""Several processes write, move, delete, look up and read overlapping keys at once: the history is serialisable.
+
+``RLI_HISTORY_ROUNDS`` says how many histories, ``RLI_HISTORY_SEED`` repeats the operations of a run whose seed was
+printed; how they interleave is the machine's choice.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from rli import Table, create_table
+from tests.concurrency.checker import check
+from tests.concurrency.clients import Client, clients, history_of
+from tests.concurrency.history import Committed, Delete, Event, Lookup, Operation, Read, Upsert
+from tests.support.docker import Service
+from tests.support.redis import dropped_afterwards, redis_url
+from tests.support.tables import check_stored
+
+ROUNDS = int(os.environ.get("RLI_HISTORY_ROUNDS", "1"))
+SEED = int(os.environ.get("RLI_HISTORY_SEED", str(random.SystemRandom().randrange(1 << 32))))
+CLIENTS = 3
+OPERATIONS = 10
+# Of several widths, so that a commit reaches the index in several parts.
+KEYS = tuple(f"key {'x' * (number % 3)}{number}" for number in range(8))
+
+
+def operations(seed: int, process: int) -> list[Operation]:
+    """What one process does; the same for a seed."""
+    source = random.Random(seed * CLIENTS + process)
+    return [_operation(source, process * 1000 + number) for number in range(OPERATIONS)]
+
+
+def _operation(source: random.Random, number: int) -> Operation:
+    kind = source.random()
+    if kind < 0.2:
+        return Read()
+    if kind < 0.4:
+        return Lookup(tuple(source.sample(KEYS, 6)))
+    if kind < 0.55:
+        return Delete(tuple(source.sample(KEYS, 3)))
+    chosen = source.choices(KEYS, k=source.randint(1, 5))
+    # The value tells which operation wrote a version, and which of its versions it is.
+    return Upsert(
+        tuple((key, source.choice("xyz"), source.randrange(20), number + at / 10) for at, key in enumerate(chosen))
+    )
+
+
+def run(table: Table, seed: int, index: str | None = None) -> list[Event]:
+    """Let all processes do their operations at once."""
+    works = [operations(seed, process) for process in range(CLIENTS)]
+    with clients(table.location, CLIENTS, index=index) as started:
+        # Each has its next operation waiting for it.
+        for client, work in zip(started, works, strict=True):
+            for operation in work:
+                client.start(operation, attempts=4)
+        return [result for client in started for result in results(client)]
+
+
+def results(client: Client) -> list[Event]:
+    return [client.result() for _ in range(OPERATIONS)]
+
+
+def require_serialisable(table: Table, seed: int) -> None:
+    print(f"RLI_HISTORY_SEED={seed}")  # noqa: T201  (shown when the test fails)
+    events = run(table, seed)
+    anomalies = check(history_of(table, events))
+    assert anomalies == [], "\n".join(map(str, [*anomalies, *sorted(events, key=lambda event: event.called)]))
+    # At most the attempts of a few writes are exhausted; a history without commits would say nothing.
+    assert sum(isinstance(event.outcome, Committed) for event in events) > OPERATIONS / 2
+    check_stored(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i", shards=3
+    )
+    require_serialisable(table, SEED + number)
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_history_on_redis_is_serialisable(tmp_path: Path, redis_server: Service, number: int) -> None:
+    with dropped_afterwards(redis_url(redis_server)) as url:
+        table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=url, shards=3)
+        require_serialisable(table, SEED + number)
+        table.close()

@@ -1,0 +1,80 @@
+"""A process that dies while it creates a table: the next creation succeeds, or the table is there."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rli.index.record_index
+import rli.table.catalog
+from rli import IndexNotFoundError, Table, TableExistsError, create_index, create_table, open_index, open_table
+from rli.settings import TableSettings
+from rli.storage import Storage
+from rli.store.contract import Store
+from rli.store.registry import open_store
+from rli.table.creation import claimed
+from tests.support.children import was_killed
+from tests.support.faults import KillAt, PointedStorage, PointedStore
+from tests.support.tables import check_stored, records
+
+pytestmark = pytest.mark.crash
+
+
+def create(folder: Path, index: str) -> Table:
+    url = f"lmdb://{folder}/{index}"
+    return create_table(folder / "t", record_key="id", partition_by="city", ordering="ts", index=url)
+
+
+def create_and_die(folder: Path, point: int) -> None:
+    """A child's work: a creation whose process dies at the n-th change."""
+    kill = KillAt(point)
+
+    def open_pointed(url: str, **options: Any) -> Store:
+        return PointedStore(open_store(url, **options), kill)
+
+    rli.table.catalog.Storage = partial(PointedStorage, at_point=kill)  # type: ignore[misc,assignment]
+    rli.index.record_index.open_store = open_pointed  # type: ignore[assignment]
+    create(folder, "first")
+
+
+@pytest.mark.parametrize("index", ["first", "second"])
+def test_a_kill_at_every_change_of_a_creation(tmp_path: Path, index: str) -> None:
+    for point in count(1):
+        folder = tmp_path / str(point)
+        folder.mkdir()
+        killed = was_killed(create_and_die, folder, point)
+        try:
+            table = create(folder, index)
+        except TableExistsError:
+            table = open_table(folder / "t")
+        table.upsert(records(("a", "x", 1, 1.0)))
+        check_stored(table)
+        if table.settings.index_url.endswith("second"):
+            with pytest.raises(IndexNotFoundError):
+                open_index(f"lmdb://{folder}/first")
+        table.drop_index()
+        if not killed:
+            break
+    assert point > 8
+
+
+def test_a_creation_beside_a_living_one_says_who_that_is(tmp_path: Path) -> None:
+    settings = TableSettings(table_id="1", index_url=f"lmdb://{tmp_path}/i")
+    with (
+        pytest.raises(TableExistsError, match=r"pid=.* wait for it\. If it runs no more, "),
+        claimed(Storage(str(tmp_path / "t")), settings),
+    ):
+        create(tmp_path, "i")
+    create(tmp_path, "i").drop_index()
+
+
+def test_a_creation_that_fails_leaves_no_index_and_no_table(tmp_path: Path) -> None:
+    settings = TableSettings(table_id="1", index_url=f"lmdb://{tmp_path}/i")
+    with pytest.raises(ZeroDivisionError), claimed(Storage(str(tmp_path / "t")), settings):  # noqa: PT012
+        create_index(settings.index_url, table_id="1").close()
+        raise ZeroDivisionError
+    create(tmp_path, "i").drop_index()

@@ -1,0 +1,46 @@
+"""Look-ups in an index that is used on its own see a commit whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rli import RecordIndex, create_index, open_index
+from rli.index.commit_log import CommitLog
+from rli.model import FileGroupId
+from rli.store.registry import open_store
+from tests.support.faults import PointedStore
+from tests.support.locations import commit_places, places_of
+
+A, B = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
+KEYS = ["1", "22222", "a key", "a longer key"]
+BEFORE, AFTER = dict.fromkeys(KEYS, A), dict.fromkeys(KEYS, B)
+
+
+def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/i"
+    with create_index(url, shards=2) as index:
+        commit_places(index, BEFORE)
+    seen = []
+    with open_index(url) as writing, open_index(url) as reading:
+
+        def look(point: str) -> None:
+            seen.append((point, places_of(reading, KEYS)))
+
+        commit_places(RecordIndex(PointedStore(writing.store, look), writing.settings), AFTER)
+        assert places_of(reading, KEYS) == AFTER
+    assert [point for point, _ in seen].count("before put") > 2
+    assert all(places in (BEFORE, AFTER) for _, places in seen)
+    # Once a look-up has shown the commit, none goes back.
+    shown = [places == AFTER for _, places in seen]
+    assert shown == sorted(shown)
+
+
+def test_a_record_of_the_same_writer_that_says_something_else_is_not_taken_for_the_own_one() -> None:
+    with open_store("memory:same-writer", create=True) as store:
+        one, other = CommitLog(store), CommitLog(store)
+        first = one.append("2", "foreign", file_groups=[A], writer="2", located_at=["2", "1", "2"], covers=["1"])
+        assert other.append("2", "foreign", file_groups=[A], writer="2", located_at=["2", "2"]) is None
+        other.refresh()
+        assert other.records == [first]
+        assert other.head == one.head == 3
+        store.drop()

@@ -1,0 +1,87 @@
+"""Who holds the lease, who lives, and what a successor knows of those before it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from rli.errors import LeaseLostError
+from rli.store.contract import Store
+from rli.store.registry import open_store
+from rli.table.lease import KeptHolding, table_lease
+from rli.table.liveness import CLOCK_SLACK_SECONDS, Holding, ProcessId, Watch
+from tests.support.children import start_child
+
+ELSEWHERE = ProcessId("another host", 1, "1")
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_store(f"memory:{uuid4().hex}", create=True)
+
+
+def dead_process() -> ProcessId:
+    child = start_child(os.getpid)
+    child.join()
+    assert child.pid is not None
+    return replace(ProcessId.current(), pid=child.pid, started="long ago")
+
+
+def held(process: ProcessId, writer: str = "w", *, expires_in: float = 30.0, displaced: tuple[str, ...] = ()) -> bytes:
+    return Holding(writer, process, time.time() + expires_in, 30.0, displaced).to_json()
+
+
+@pytest.mark.parametrize("expires_in", [-1e9, 0.0, 1e9])
+def test_whoever_waits_compares_no_clocks(expires_in: float) -> None:
+    watch = Watch()
+    assert not watch.has_lapsed(held(ELSEWHERE, expires_in=expires_in))
+    assert not watch.has_lapsed(held(ELSEWHERE, expires_in=expires_in + 1))
+
+
+def test_a_record_that_does_not_change_for_its_term_has_lapsed() -> None:
+    watch = Watch()
+    record = Holding("w", ELSEWHERE, time.time() + 1e9, 1e-9).to_json()
+    assert not watch.has_lapsed(record)
+    assert watch.has_lapsed(record)
+
+
+def test_the_death_of_a_process_on_this_host_shows_at_once() -> None:
+    assert Watch().has_lapsed(held(dead_process()))
+    assert not Watch().has_lapsed(held(ProcessId.current()))
+
+
+def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> None:
+    now = time.time()
+    here, there = (Holding("w", process, now - 1, 30.0) for process in (ProcessId.current(), ELSEWHERE))
+    assert here.is_over(now)
+    assert not there.is_over(now)
+    assert there.is_over(now + CLOCK_SLACK_SECONDS)
+
+
+def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_up(store: Store) -> None:
+    assert store.compare_and_set("lease", None, held(dead_process(), "second", displaced=("first",)))
+    with table_lease(store, "third") as lease:
+        assert lease.displaced == ("second", "first")
+        stored = store.read_control("lease")
+        assert stored is not None
+        assert Holding.from_json(stored).displaced == ("second", "first")
+        lease.settle()
+        assert lease.displaced == ()
+    with table_lease(store, "fourth") as lease:
+        assert lease.displaced == ()
+
+
+def test_a_holder_that_was_displaced_leaves_its_successor_alone(store: Store) -> None:
+    first, second = KeptHolding(store, "lease", "first"), KeptHolding(store, "lease", "second")
+    assert first.take(over=None)
+    assert second.take(over=store.read_control("lease"))
+    with pytest.raises(LeaseLostError, match="lease"):
+        first.require_held()
+    first.release()
+    second.require_held()
+    second.release()
+    assert store.read_control("lease") is None

@@ -1,0 +1,274 @@
+"""Several writers on one table: a second one commits in the middle of a write, at a step that the test chooses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rli import ConflictError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
+from rli.storage import Storage
+from rli.table import paths
+from rli.table.journal_list import COMMIT_MARK
+from rli.table.recovery import recover
+from rli.table.table import pass_over
+from rli.table.tasks import InProcess
+from rli.table.write_transaction import WriteTransaction
+from tests.crash.writes import pointed
+from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of
+
+
+class AtStep:
+    """Does something once, or each time, that a write has reached a step."""
+
+    def __init__(self, step: Step, action: Callable[[], object], *, times: int = 1) -> None:
+        self.reached = 0
+        self._step = step
+        self._action = action
+        self._times = times
+
+    def __call__(self, step: Step) -> None:
+        if step is self._step:
+            self.reached += 1
+            if self.reached <= self._times:
+                self._action()
+
+
+@pytest.fixture
+def other(trips: Table) -> Table:
+    """A second writer of the table."""
+    return open_table(trips.location)
+
+
+@pytest.mark.parametrize("step", [Step.INFLIGHT, Step.TAGGED, Step.WRITTEN])
+def test_a_write_in_conflict_is_made_anew_on_top_of_the_other(trips: Table, other: Table, step: Step) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    at_step = AtStep(step, lambda: other.upsert(records(("a", "x", 3, 3.0), ("c", "x", 3, 3.0))))
+    result = trips.upsert(records(("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("c", "y", 4, 4.0)), on_step=at_step)
+    assert at_step.reached == 2
+    # The counts are those of the attempt that was committed: a came too late, c was there and moved.
+    assert (result.inserted, result.updated, result.moved, result.unchanged) == (0, 1, 1, 1)
+    assert by_key(rows_of(trips)) == by_key(
+        records(("a", "x", 3, 3.0), ("b", "x", 2, 2.0), ("c", "y", 4, 4.0)).to_pylist()
+    )
+    check_stored(trips)
+
+
+def test_a_delete_in_conflict_is_made_anew(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "y", 2, 2.0))))
+    assert trips.delete(["a", "nobody"], on_step=at_step).deleted == 1
+    assert at_step.reached == 2
+    assert [row["id"] for row in rows_of(trips)] == ["b"]
+    check_stored(trips)
+
+
+def test_an_exhausted_retry_says_with_what_it_was_in_conflict(trips: Table, other: Table) -> None:
+    trips.upsert(records(*((f"k{number:02}", "x", 1, 1.0) for number in range(30))))
+    theirs: list[str | None] = []
+
+    def rival() -> None:
+        theirs.append(other.upsert(records(("k00", "x", 2, 2.0))).instant)
+
+    at_step = AtStep(Step.WRITTEN, rival, times=9)
+    batch = records(*((f"k{number:02}", "x", 3, 3.0) for number in range(25)))
+    with pytest.raises(ConflictError, match=r"attempts=3 keys=25 sample=\['k00'.*nothing was written: ") as raised:
+        trips.upsert(batch, attempts=3, on_step=at_step)
+    assert at_step.reached == 3
+    assert raised.value.key_count == 25
+    assert set(raised.value.keys) <= set(batch.column("id").to_pylist())
+    assert len(raised.value.keys) == 10
+    assert raised.value.instants == (theirs[-1],)
+    assert {row["v"] for row in rows_of(trips)} == {1.0, 2.0}
+    assert_nothing_left_over(trips)
+
+
+def test_an_exhausted_delete_names_its_keys(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("b", "x", 2, 2.0))))
+    with pytest.raises(ConflictError) as raised:
+        trips.delete(["a"], attempts=1, on_step=at_step)
+    assert raised.value.keys == ("a",)
+    assert_nothing_left_over(trips)
+
+
+def test_how_often_a_write_is_tried_is_a_setting_of_the_table(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(tmp_path / "t", record_key="id", index=memory_url, write_attempts=2)
+    other = open_table(tmp_path / "t")
+    table.upsert(pa.table({"id": ["a"], "v": [0]}))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(pa.table({"id": ["a"], "v": [1]})), times=9)
+    with pytest.raises(ConflictError, match="attempts=2"):
+        table.upsert(pa.table({"id": ["a"], "v": [2]}), on_step=at_step)
+    with pytest.raises(InvalidInputError, match="attempts=0"):
+        table.upsert(pa.table({"id": ["a"], "v": [2]}), attempts=0)
+
+
+@pytest.mark.parametrize("cities", [("x", "y"), ("x", "x")])
+def test_two_inserts_of_one_new_key_leave_one_record(trips: Table, other: Table, cities: tuple[str, str]) -> None:
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("new", cities[1], 5, 5.0))))
+    result = trips.upsert(records(("new", cities[0], 4, 4.0)), on_step=at_step)
+    assert (result.inserted, result.unchanged) == (0, 1)
+    assert [row["v"] for row in rows_of(trips)] == [5.0]
+    check_stored(trips)
+
+
+def test_writes_of_different_file_groups_are_not_in_conflict(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    at_step = AtStep(
+        Step.WRITTEN, lambda: (other.upsert(records(("b", "y", 2, 2.0), ("n", "z", 2, 2.0))), other.delete(["n"]))
+    )
+    trips.upsert(records(("a", "x", 2, 2.0)), attempts=1, on_step=at_step)
+    assert [row["v"] for row in rows_of(trips)] == [2.0, 2.0]
+    check_stored(trips)
+
+
+def with_column(name: str, value: Any, *rows: tuple[str, str, int, float]) -> pa.Table:
+    return records(*rows).append_column(name, pa.array([value] * len(rows)))
+
+
+def test_columns_that_two_writers_add_at_once_both_stay(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    both = with_column("theirs", "t", ("a", "x", 2, 2.0)).append_column("ours", pa.array([7]))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("theirs", "t", ("b", "y", 2, 2.0))))
+    trips.upsert(both, on_step=at_step)
+    found = by_key(rows_of(trips))
+    assert [(found[key]["theirs"], found[key]["ours"]) for key in "ab"] == [("t", 7), ("t", None)]
+    check_stored(trips)
+
+
+def test_a_column_that_two_writers_add_with_different_types_has_the_first_one(trips: Table, other: Table) -> None:
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "text", ("b", "y", 2, 2.0))))
+    with pytest.raises(SchemaError, match="note"):
+        trips.upsert(with_column("note", 7, ("a", "x", 2, 2.0)), on_step=at_step)
+    assert [row["note"] for row in rows_of(trips)] == ["text"]
+    assert_nothing_left_over(trips)
+
+
+def test_a_column_that_was_added_meanwhile_is_not_lost(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "n", ("b", "y", 2, 2.0))))
+    with pytest.raises(SchemaError, match="note"):
+        trips.upsert(records(("a", "x", 2, 2.0)), on_step=at_step)
+    assert by_key(rows_of(trips))["b"]["note"] == "n"
+    trips.delete(["a"])
+    assert by_key(rows_of(trips))["b"]["note"] == "n"
+
+
+def test_a_column_stays_although_a_later_instant_knew_nothing_of_it(trips: Table, other: Table) -> None:
+    """The writer that adds the column begins first and commits last."""
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("b", "y", 2, 2.0))))
+    trips.upsert(with_column("note", "n", ("a", "x", 2, 2.0)), on_step=at_step)
+    other.delete(["b"])
+    assert by_key(rows_of(trips)) == {"a": {"id": "a", "city": "x", "ts": 2, "v": 2.0, "note": "n"}}
+    check_stored(trips)
+
+
+def test_a_key_that_was_deleted_meanwhile_is_not_late_for_nothing(trips: Table, other: Table) -> None:
+    """A record is passed over as late, and what was newer is gone before the write commits: it has to be inserted."""
+    trips.upsert(records(("k", "x", 9, 9.0), ("a", "y", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.delete(["k"]))
+    result = trips.upsert(records(("k", "x", 5, 5.0), ("a", "y", 2, 2.0)), on_step=at_step)
+    assert (result.inserted, result.updated, result.unchanged) == (1, 1, 0)
+    assert by_key(rows_of(trips)) == by_key(records(("k", "x", 5, 5.0), ("a", "y", 2, 2.0)).to_pylist())
+
+
+def test_a_late_move_is_judged_by_what_is_there_in_the_end(trips: Table, other: Table) -> None:
+    trips.upsert(records(("k", "x", 9, 9.0), ("a", "y", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.delete(["k"]))
+    trips.upsert(records(("k", "z", 5, 5.0), ("a", "y", 2, 2.0)), on_step=at_step)
+    assert by_key(rows_of(trips)) == by_key(records(("k", "z", 5, 5.0), ("a", "y", 2, 2.0)).to_pylist())
+
+
+def test_a_delete_finds_keys_that_came_meanwhile(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("new", "y", 1, 1.0))))
+    result = trips.delete(["a", "new"], on_step=at_step)
+    assert (result.deleted, result.unchanged) == (2, 0)
+    assert rows_of(trips) == []
+    check_stored(trips)
+
+
+def test_a_repair_leaves_alone_what_is_committed_while_it_waits_for_the_lease(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    moves = iter([lambda: other.upsert(records(("a", "y", 2, 2.0)))])
+
+    def at_point(point: str) -> None:
+        if point == "before compare_and_set lease":
+            for move in moves:
+                move()
+
+    report = pointed(trips, at_point).repair_index()
+    assert report.agrees
+    check_stored(trips)
+
+
+def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(trips: Table, other: Table) -> None:
+    """Its work folder is found, and so is the record that says that it lives."""
+    begun: list[WriteTransaction] = []
+    definition, index = other.definition, other.index
+
+    class Listing(Storage):
+        def list_folders(self, path: str = "") -> list[str]:
+            if not begun:
+                begun.append(WriteTransaction.begin(definition, index, InProcess(), pass_over))
+            return super().list_folders(path)
+
+    recover(replace(trips.definition, storage=Listing(trips.location)), trips.index, "recovery")
+    storage = trips.definition.storage
+    assert storage.list_folders(paths.WORK) == [paths.work_folder(begun[0].instant)]
+    assert [instant.time for instant in trips.timeline()] == [begun[0].instant]
+    begun[0].abort()
+    assert_nothing_left_over(trips)
+
+
+def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after_it(tmp_path: Path) -> None:
+    """While a writer registers another engine's commit, one more of those is registered, and one of ours on top."""
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i"
+    )
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("c", "z", 1, 1.0)))
+    table.close()
+    commits = [
+        commit_of_another_engine(tmp_path, number, ("new", city, 2, 2.0)) for number, city in enumerate(("x2", "y2"))
+    ]
+    other = open_table(tmp_path / "t")
+    commits[1]()
+    meanwhile = iter([commits[0], lambda: other.upsert(records(("c", "z", 2, 2.0)))])
+
+    def at_point(point: str) -> None:
+        if point.startswith("before compare_and_set commit/"):
+            for action in meanwhile:
+                action()
+
+    write = WriteTransaction.begin(
+        pointed(table, at_point).definition, pointed(table, at_point).index, InProcess(), pass_over
+    )
+    known = {instant.time for instant in write.snapshot.timeline.completed}
+    assert set(write.index.log.dictionaries().instants.to_pylist()[1 : write.sequence + 1]) <= known
+    write.abort()
+
+
+def commit_of_another_engine(folder: Path, number: int, *rows: tuple[str, str, int, float]) -> Callable[[], object]:
+    """Makes a commit in a copy of the table; the result brings it into the table as if another engine had made it."""
+    copy = folder / f"copy{number}"
+    shutil.copytree(folder / "t", copy)
+    shutil.copytree(folder / "i", folder / f"i{number}")
+    with open_table(copy, index=f"lmdb://{folder}/i{number}") as table:
+        instant = table.upsert(records((f"{rows[0][0]}{number}", *rows[0][1:]))).instant
+    content = json.loads((copy / f".hoodie/{instant}.commit").read_bytes())
+    del content["extraMetadata"][COMMIT_MARK]
+
+    def arrive() -> None:
+        for file in copy.rglob(f"*_{instant}.parquet"):
+            (folder / "t" / file.relative_to(copy)).parent.mkdir(exist_ok=True)
+            shutil.copy(file, folder / "t" / file.relative_to(copy))
+        (folder / f"t/.hoodie/{instant}.commit").write_text(json.dumps(content))
+
+    return arrive
