@@ -21,6 +21,7 @@ from rli.errors import (
     IndexNotFoundError,
     IndexNotReadyError,
     RliError,
+    SettingsError,
 )
 from rli.index.commit_log import CommitLog, Dictionaries
 from rli.index.key_arrays import as_key_array
