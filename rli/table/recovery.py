@@ -20,9 +20,8 @@ from rli.table.definition import TableDefinition
 from rli.table.lease import table_lease
 from rli.table.liveness import Holding
 from rli.table.rollback import finish_rollback
-from rli.timeline.instant import Action, State
+from rli.timeline.instant import Action
 from rli.timeline.timeline import Timeline
-from rli.timeline.writing import TimelineWriter, instant_path
 
 _WRITERS: Final = "writer/"
 
@@ -50,26 +49,27 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> dict[str
     with table_lease(index.store, writer):
         timeline = table.load_timeline()
         for instant in abandoned:
-            _clear(table.storage, timeline, instant)
+            _clear(table, timeline, instant)
             remove_writer_record(index.store, instant)
         for mark in table.storage.list_files(paths.ROLLBACK):
             rollback = mark.name
-            if table.storage.exists(instant_path(rollback, Action.ROLLBACK, State.REQUESTED)):
-                finished[finish_rollback(table.storage, rollback)] = rollback
+            if table.timeline_writer.requested(rollback, Action.ROLLBACK) is not None:
+                finished[finish_rollback(table, rollback)] = rollback
             else:
                 table.storage.delete_files([mark.path])
     return finished
 
 
-def undo_unpublished(storage: Storage, instant: str) -> None:
+def undo_unpublished(table: TableDefinition, instant: str) -> None:
     """Remove every trace of a write that was not published; may be repeated."""
+    storage = table.storage
     # Without this file the writer, if it lives after all, can no longer publish: it is removed first.
     storage.delete_files([paths.commit_content(instant)])
     content = storage.read_bytes(paths.manifest(instant))
     if content is not None:
         storage.delete_files(json.loads(content))
     storage.delete_folder(paths.journal_folder(instant))
-    TimelineWriter(storage).remove(instant, Action.COMMIT)
+    table.timeline_writer.remove(instant, Action.COMMIT)
     storage.delete_folder(paths.work_folder(instant))
 
 
@@ -91,8 +91,8 @@ def abandoned_instants(storage: Storage, store: Store) -> list[str]:
     )
 
 
-def _clear(storage: Storage, timeline: Timeline, instant: str) -> None:
+def _clear(table: TableDefinition, timeline: Timeline, instant: str) -> None:
     if any(completed.time == instant for completed in timeline.completed_writes):
-        storage.delete_folder(paths.work_folder(instant))
+        table.storage.delete_folder(paths.work_folder(instant))
     else:
-        undo_unpublished(storage, instant)
+        undo_unpublished(table, instant)

@@ -14,9 +14,8 @@ from rli.table import paths
 from rli.table.definition import TableDefinition
 from rli.table.journal_list import COMMIT_MARK
 from rli.table.snapshot import Snapshot
-from rli.timeline.instant import Action, State, new_instant_time
+from rli.timeline.instant import Action
 from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
-from rli.timeline.writing import TimelineWriter, instant_path
 
 
 def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: str) -> str:
@@ -44,20 +43,18 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: s
     for stat in commit.write_stats:
         full_path = table.storage.full_path(stat.path)
         files[stat.partition_path] = (*files.get(stat.partition_path, ()), full_path)
-    time_of_rollback = new_instant_time(table.now(), snapshot.timeline.latest_time)
+    time_of_rollback = snapshot.timeline.next_time(table.now())
     table.storage.write_bytes(paths.rollback_mark(time_of_rollback), b"")
-    writer = TimelineWriter(table.storage)
     plan = RollbackPlan(instant_time, latest.action, files)
-    writer.request(time_of_rollback, Action.ROLLBACK, plan.to_avro())
+    table.timeline_writer.request(time_of_rollback, Action.ROLLBACK, plan.to_avro())
     return time_of_rollback
 
 
-def finish_rollback(storage: Storage, rollback: str) -> str:
+def finish_rollback(table: TableDefinition, rollback: str) -> str:
     """Carry out a planned rollback, and say which commit it undid; may be repeated. The caller holds the lease."""
     started = time.monotonic()
-    path = instant_path(rollback, Action.ROLLBACK, State.REQUESTED)
-    plan = RollbackPlan.from_avro(storage.read_bytes(path) or b"", path)
-    writer = TimelineWriter(storage)
+    storage, writer = table.storage, table.timeline_writer
+    plan = RollbackPlan.from_avro(writer.requested(rollback, Action.ROLLBACK) or b"", f"{rollback}.rollback.requested")
     writer.start(rollback, Action.ROLLBACK)
     # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
     # instant that is older than all others would pass for one of an archived commit.
@@ -72,7 +69,8 @@ def finish_rollback(storage: Storage, rollback: str) -> str:
         milliseconds=int((time.monotonic() - started) * 1000),
         deleted=plan.files,
     )
-    writer.complete(rollback, Action.ROLLBACK, metadata.to_avro())
+    completed_at = table.load_timeline().next_time(table.now())
+    writer.complete(rollback, Action.ROLLBACK, metadata.to_avro(), completed_at)
     writer.remove(plan.instant_time, plan.action)
     storage.delete_files([paths.rollback_mark(rollback)])
     return plan.instant_time

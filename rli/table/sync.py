@@ -234,7 +234,7 @@ def _register_rollback(snapshot: Snapshot, index: RecordIndex, instant: Instant)
 
 def _undone_commit(snapshot: Snapshot, index: RecordIndex, rollback: Instant) -> list[Journal]:
     """Journals of the commit that a rollback undid; none if the index never saw that commit."""
-    path = f"{snapshot.timeline.folder}/{rollback.file_name}"
+    path = snapshot.timeline.layout.path(rollback.file_name)
     content = snapshot.table.storage.read_bytes(path) or b""
     undone = RollbackMetadata.from_avro(content, path).instant_time
     if not index.log.knows(undone):

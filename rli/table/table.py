@@ -144,7 +144,7 @@ class Table:
             synced = sync(definition, index, InProcess())
             switch_off_metadata_table(definition.storage, definition.properties)
             rollback = request_rollback(definition, Snapshot(definition, synced.timeline), instant)
-            finish_rollback(definition.storage, rollback)
+            finish_rollback(definition, rollback)
         sync(definition, index, InProcess())
         return rollback
 

@@ -36,9 +36,8 @@ from rli.table.snapshot import Snapshot
 from rli.table.sync import SyncResult, apply_record, register_own, sync
 from rli.table.tasks import TaskRunner
 from rli.timeline.commit_metadata import CommitMetadata, WriteStat
-from rli.timeline.instant import Action, State, new_instant_time
+from rli.timeline.instant import Action, new_instant_time
 from rli.timeline.timeline import Timeline
-from rli.timeline.writing import TimelineWriter, instant_path
 
 _SAMPLE: Final = 10
 _MARK_VERSION: Final = "1"
@@ -69,7 +68,7 @@ class WriteTransaction:
         self.instant, self._holding = _announce(table, index, synced.timeline)
         try:
             on_step(Step.REQUESTED)
-            TimelineWriter(table.storage).start(self.instant, Action.COMMIT)
+            table.timeline_writer.start(self.instant, Action.COMMIT)
             on_step(Step.INFLIGHT)
         except BaseException:
             self.abort()
@@ -147,7 +146,7 @@ class WriteTransaction:
                 self._require_no_conflict(current.timeline, stats, journals)
                 self._promote(stats)
                 save_journals(self.table.storage, self.instant, journals)
-                self._publish(stats, schema, operation, require_held)
+                self._publish(current.timeline, stats, schema, operation, require_held)
                 self.on_step(Step.PUBLISHED)
         except BaseException:
             self.abort()
@@ -163,15 +162,19 @@ class WriteTransaction:
 
     def abort(self) -> None:
         """Remove every trace of the write, unless it was published."""
-        storage = self.table.storage
-        if not storage.exists(instant_path(self.instant, Action.COMMIT, State.COMPLETED)):
-            undo_unpublished(storage, self.instant)
+        if not self.table.timeline_writer.is_completed(self.instant, Action.COMMIT):
+            undo_unpublished(self.table, self.instant)
         self._holding.release()
 
     def _still_writable(self) -> TableDefinition:
-        current = self.table.reloaded()
-        require_writable(current.properties)
-        return current
+        began_with, self.table = self.table, self.table.reloaded()
+        require_writable(self.table.properties)
+        if self.table.properties.version != began_with.properties.version:
+            raise ConflictError(
+                f"another engine changed the version of the table during this write: table={self.table.location} "
+                f"before={began_with.properties.version} now={self.table.properties.version}; write again"
+            )
+        return self.table
 
     def _journals(self, written: Iterable[FileGroupResult]) -> list[Journal]:
         return [
@@ -222,9 +225,14 @@ class WriteTransaction:
         self.on_step(Step.PROMOTED)
 
     def _publish(
-        self, stats: Sequence[WriteStat], schema: pa.Schema, operation: str, require_held: Callable[[], None]
+        self,
+        timeline: Timeline,
+        stats: Sequence[WriteStat],
+        schema: pa.Schema,
+        operation: str,
+        require_held: Callable[[], None],
     ) -> None:
-        storage = self.table.storage
+        storage, content = self.table.storage, paths.commit_content(self.instant)
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
             write_stats=tuple(stats),
@@ -232,12 +240,11 @@ class WriteTransaction:
             operation=operation,
             extra={COMMIT_MARK: _MARK_VERSION},
         )
-        storage.write_bytes(paths.commit_content(self.instant), metadata.to_json())
+        storage.write_bytes(content, timeline.layout.encode(metadata))
         require_held()
+        completed_at = timeline.next_time(self.table.now())
         try:
-            published = storage.publish(
-                paths.commit_content(self.instant), instant_path(self.instant, Action.COMMIT, State.COMPLETED)
-            )
+            published = self.table.timeline_writer.publish(content, self.instant, Action.COMMIT, completed_at)
         except FileNotFoundError:
             published = False
         if not published:
@@ -264,7 +271,7 @@ def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) ->
         instant = new_instant_time(table.now(), latest)
         holding = KeptHolding(index.store, writer_record(instant), instant)
         if holding.take(over=None):
-            if TimelineWriter(table.storage).request(instant, Action.COMMIT):
+            if table.timeline_writer.request(instant, Action.COMMIT):
                 table.storage.make_folder(paths.work_folder(instant))
                 return instant, holding
             holding.release()
