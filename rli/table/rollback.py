@@ -1,7 +1,7 @@
 """Rolling back a completed commit: on the timeline as Hudi does it, so that every reader and writer follows.
 
 The plan lies on the timeline before anything is undone, so a rollback that was interrupted is finished by the next
-writer. The index follows in the next sync: the journal says where every key was before.
+writer. The index follows in the next sync (``rli.table.undoing``).
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.layout.file_slices import list_partition
+from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.table import paths
 from rli.table.definition import TableDefinition
-from rli.table.journal_list import COMMIT_MARK
 from rli.table.snapshot import Snapshot
-from rli.timeline.instant import Action
+from rli.timeline.commit_metadata import CommitMetadata
+from rli.timeline.instant import Action, Instant
 from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 
 
@@ -24,8 +26,8 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: s
     The caller holds the lease.
 
     Raises:
-        InstantNotFoundError: it is not the last completed commit.
-        UnsupportedTableError: another engine made it, so that there is no journal to bring the index back by.
+        InstantNotFoundError: it is not the last completed commit, or files that it replaced were cleaned.
+        UnsupportedTableError: it replaced whole file groups, or a savepoint keeps it.
     """
     latest = snapshot.timeline.latest_write
     if latest is None or latest.time != instant_time:
@@ -34,11 +36,7 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: s
             f"last={latest.time if latest else 'none'}; roll later commits back first"
         )
     commit = snapshot.commit(latest)
-    if COMMIT_MARK not in commit.extra:
-        raise UnsupportedTableError(
-            f"the last commit was made by another engine: instant={instant_time} operation={commit.operation}; "
-            "roll it back with that engine, then bootstrap the index again"
-        )
+    _require_undoable(snapshot, latest, commit)
     files: dict[str, tuple[str, ...]] = {}
     for stat in commit.write_stats:
         full_path = table.storage.full_path(stat.path)
@@ -48,6 +46,31 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: s
     plan = RollbackPlan(instant_time, latest.action, files)
     table.timeline_writer.request(time_of_rollback, Action.ROLLBACK, plan.to_avro())
     return time_of_rollback
+
+
+def _require_undoable(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
+    if instant.action != Action.COMMIT:
+        raise UnsupportedTableError(
+            f"the last commit was made by another engine and replaced whole file groups: instant={instant.time} "
+            f"operation={commit.operation}; roll it back with that engine"
+        )
+    if any(other.action == Action.SAVEPOINT and other.time == instant.time for other in snapshot.timeline.instants):
+        raise UnsupportedTableError(
+            f"a savepoint keeps the last commit: instant={instant.time}; delete the savepoint first"
+        )
+    stats = [stat for stat in commit.write_stats if stat.previous_instant is not None]
+    kept = {
+        (file_slice.group, file_slice.instant)
+        for partition_path in {stat.partition_path for stat in stats}
+        for file_slice in list_partition(snapshot.table.storage, partition_path)
+    }
+    for stat in stats:
+        if (FileGroupId(stat.partition_path, stat.file_id), stat.previous_instant) not in kept:
+            raise InstantNotFoundError(
+                f"the files before the last commit were cleaned: instant={instant.time} "
+                f"partition={stat.partition_path} file_id={stat.file_id} before={stat.previous_instant}; "
+                "it can no longer be rolled back, delete or upsert the records instead"
+            )
 
 
 def finish_rollback(table: TableDefinition, rollback: str) -> str:

@@ -127,11 +127,12 @@ class Table:
     def rollback(self, instant: str) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
 
-        Files, index and timeline are as before the commit, in time proportional to the commit. A rollback that was
-        interrupted may be called again, and is finished.
+        Files, index and timeline are as before the commit, in time proportional to the commit; of a commit of another
+        engine the index is scanned once. A rollback that was interrupted may be called again, and is finished.
 
         Raises:
-            InstantNotFoundError: it is not the last completed commit.
+            InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
+            UnsupportedTableError: the commit replaced whole file groups, or a savepoint keeps it.
         """
         definition, index = self.refreshed(), self.index
         require_writable(definition.properties)

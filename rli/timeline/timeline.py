@@ -12,8 +12,9 @@ from typing import Final
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.storage import Storage, StoredFile
 from rli.timeline.commit_metadata import CommitMetadata
-from rli.timeline.instant import ACTIONS, WRITE_ACTIONS, Action, Instant, State, new_instant_time
+from rli.timeline.instant import ACTIONS, UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant, State, new_instant_time
 from rli.timeline.layouts import TimelineLayout
+from rli.timeline.undone import Undone
 
 _FILE_NAME: Final = re.compile(
     r"(?P<time>\d+)(?:_(?P<completion>\d+))?(?:\.inflight|\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?)",
@@ -31,12 +32,16 @@ class Timeline:
         instants: ordered: layout 1 by instant time; layout 2 by completion time, pending ones last by instant time.
         layout: where the files of the instants are, and what they look like.
         as_of: newest instant time that this view shows; None for all.
+        storage: the table.
+        undoing: completed rollbacks and restores, those after ``as_of`` included.
         first: time of the first write that is not only kept for a savepoint: older writes were archived. None where
             the timeline holds no write.
     """
 
     instants: tuple[Instant, ...]
     layout: TimelineLayout
+    storage: Storage
+    undoing: tuple[Instant, ...]
     first: str | None
     as_of: str | None = None
 
@@ -96,8 +101,26 @@ class Timeline:
         return time in self._write_times or self.is_archived(time)
 
     def is_archived(self, time: str) -> bool:
-        """Whether an instant is older than the active timeline, hence long completed."""
-        return self.first is not None and time < self.first and (self.as_of is None or time <= self.as_of)
+        """Whether an instant is older than the active timeline, hence long completed.
+
+        One that the timeline says was undone is not: Hudi itself takes what such an instant left for data.
+        """
+        is_older = self.first is not None and time < self.first and (self.as_of is None or time <= self.as_of)
+        return is_older and time not in self.undone
+
+    @cached_property
+    def undone(self) -> frozenset[str]:
+        """Instants that were rolled back or undone by a restore, as far as the active timeline tells."""
+        return frozenset(time for instant in self.undoing for time in self.undone_by(instant).instants)
+
+    def undone_by(self, instant: Instant) -> Undone:
+        """What a completed rollback or restore undid.
+
+        Raises:
+            CorruptTableError: its file cannot be read; names it.
+        """
+        path = self.layout.path(instant.file_name)
+        return Undone.from_avro(instant.action, self.storage.read_bytes(path) or b"", path)
 
     @cached_property
     def _write_times(self) -> frozenset[str]:
@@ -120,7 +143,8 @@ def load_timeline(storage: Storage, layout: TimelineLayout) -> Timeline:
     parsed = (_parse(file, layout) for file in storage.list_files(layout.folder))
     furthest = _furthest_states(instant for instant in parsed if instant is not None)
     instants = tuple(sorted(furthest, key=_order))
-    return Timeline(instants, layout, _first_write(instants))
+    undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
+    return Timeline(instants, layout, storage, undoing, _first_write(instants))
 
 
 def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> CommitMetadata:
