@@ -39,8 +39,8 @@ def _last_commit(history: History) -> str:
 
 
 def _hudi_rolls_back(engine: HudiEngine, history: History, instant: str) -> None:
-    name = f"t{abs(hash(str(history.path)))}"
-    engine.sql(f"create table if not exists {name} using hudi location '{history.path}'")
+    name = f"t{instant}"
+    engine.sql(f"create table {name} using hudi location '{history.path}'")
     assert engine.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{instant}')") == [["True"]]
 
 
