@@ -25,10 +25,12 @@ from rli.index.record_index import IndexStats, RecordIndex, create_index, open_i
 from rli.index.transaction import IndexTransaction
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.table.catalog import create_table, open_table
+from rli.table.clean import CleanResult
 from rli.table.table import Table
 from rli.table.verify import VerifyReport
 
 __all__ = [
+    "CleanResult",
     "CommitResult",
     "ConflictError",
     "CorruptIndexError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -179,6 +180,12 @@ class Storage:
             with attempt:
                 if self.exists(path):
                     self.filesystem.delete_dir(self.full_path(path))
+
+    def delete_empty_folder(self, path: str) -> None:
+        """Delete a folder if nothing is in it; where folders are only a part of files' names, nothing is done."""
+        if self.is_local:
+            with suppress(OSError):
+                os.rmdir(self.full_path(path))
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         return self.filesystem.get_file_info(

@@ -17,7 +17,7 @@ _BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 _STALE_CHECKSUMS: Final = (".hoodie/.hoodie.properties.crc", ".hoodie/.hoodie.properties.backup.crc")
 
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
-WRITTEN_VERSION: Final = 6
+VERSION_OF_NEW_TABLES: Final = 6
 
 _FIRST_VERSION_OF_LAYOUT_2: Final = 8
 
@@ -35,6 +35,8 @@ class Key:
     PARTITION_FIELDS: Final = "hoodie.table.partition.fields"
     PRECOMBINE_FIELD: Final = "hoodie.table.precombine.field"
     ORDERING_FIELDS: Final = "hoodie.table.ordering.fields"
+    MERGE_MODE: Final = "hoodie.record.merge.mode"
+    PARTIAL_UPDATE_MODE: Final = "hoodie.table.partial.update.mode"
     KEY_GENERATOR_CLASS: Final = "hoodie.table.keygenerator.class"
     KEY_GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
     HIVE_STYLE: Final = "hoodie.datasource.write.hive_style_partitioning"
@@ -95,7 +97,7 @@ class TableProperties:
         layout_version: of the timeline, 1 or 2.
         record_key_fields: columns of the record key; empty where Hudi makes the keys up.
         partition_fields: columns of the partition path, without the types that a custom key generator adds.
-        ordering_field: the first column that decides between versions of a record; None where the last write wins.
+        ordering_fields: the columns that decide between versions of a record; none where the last write wins.
         key_generator: how keys and partition paths are formed.
         hive_style: whether partition folders are named ``column=value``.
         url_encode: whether special characters in partition values are percent-encoded.
@@ -113,7 +115,7 @@ class TableProperties:
     layout_version: int
     record_key_fields: tuple[str, ...]
     partition_fields: tuple[str, ...]
-    ordering_field: str | None
+    ordering_fields: tuple[str, ...]
     key_generator: KeyGeneratorKind
     hive_style: bool
     url_encode: bool
@@ -134,7 +136,6 @@ class TableProperties:
         _check_checksum(raw, file_name)
         record_key_fields = _fields(raw, Key.RECORD_KEY_FIELDS)
         partition_fields = tuple(field.partition(":")[0] for field in _fields(raw, Key.PARTITION_FIELDS))
-        ordering = _fields(raw, Key.PRECOMBINE_FIELD) or _fields(raw, Key.ORDERING_FIELDS)
         version = _number(raw, Key.VERSION, file_name)
         has_layout = bool(raw.get(Key.LAYOUT_VERSION))
         return cls(
@@ -148,7 +149,7 @@ class TableProperties:
             ),
             record_key_fields=record_key_fields,
             partition_fields=partition_fields,
-            ordering_field=ordering[0] if ordering else None,
+            ordering_fields=_ordering_fields(raw),
             key_generator=_key_generator(raw, record_key_fields, partition_fields),
             hive_style=_flag(raw, Key.HIVE_STYLE, default=False),
             url_encode=_flag(raw, Key.URL_ENCODE, default=False),
@@ -159,6 +160,11 @@ class TableProperties:
             create_schema=raw.get(Key.CREATE_SCHEMA) or None,
             raw=dict(raw),
         )
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The first of the ordering fields; rli writes no tables with several."""
+        return self.ordering_fields[0] if self.ordering_fields else None
 
     def changed(self, changes: Mapping[str, str | None]) -> TableProperties:
         """The properties with entries set, or removed where the value is None."""
@@ -201,7 +207,7 @@ def new_table_properties(
     raw = {
         Key.NAME: name,
         Key.TYPE: COPY_ON_WRITE,
-        Key.VERSION: str(WRITTEN_VERSION),
+        Key.VERSION: str(VERSION_OF_NEW_TABLES),
         Key.LAYOUT_VERSION: "1",
         Key.RECORD_KEY_FIELDS: ",".join(record_key_fields),
         **{key: value for key, value in optional.items() if value},
@@ -288,6 +294,13 @@ def _number(raw: Mapping[str, str], key: str, file_name: str) -> int:
 
 def _fields(raw: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(field.strip() for field in raw.get(key, "").split(",") if field.strip())
+
+
+def _ordering_fields(raw: Mapping[str, str]) -> tuple[str, ...]:
+    # Versions 8 and 9 may name such columns and yet let the last write win.
+    if raw.get(Key.MERGE_MODE) == "COMMIT_TIME_ORDERING":
+        return ()
+    return _fields(raw, Key.PRECOMBINE_FIELD) or _fields(raw, Key.ORDERING_FIELDS)
 
 
 def _flag(raw: Mapping[str, str], key: str, *, default: bool) -> bool:

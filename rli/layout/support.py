@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rli.errors import UnsupportedTableError
-from rli.layout.properties import COPY_ON_WRITE, WRITTEN_VERSION, Key, KeyGeneratorKind, TableProperties
+from rli.layout.properties import COPY_ON_WRITE, Key, KeyGeneratorKind, TableProperties
 
 READ_VERSIONS: Final = (6, 8, 9)
 
@@ -63,11 +63,6 @@ def require_writable(properties: TableProperties) -> None:
     """
     require_readable(properties)
     name = properties.name
-    if properties.version != WRITTEN_VERSION:
-        raise UnsupportedTableError(
-            f"tables of this version are read but not written: table={name} version={properties.version} "
-            f"written={WRITTEN_VERSION}; downgrade it with Hudi's command line (downgrade table), or write it with Hudi"
-        )
     if properties.key_generator not in _WRITTEN_KINDS:
         named = properties.raw.get(Key.KEY_GENERATOR_CLASS) or properties.raw.get(Key.KEY_GENERATOR_TYPE)
         raise UnsupportedTableError(
@@ -86,11 +81,26 @@ def require_writable(properties: TableProperties) -> None:
             properties.is_set(Key.DROP_PARTITION_COLUMNS),
             "the table leaves the partition columns out of its files",
         ),
+        (
+            Key.ORDERING_FIELDS,
+            len(properties.ordering_fields) > 1,
+            "several columns decide between versions of a record",
+        ),
+        (
+            Key.MERGE_MODE,
+            properties.raw.get(Key.MERGE_MODE) == "CUSTOM",
+            "the table merges records in a way of its own",
+        ),
+        (
+            Key.PARTIAL_UPDATE_MODE,
+            properties.raw.get(Key.PARTIAL_UPDATE_MODE, "NONE") != "NONE",
+            "updates of the table change some of a record's columns",
+        ),
         (Key.CDC, properties.is_set(Key.CDC), "the table logs every change for change-data-capture queries"),
     )
     for key, is_unfit, reason in problems:
         if is_unfit:
             raise UnsupportedTableError(
-                f"{reason}: table={name} {key}={properties.raw[key]}; write it with Hudi, or copy it into a table "
+                f"{reason}: table={name} {key}={properties.raw.get(key)}; write it with Hudi, or copy it into a table "
                 "without this setting"
             )

@@ -35,6 +35,7 @@ def claimed(storage: Storage, settings: TableSettings) -> Iterator[None]:
     Raises:
         TableExistsError: there is a table already, or another process is creating one.
     """
+    made = [folder for folder in paths.FOLDERS if not storage.exists(folder)]
     _claim(storage, settings)
     try:
         _require_no_table(storage)
@@ -46,6 +47,8 @@ def claimed(storage: Storage, settings: TableSettings) -> Iterator[None]:
         raise
     finally:
         storage.delete_files([paths.CLAIM])
+        for folder in made:
+            storage.delete_empty_folder(folder)
 
 
 def _claim(storage: Storage, settings: TableSettings) -> None:

@@ -12,7 +12,9 @@ from rli.layout.support import require_readable
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
 from rli.table import paths
+from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import Timeline, load_timeline
+from rli.timeline.writing import TimelineWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,16 @@ class TableDefinition:
 
     def load_timeline(self) -> Timeline:
         """The timeline as it is now."""
-        return load_timeline(self.storage, self.properties.layout_version, self.properties.timeline_path)
+        return load_timeline(self.storage, self._timeline_layout)
+
+    @property
+    def timeline_writer(self) -> TimelineWriter:
+        """Writes the timeline in the layout of the table's version."""
+        return TimelineWriter(self.storage, self._timeline_layout)
+
+    @property
+    def _timeline_layout(self) -> TimelineLayout:
+        return TimelineLayout.of(self.properties.layout_version, self.properties.timeline_path)
 
     def reloaded(self) -> TableDefinition:
         """The definition with the properties as they are now: other engines change them."""

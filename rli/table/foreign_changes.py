@@ -90,6 +90,8 @@ def apply_group_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord
     if change.after is None:
         return
     came = keys.after.filter(pc.invert(pc.is_in(keys.after, value_set=keys.before)))
+    if not len(came):
+        return
     position = record.located_at.index(change.after.instant, 1)
     LocationChanges.placing(came, change.group).apply(index, record.first_sequence + position)
 

@@ -124,3 +124,9 @@ def table_lease(store: Store, writer: str, seconds: float = DEFAULT_LEASE_SECOND
         yield holding
     finally:
         holding.release()
+
+
+def is_left_behind(store: Store) -> bool:
+    """Whether the table's lease seems to be held by nobody who lives; who takes it finds out."""
+    stored = store.read_control(_LEASE)
+    return stored is not None and Holding.from_json(stored).is_over(time.time())

@@ -6,6 +6,9 @@ from typing import Final
 
 _FOLDER: Final = ".hoodie/.rli"
 
+FOLDERS: Final = (_FOLDER, ".hoodie", "")
+"""This folder and those that it is in, up to the table's own; the innermost one first."""
+
 SETTINGS: Final = f"{_FOLDER}/table.json"
 CLAIM: Final = f"{_FOLDER}/creating.json"
 WORK: Final = f"{_FOLDER}/work"

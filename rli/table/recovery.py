@@ -22,11 +22,10 @@ from rli.storage import Storage
 from rli.store.contract import Store
 from rli.table import paths
 from rli.table.definition import TableDefinition
-from rli.table.lease import KeptHolding, table_lease
+from rli.table.lease import KeptHolding, is_left_behind, table_lease
 from rli.table.liveness import Holding
 from rli.table.rollback import finish_rollback
-from rli.timeline.instant import Action, State
-from rli.timeline.writing import TimelineWriter, instant_path
+from rli.timeline.instant import Action
 
 _WRITERS: Final = "writer/"
 
@@ -46,7 +45,7 @@ def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterat
         writer: identity of the caller.
     """
     with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
-        _clear_displaced(table.storage, index.store, lease)
+        _clear_displaced(table, index.store, lease)
         yield lease
 
 
@@ -61,24 +60,29 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> dict[str
     Returns:
         For each commit whose rollback was finished here, the instant of that rollback.
     """
-    if not abandoned_instants(table.storage, index.store) and not table.storage.list_files(paths.ROLLBACK):
+    if not (
+        abandoned_instants(table.storage, index.store)
+        or table.storage.list_files(paths.ROLLBACK)
+        or is_left_behind(index.store)
+    ):
         return {}
     with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
-        finished = _clear_displaced(table.storage, index.store, lease)
+        finished = _clear_displaced(table, index.store, lease)
         # Asked again, because the lease may have been long in coming.
         for instant in abandoned_instants(table.storage, index.store):
-            _clear(table.storage, index.store, instant)
-        return finished | _finish_rollbacks(table.storage)
+            _clear(table, index.store, instant)
+        return finished | _finish_rollbacks(table)
 
 
-def undo_unpublished(storage: Storage, instant: str, promoted: Iterable[str] = ()) -> None:
+def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] = ()) -> None:
     """Remove every trace of a write that was not published; may be repeated, and raced by the writer itself.
 
     Args:
-        storage: the table.
+        table: the table.
         instant: of the write.
         promoted: base files that the caller knows it has brought, or may have brought, into the table.
     """
+    storage = table.storage
     # Without this file nobody can publish the write any more: it is removed first.
     storage.delete_files([paths.commit_content(instant)])
     content = storage.read_bytes(paths.manifest(instant))
@@ -86,13 +90,13 @@ def undo_unpublished(storage: Storage, instant: str, promoted: Iterable[str] = (
     storage.delete_folder(paths.unpublished_files(instant))
     storage.delete_files([*promoted, *(json.loads(content) if content is not None else ())])
     storage.delete_folder(paths.journal_folder(instant))
-    TimelineWriter(storage).remove(instant, Action.COMMIT)
+    table.timeline_writer.remove(instant, Action.COMMIT)
     storage.delete_folder(paths.work_folder(instant))
 
 
-def is_published(storage: Storage, instant: str) -> bool:
+def is_published(table: TableDefinition, instant: str) -> bool:
     """Whether a write has become part of the table."""
-    return storage.exists(instant_path(instant, Action.COMMIT, State.COMPLETED))
+    return table.timeline_writer.is_completed(instant, Action.COMMIT)
 
 
 def abandoned_instants(storage: Storage, store: Store) -> list[str]:
@@ -109,38 +113,37 @@ def abandoned_instants(storage: Storage, store: Store) -> list[str]:
     )
 
 
-def _clear_displaced(storage: Storage, store: Store, lease: KeptHolding) -> dict[str, str]:
+def _clear_displaced(table: TableDefinition, store: Store, lease: KeptHolding) -> dict[str, str]:
     """Clear up after those who held the lease and did not release it; the rollbacks that were finished by that."""
     if not lease.displaced:
         return {}
     for writer in lease.displaced:
         # Of the holders only writes are named by an instant; rollbacks leave marks.
         if writer.isdecimal():
-            _clear(storage, store, writer)
-    finished = _finish_rollbacks(storage)
+            _clear(table, store, writer)
+    finished = _finish_rollbacks(table)
     lease.settle()
     return finished
 
 
-def _clear(storage: Storage, store: Store, instant: str) -> None:
+def _clear(table: TableDefinition, store: Store, instant: str) -> None:
     """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
-    storage.delete_files([paths.commit_content(instant)])
-    if is_published(storage, instant):
-        storage.delete_folder(paths.work_folder(instant))
+    table.storage.delete_files([paths.commit_content(instant)])
+    if is_published(table, instant):
+        table.storage.delete_folder(paths.work_folder(instant))
     else:
-        undo_unpublished(storage, instant)
+        undo_unpublished(table, instant)
     name = writer_record(instant)
     store.compare_and_set(name, store.read_control(name), None)
 
 
-def _finish_rollbacks(storage: Storage) -> dict[str, str]:
+def _finish_rollbacks(table: TableDefinition) -> dict[str, str]:
     """Finish the rollbacks that were announced, drop those that were not; commit → rollback. The caller has the lease."""
     finished: dict[str, str] = {}
-    for mark in storage.list_files(paths.ROLLBACK):
-        requested = instant_path(mark.name, Action.ROLLBACK, State.REQUESTED)
-        if not storage.exists(requested):
+    for mark in table.storage.list_files(paths.ROLLBACK):
+        if table.timeline_writer.requested(mark.name, Action.ROLLBACK) is None:
             # Without its mark nobody can announce it any more, and it may just have been.
-            storage.delete_files([mark.path])
-        if storage.exists(requested):
-            finished[finish_rollback(storage, mark.name)] = mark.name
+            table.storage.delete_files([mark.path])
+        if table.timeline_writer.requested(mark.name, Action.ROLLBACK) is not None:
+            finished[finish_rollback(table, mark.name)] = mark.name
     return finished

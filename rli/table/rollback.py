@@ -1,7 +1,7 @@
 """Rolling back a completed commit: on the timeline as Hudi does it, so that every reader and writer follows.
 
 The plan lies on the timeline before anything is undone, so a rollback that was interrupted is finished by the next
-writer. The index follows in the next sync: the journal says where every key was before.
+writer. The index follows in the next sync (``rli.table.undoing``).
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable
 
 from rli.errors import InstantNotFoundError, LeaseLostError, UnsupportedTableError
+from rli.layout.file_slices import list_partition
+from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.table import paths
 from rli.table.definition import TableDefinition
-from rli.table.journal_list import COMMIT_MARK
 from rli.table.snapshot import Snapshot
-from rli.timeline.instant import Action, State, new_instant_time
+from rli.timeline.commit_metadata import CommitMetadata
+from rli.timeline.instant import Action, Instant
 from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
-from rli.timeline.writing import TimelineWriter, instant_path
 
 
 def request_rollback(
@@ -33,8 +34,8 @@ def request_rollback(
 
     Raises:
         LeaseLostError: another writer took the lease over; nothing was rolled back.
-        InstantNotFoundError: it is not the last completed commit.
-        UnsupportedTableError: another engine made it, so that there is no journal to bring the index back by.
+        InstantNotFoundError: it is not the last completed commit, or files that it replaced were cleaned.
+        UnsupportedTableError: it replaced whole file groups, or a savepoint keeps it.
     """
     latest = snapshot.timeline.latest_write
     if latest is None or latest.time != instant_time:
@@ -43,21 +44,17 @@ def request_rollback(
             f"last={latest.time if latest else 'none'}; roll later commits back first"
         )
     commit = snapshot.commit(latest)
-    if COMMIT_MARK not in commit.extra:
-        raise UnsupportedTableError(
-            f"the last commit was made by another engine: instant={instant_time} operation={commit.operation}; "
-            "roll it back with that engine, then bootstrap the index again"
-        )
+    _require_undoable(snapshot, latest, commit)
     files: dict[str, tuple[str, ...]] = {}
     for stat in commit.write_stats:
         full_path = table.storage.full_path(stat.path)
         files[stat.partition_path] = (*files.get(stat.partition_path, ()), full_path)
-    time_of_rollback = new_instant_time(table.now(), snapshot.timeline.latest_time)
+    time_of_rollback = snapshot.timeline.next_time(table.now())
     mark = paths.rollback_mark(time_of_rollback)
     table.storage.write_bytes(mark, RollbackPlan(instant_time, latest.action, files).to_avro())
     require_held()
     try:
-        table.storage.publish(mark, instant_path(time_of_rollback, Action.ROLLBACK, State.REQUESTED))
+        table.timeline_writer.request_from(mark, time_of_rollback, Action.ROLLBACK)
     except FileNotFoundError as error:
         raise LeaseLostError(
             f"another writer took the lease over: rollback={time_of_rollback} instant={instant_time}; roll back again"
@@ -65,12 +62,36 @@ def request_rollback(
     return time_of_rollback
 
 
-def finish_rollback(storage: Storage, rollback: str) -> str:
+def _require_undoable(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
+    if instant.action != Action.COMMIT:
+        raise UnsupportedTableError(
+            f"the last commit was made by another engine and replaced whole file groups: instant={instant.time} "
+            f"operation={commit.operation}; roll it back with that engine"
+        )
+    if any(other.action == Action.SAVEPOINT and other.time == instant.time for other in snapshot.timeline.instants):
+        raise UnsupportedTableError(
+            f"a savepoint keeps the last commit: instant={instant.time}; delete the savepoint first"
+        )
+    stats = [stat for stat in commit.write_stats if stat.previous_instant is not None]
+    kept = {
+        (file_slice.group, file_slice.instant)
+        for partition_path in {stat.partition_path for stat in stats}
+        for file_slice in list_partition(snapshot.table.storage, partition_path)
+    }
+    for stat in stats:
+        if (FileGroupId(stat.partition_path, stat.file_id), stat.previous_instant) not in kept:
+            raise InstantNotFoundError(
+                f"the files before the last commit were cleaned: instant={instant.time} "
+                f"partition={stat.partition_path} file_id={stat.file_id} before={stat.previous_instant}; "
+                "it can no longer be rolled back, delete or upsert the records instead"
+            )
+
+
+def finish_rollback(table: TableDefinition, rollback: str) -> str:
     """Carry out a planned rollback, and say which commit it undid; may be repeated. The caller holds the lease."""
     started = time.monotonic()
-    path = instant_path(rollback, Action.ROLLBACK, State.REQUESTED)
-    plan = RollbackPlan.from_avro(storage.read_bytes(path) or b"", path)
-    writer = TimelineWriter(storage)
+    storage, writer = table.storage, table.timeline_writer
+    plan = RollbackPlan.from_avro(writer.requested(rollback, Action.ROLLBACK) or b"", f"{rollback}.rollback.requested")
     writer.start(rollback, Action.ROLLBACK)
     # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
     # instant that is older than all others would pass for one of an archived commit.
@@ -85,7 +106,8 @@ def finish_rollback(storage: Storage, rollback: str) -> str:
         milliseconds=int((time.monotonic() - started) * 1000),
         deleted=plan.files,
     )
-    writer.complete(rollback, Action.ROLLBACK, metadata.to_avro())
+    completed_at = table.load_timeline().next_time(table.now())
+    writer.complete(rollback, Action.ROLLBACK, metadata.to_avro(), completed_at)
     writer.remove(plan.instant_time, plan.action)
     storage.delete_files([paths.rollback_mark(rollback)])
     return plan.instant_time

@@ -18,19 +18,20 @@ from rli.index.commit_log import LogRecord
 from rli.index.record_index import RecordIndex
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.table import paths
 from rli.table.definition import TableDefinition
 from rli.table.foreign_changes import apply_group_change, changed_groups
 from rli.table.journal import Journal
 from rli.table.journal_list import COMMIT_MARK, load_journals
 from rli.table.snapshot import Snapshot
 from rli.table.tasks import TaskRunner
-from rli.timeline.instant import WRITE_ACTIONS, Action, Instant
-from rli.timeline.rollback_metadata import RollbackMetadata
+from rli.table.undoing import REREAD, register_undoing, reread, undo_journal, undone_journals
+from rli.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.timeline.timeline import Timeline
 
 _FOREIGN: Final = "foreign"
-_FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, Action.ROLLBACK})
-_UNDOING: Final = frozenset[str]({Action.ROLLBACK, Action.RESTORE})
+_UNDOING: Final = "undoing"
+_FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, Action.ROLLBACK, REREAD})
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -68,7 +69,7 @@ def register(table: TableDefinition, index: RecordIndex) -> Snapshot:
         # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
         # timeline without a commit whose sequence counts would let that commit be overwritten (P7).
         index.log.refresh()
-        snapshot = Snapshot(table, table.load_timeline())
+        snapshot = Snapshot(table, _settled_timeline(table, index))
         _require_known_past(table, snapshot.timeline, index)
         if _register_all(snapshot, index):
             return snapshot
@@ -118,8 +119,7 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
     timeline = table.load_timeline()
     _require_known_past(table, timeline, index)
     unseen = [instant.time for instant in _unseen(timeline, index)]
-    # A commit that is pending again is being rolled back.
-    unseen += [instant.time for instant in timeline.pending if index.log.knows(instant.time)]
+    unseen += _withdrawn(timeline, index)
     unseen += _instants(index.log.records_after(applied))
     return SyncResult(timeline, index.log.head, ()), unseen
 
@@ -137,6 +137,8 @@ def _apply_record(
     snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner, on_part: Callable[[], None]
 ) -> None:
     """Bring the changes of a registered commit into the index, and say so in the index."""
+    if record.action == REREAD:
+        reread(snapshot, index, record, tasks, on_part)
     for function, items in _work_of(snapshot, index, record):
         for _ in tasks.run(function, items):
             on_part()
@@ -150,12 +152,25 @@ def apply_journal(storage: Storage, index: RecordIndex, sequence: int, journal: 
         changes.apply(index, sequence)
 
 
-def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
-    """Bring back where the keys of one journal file were: a task."""
-    index.log.refresh()
-    instants = (None, *record.located_at[1:])
-    for position, changes in journal.undone(storage, instants):
-        changes.apply(index, record.first_sequence + position)
+def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
+    """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
+    timeline = table.load_timeline()
+    # Rollbacks of rli are finished by whoever finds them, under the lease; one may complete between these lines.
+    if not _withdrawn(timeline, index) or table.storage.list_files(paths.ROLLBACK):
+        return timeline
+    timeline = table.load_timeline()
+    withdrawn = _withdrawn(timeline, index)
+    if withdrawn and not table.storage.list_files(paths.ROLLBACK):
+        raise IndexNotReadyError(
+            f"another engine is rolling back commits that the index has followed: table={table.location} "
+            f"instants={withdrawn}; wait for it, or let it write once more: it finishes what it began"
+        )
+    return timeline
+
+
+def _withdrawn(timeline: Timeline, index: RecordIndex) -> list[str]:
+    """Commits that the index has followed and that are pending again, because they are being rolled back."""
+    return [instant.time for instant in timeline.pending if index.log.knows(instant.time)]
 
 
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex) -> None:
@@ -163,8 +178,10 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Recor
     followed = [record.instant for record in index.log.records if record.action in _FOLLOWED and record.instant]
     if not followed or timeline.is_archived(followed[-1]):
         return
-    # Of a commit that was rolled back, the rollback is left.
-    undone = any(instant.action in _UNDOING and instant.time > followed[-1] for instant in timeline.completed)
+    # Of a commit that was undone, the rollback or restore is left. A restore removes the rollbacks before it.
+    undone = followed[-1] in timeline.undone or any(
+        instant.action == Action.RESTORE and instant.time > followed[-1] for instant in timeline.undoing
+    )
     if not undone and all(instant.time != followed[-1] for instant in timeline.instants):
         raise IndexNotReadyError(
             f"the index has followed a commit that the table does not hold: table={table.location} index={index.url} "
@@ -184,7 +201,7 @@ def _register_all(snapshot: Snapshot, index: RecordIndex) -> bool:
             if _register_foreign(snapshot, index, instants) is None:
                 return False
             continue
-        register_one = _register_own if kind in WRITE_ACTIONS else _register_rollback
+        register_one = register_undoing if kind == _UNDOING else _register_own
         if any(register_one(snapshot, index, instant) is None for instant in instants):
             return False
     return True
@@ -201,8 +218,8 @@ def _unseen(timeline: Timeline, index: RecordIndex) -> list[Instant]:
 def _kind(snapshot: Snapshot, instant: Instant) -> str:
     if instant.action in WRITE_ACTIONS:
         return instant.action if COMMIT_MARK in snapshot.commit(instant).extra else _FOREIGN
-    if instant.action == Action.ROLLBACK:
-        return instant.action
+    if instant.action in UNDOING_ACTIONS:
+        return _UNDOING
     raise IndexNotReadyError(
         f"the timeline holds an action that the index cannot follow: instant={instant.time} action={instant.action}; "
         "bootstrap the index again: rli index bootstrap TABLE"
@@ -212,55 +229,19 @@ def _kind(snapshot: Snapshot, instant: Instant) -> str:
 def _register_foreign(snapshot: Snapshot, index: RecordIndex, instants: Sequence[Instant]) -> LogRecord | None:
     """Register a run of commits of another engine as one.
 
-    Its first sequence is of keys that went, the others are of keys that came, one for each instant that placed any.
+    Its first sequence is of keys that went, the others are of keys that came, one for each of the commits.
     """
     after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if index.log.knows(instant.time))
     changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
-    placed_at = sorted({change.after.instant for change in changes if change.after is not None})
-    last = instants[-1]
+    times = [instant.time for instant in instants]
     return index.log.append(
-        last.time,
+        times[-1],
         _FOREIGN,
         file_groups=[change.group for change in changes],
-        writer=last.time,
-        located_at=(last.time, *placed_at),
-        covers=[instant.time for instant in instants[:-1]],
+        writer=times[-1],
+        located_at=(times[-1], *times),
+        covers=times[:-1],
     )
-
-
-def _register_rollback(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
-    """Register a rollback: its first sequence is of keys that had been absent, the others of prior instants."""
-    storage = snapshot.table.storage
-    undone = _undone_commit(snapshot, index, instant)
-    priors: set[str | None] = set()
-    groups: set[FileGroupId] = set()
-    for journal in undone:
-        priors |= journal.prior_instants(storage)
-        groups |= journal.prior_groups(storage)
-    known = sorted(prior for prior in priors if prior is not None)
-    return index.log.append(
-        instant.time,
-        instant.action,
-        file_groups=sorted(groups),
-        writer=instant.time,
-        located_at=(instant.time, *known),
-    )
-
-
-def _undone_commit(snapshot: Snapshot, index: RecordIndex, rollback: Instant) -> list[Journal]:
-    """Journals of the commit that a rollback undid; none if the index never saw that commit."""
-    path = f"{snapshot.timeline.folder}/{rollback.file_name}"
-    content = snapshot.table.storage.read_bytes(path) or b""
-    undone = RollbackMetadata.from_avro(content, path).instant_time
-    if not index.log.knows(undone):
-        return []
-    journals = load_journals(snapshot.table.storage, undone)
-    if journals is None:
-        raise IndexNotReadyError(
-            f"another engine rolled back a commit that is in the index: instant={undone} rollback={rollback.time}; "
-            "bootstrap the index again: rli index bootstrap TABLE"
-        )
-    return journals
 
 
 def _work_of(
@@ -270,7 +251,7 @@ def _work_of(
     storage = snapshot.table.storage
     if record.action == Action.ROLLBACK:
         instant = snapshot.timeline.find(record.instant or "")
-        yield partial(undo_journal, storage, index, record), _undone_commit(snapshot, index, instant)
+        yield partial(undo_journal, storage, index, record), undone_journals(snapshot, index, instant) or []
     elif record.action == _FOREIGN:
         covered = set(record.instants)
         before = frozenset(

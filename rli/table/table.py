@@ -26,6 +26,8 @@ from rli.store.registry import without_password
 from rli.table import local_engine
 from rli.table.adoption import adopt
 from rli.table.bootstrap import bootstrap
+from rli.table.clean import CleanResult, clean, finish_cleans
+from rli.table.cleaned import require_files_as_of
 from rli.table.definition import TableDefinition
 from rli.table.metadata_table import switch_off_metadata_table
 from rli.table.readiness import await_synced, require_synced
@@ -148,11 +150,12 @@ class Table:
     def rollback(self, instant: str) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
 
-        Files, index and timeline are as before the commit, in time proportional to the commit. A rollback that was
-        interrupted may be called again, and is finished.
+        Files, index and timeline are as before the commit, in time proportional to the commit; of a commit of another
+        engine the index is scanned once. A rollback that was interrupted may be called again, and is finished.
 
         Raises:
-            InstantNotFoundError: it is not the last completed commit.
+            InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
+            UnsupportedTableError: the commit replaced whole file groups, or a savepoint keeps it.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
         definition, index = self.refreshed(), self.index
@@ -164,12 +167,37 @@ class Table:
             return finished[instant]
         with exclusive(definition, index, writer) as lease:
             synced = sync(definition, index, InProcess())
+            # What they delete, a rollback might bring back to life.
+            finish_cleans(definition)
             switch_off_metadata_table(definition.storage, definition.properties)
             snapshot = Snapshot(definition, synced.timeline)
             rollback = request_rollback(definition, snapshot, instant, lease.require_held)
-            finish_rollback(definition.storage, rollback)
+            finish_rollback(definition, rollback)
         sync(definition, index, InProcess())
         return rollback
+
+    def clean(self, keep_commits: int = 10) -> CleanResult:
+        """Remove the base files that only readers of older commits need, and what rli kept to roll those back.
+
+        Now and as of each of the last ``keep_commits`` commits, or of any savepoint, the table reads as before. A
+        write that began earlier and is still at work keeps what it builds on. A clean that was interrupted is
+        finished by the next one, also by Hudi's.
+
+        Args:
+            keep_commits: 1 or more.
+
+        Raises:
+            InvalidInputError: ``keep_commits`` is less than 1.
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+        """
+        definition, index = self.refreshed(), self.index
+        require_writable(definition.properties)
+        writer = f"clean at {datetime.now(UTC).isoformat()}"
+        recover(definition, index, writer)
+        with exclusive(definition, index, writer):
+            sync(definition, index, InProcess())
+            return clean(definition, keep_commits)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -185,17 +213,24 @@ class Table:
 
         Raises:
             SchemaError: a column does not exist, or a filter does not fit.
+            InstantNotFoundError: files of that instant were cleaned.
             CorruptTableError: a base file or the timeline cannot be read.
         """
         return self.snapshot(as_of).read(columns, filters)
 
     def snapshot(self, as_of: str | datetime | None = None) -> Snapshot:
-        """The state of the table, now or as of an instant or a time."""
+        """The state of the table, now or as of an instant or a time.
+
+        Raises:
+            InstantNotFoundError: files of that state were cleaned.
+        """
         definition = self.refreshed()
         current = Snapshot(definition, definition.load_timeline())
         if as_of is None:
             return current
-        return current.as_of(parse_instant_time(as_of.isoformat() if isinstance(as_of, datetime) else as_of))
+        past = current.as_of(parse_instant_time(as_of.isoformat() if isinstance(as_of, datetime) else as_of))
+        require_files_as_of(current, past)
+        return past
 
     def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.

@@ -16,6 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from rli.errors import ConflictError
 from rli.index.record_index import RecordIndex
 from rli.layout.avro_schema import to_avro
 from rli.layout.file_slices import write_partition_metadata
@@ -36,9 +37,8 @@ from rli.table.snapshot import Snapshot
 from rli.table.sync import SyncResult, apply_registered, register, require_bootstrapped, sync
 from rli.table.tasks import TaskRunner
 from rli.timeline.commit_metadata import CommitMetadata, WriteStat
-from rli.timeline.instant import Action, State, new_instant_time
+from rli.timeline.instant import Action, new_instant_time
 from rli.timeline.timeline import Timeline
-from rli.timeline.writing import TimelineWriter, instant_path
 
 _MARK_VERSION: Final = "1"
 
@@ -89,7 +89,7 @@ class WriteTransaction:
         self.instant, self._holding = _announce(table, index, synced.timeline)
         try:
             on_step(Step.REQUESTED)
-            TimelineWriter(table.storage).start(self.instant, Action.COMMIT)
+            table.timeline_writer.start(self.instant, Action.COMMIT)
             on_step(Step.INFLIGHT)
         except BaseException:
             self.abort()
@@ -171,9 +171,8 @@ class WriteTransaction:
 
     def abort(self) -> None:
         """Remove every trace of the write, unless it was published."""
-        storage = self.table.storage
-        if not self._published and not is_published(storage, self.instant):
-            undo_unpublished(storage, self.instant, self._promoted)
+        if not self._published and not is_published(self.table, self.instant):
+            undo_unpublished(self.table, self.instant, self._promoted)
         self._holding.release()
 
     def _check_and_publish(
@@ -187,7 +186,7 @@ class WriteTransaction:
         require_no_conflict(planned, Snapshot(self.table, current.timeline), self.index, self._tasks)
         self._promote(stats)
         save_journals(self.table.storage, self.instant, journals)
-        self._publish(stats, prepared.schema, prepared.operation, require_held)
+        self._publish(current.timeline, stats, prepared, require_held)
         self._published = True
         self.on_step(Step.PUBLISHED)
 
@@ -201,9 +200,14 @@ class WriteTransaction:
             raise
 
     def _still_writable(self) -> TableDefinition:
-        current = self.table.reloaded()
-        require_writable(current.properties)
-        return current
+        began_with, self.table = self.table, self.table.reloaded()
+        require_writable(self.table.properties)
+        if self.table.properties.version != began_with.properties.version:
+            raise ConflictError(
+                f"another engine changed the version of the table during this write: table={self.table.location} "
+                f"before={began_with.properties.version} now={self.table.properties.version}; write again"
+            )
+        return self.table
 
     def _journals(self, written: Iterable[FileGroupResult]) -> list[Journal]:
         return [
@@ -226,21 +230,26 @@ class WriteTransaction:
         self.on_step(Step.PROMOTED)
 
     def _publish(
-        self, stats: Sequence[WriteStat], schema: pa.Schema, operation: str, require_held: Callable[[], None]
+        self,
+        timeline: Timeline,
+        stats: Sequence[WriteStat],
+        prepared: PreparedWrite,
+        require_held: Callable[[], None],
     ) -> None:
-        storage = self.table.storage
+        storage, content = self.table.storage, paths.commit_content(self.instant)
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
             write_stats=tuple(stats),
-            avro_schema=to_avro(schema, self.table.properties.name),
-            operation=operation,
+            avro_schema=to_avro(prepared.schema, self.table.properties.name),
+            operation=prepared.operation,
             extra={COMMIT_MARK: _MARK_VERSION},
         )
-        storage.write_bytes(paths.commit_content(self.instant), metadata.to_json())
+        storage.write_bytes(content, timeline.layout.encode(metadata))
         require_held()
         # Fails once a successor in the lease has removed the content. Where the name is taken, an earlier answer was
         # lost: no other write has this instant.
-        storage.publish(paths.commit_content(self.instant), instant_path(self.instant, Action.COMMIT, State.COMPLETED))
+        completed_at = timeline.next_time(self.table.now())
+        self.table.timeline_writer.publish(content, self.instant, Action.COMMIT, completed_at)
 
     def _register_and_apply(self) -> None:
         applied = require_bootstrapped(self.table, self.index)
@@ -258,7 +267,7 @@ def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) ->
         seconds = table.require_settings().lease_seconds
         holding = KeptHolding(index.store, writer_record(instant), instant, seconds)
         if holding.take(over=None):
-            if TimelineWriter(table.storage).request(instant, Action.COMMIT):
+            if table.timeline_writer.request(instant, Action.COMMIT):
                 table.storage.make_folder(paths.work_folder(instant))
                 return instant, holding
             holding.release()

@@ -6,16 +6,15 @@ are Hudi's (``HoodieCommitMetadata`` and ``HoodieReplaceCommitMetadata``).
 
 from __future__ import annotations
 
-import io
 import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import fastavro
-
 from rli.errors import CorruptTableError
+from rli.timeline.avro_files import MALFORMED, read_record, write_record
+from rli.timeline.commit_schemas import COMMIT_METADATA
 
 SCHEMA_KEY: Final = "schema"
 """Entry of the extra metadata that holds the table's Avro schema."""
@@ -85,21 +84,28 @@ class CommitMetadata:
 
     def to_json(self) -> bytes:
         """The content as table version 6 keeps it."""
-        stats: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for stat in self.write_stats:
-            stats[stat.partition_path].append(_stat_to_json(stat))
-        schema = {} if self.avro_schema is None else {SCHEMA_KEY: self.avro_schema}
-        content: dict[str, Any] = {
-            "partitionToWriteStats": stats,
-            "compacted": False,
-            "extraMetadata": {**self.extra, **schema},
-            "operationType": self.operation,
-        }
+        content = self._fields()
         if self.replaced_file_ids:
             content["partitionToReplaceFileIds"] = {
                 partition_path: list(file_ids) for partition_path, file_ids in self.replaced_file_ids.items()
             }
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def to_avro(self) -> bytes:
+        """The content of a commit as table versions 8 and 9 keep it; of a replacement they keep more."""
+        return write_record(COMMIT_METADATA, {**self._fields(), "version": 1})
+
+    def _fields(self) -> dict[str, Any]:
+        stats: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for stat in self.write_stats:
+            stats[stat.partition_path].append(_stat_to_json(stat))
+        schema = {} if self.avro_schema is None else {SCHEMA_KEY: self.avro_schema}
+        return {
+            "partitionToWriteStats": stats,
+            "compacted": False,
+            "extraMetadata": {**self.extra, **schema},
+            "operationType": self.operation,
+        }
 
     @classmethod
     def from_json(cls, content: bytes, file_name: str) -> CommitMetadata:
@@ -110,7 +116,7 @@ class CommitMetadata:
         """
         try:
             return _from_record(json.loads(content))
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise _corrupt(file_name, "JSON", error) from error
 
     @classmethod
@@ -121,17 +127,9 @@ class CommitMetadata:
             CorruptTableError: the content is not commit metadata; names the file.
         """
         try:
-            return _from_record(_single_record(content))
-        except _MALFORMED as error:
+            return _from_record(read_record(content))
+        except MALFORMED as error:
             raise _corrupt(file_name, "Avro", error) from error
-
-
-_MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, EOFError, IndexError, StopIteration)
-
-
-def _single_record(content: bytes) -> Any:
-    (record,) = fastavro.reader(io.BytesIO(content))
-    return record
 
 
 def _corrupt(file_name: str, form: str, error: Exception) -> CorruptTableError:

@@ -47,6 +47,9 @@ class Action(StrEnum):
 WRITE_ACTIONS: Final = frozenset[str]({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 """Actions whose completed instants hold commit metadata and make base files visible."""
 
+UNDOING_ACTIONS: Final = frozenset[str]({Action.ROLLBACK, Action.RESTORE})
+"""Actions that take completed instants back."""
+
 ACTIONS: Final = frozenset[str](Action)
 """All actions that a timeline may hold."""
 

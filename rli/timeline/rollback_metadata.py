@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import fastavro
 
 from rli.errors import CorruptTableError
+from rli.timeline.avro_files import MALFORMED, read_record, write_record
 from rli.timeline.rollback_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
-
-_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, EOFError, IndexError, StopIteration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ class RollbackPlan:
             for path in paths
         ]
         record = {"instantToRollback": _instant(self.instant_time, self.action), "RollbackRequests": requests}
-        return _write(ROLLBACK_PLAN, {**record, "version": 1})
+        return write_record(ROLLBACK_PLAN, {**record, "version": 1})
 
     @classmethod
     def from_avro(cls, content: bytes, file_name: str) -> RollbackPlan:
@@ -52,14 +47,14 @@ class RollbackPlan:
             CorruptTableError: the content is no rollback plan; names the file.
         """
         try:
-            record = _read(content)
+            record = read_record(content)
             files: dict[str, tuple[str, ...]] = {}
             for request in record["RollbackRequests"] or ():
                 partition_path = request["partitionPath"]
                 files[partition_path] = (*files.get(partition_path, ()), *request["filesToBeDeleted"])
             undone = record["instantToRollback"]
             return cls(undone["commitTime"], undone["action"], files)
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise _corrupt(file_name, error) from error
 
 
@@ -92,7 +87,7 @@ class RollbackMetadata:
             }
             for partition_path, paths in self.deleted.items()
         }
-        return _write(
+        return write_record(
             ROLLBACK_METADATA,
             {
                 "startRollbackTime": self.start_time,
@@ -113,7 +108,7 @@ class RollbackMetadata:
             CorruptTableError: the content is no rollback metadata; names the file.
         """
         try:
-            record = _read(content)
+            record = read_record(content)
             (undone,) = record["instantsRollback"]
             deleted = {
                 partition_path: tuple(partition["successDeleteFiles"])
@@ -126,23 +121,12 @@ class RollbackMetadata:
                 milliseconds=record["timeTakenInMillis"],
                 deleted=deleted,
             )
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise _corrupt(file_name, error) from error
 
 
 def _instant(time: str, action: str) -> dict[str, str]:
     return {"commitTime": time, "action": action}
-
-
-def _write(schema: dict[str, Any], record: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    fastavro.writer(buffer, schema, [record])
-    return buffer.getvalue()
-
-
-def _read(content: bytes) -> Any:
-    (record,) = fastavro.reader(io.BytesIO(content))
-    return record
 
 
 def _corrupt(file_name: str, error: Exception) -> CorruptTableError:

@@ -1,66 +1,45 @@
-"""Avro schemas of the two files of a rollback, as Hudi declares them (``HoodieRollbackPlan``, ``…Metadata``).
-
-The property ``avro.java.string`` makes Java readers take texts as ``String``; Hudi's own files carry it.
-"""
+"""Avro schemas of the two files of a rollback (``HoodieRollbackPlan``, ``HoodieRollbackMetadata``)."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-_NAMESPACE: Final = "org.apache.hudi.avro.model."
-_JAVA: Final = {"avro.java.string": "String"}
-_TEXT: Final = {"type": "string", **_JAVA}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
-_LENGTHS: Final = {"type": "map", "values": "long", **_JAVA}
+from rli.timeline.schema_parts import TEXT, TEXTS, VERSION, array_of, map_of, optional, record, required
 
-
-def _optional(name: str, kind: object) -> dict[str, Any]:
-    return {"name": name, "type": ["null", kind], "default": None}
-
-
-def _required(name: str, kind: object) -> dict[str, Any]:
-    return {"name": name, "type": kind}
-
-
-def _record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "record", "name": _NAMESPACE + name, "fields": list(fields)}
-
-
-_VERSION: Final = {"name": "version", "type": ["int", "null"], "default": 1}
-_INSTANT: Final = _record("HoodieInstantInfo", _required("commitTime", _TEXT), _required("action", _TEXT))
-_REQUEST: Final = _record(
+_INSTANT: Final = record("HoodieInstantInfo", required("commitTime", TEXT), required("action", TEXT))
+_REQUEST: Final = record(
     "HoodieRollbackRequest",
-    _required("partitionPath", _TEXT),
-    _optional("fileId", _TEXT),
-    _optional("latestBaseInstant", _TEXT),
-    {"name": "filesToBeDeleted", "type": {**_TEXTS, "default": []}, "default": []},
-    _optional("logBlocksToBeDeleted", _LENGTHS),
+    required("partitionPath", TEXT),
+    optional("fileId", TEXT),
+    optional("latestBaseInstant", TEXT),
+    {"name": "filesToBeDeleted", "type": {**TEXTS, "default": []}, "default": []},
+    optional("logBlocksToBeDeleted", map_of("long")),
 )
-_PARTITION: Final = _record(
+_PARTITION: Final = record(
     "HoodieRollbackPartitionMetadata",
-    _required("partitionPath", _TEXT),
-    _required("successDeleteFiles", _TEXTS),
-    _required("failedDeleteFiles", _TEXTS),
-    _optional("rollbackLogFiles", _LENGTHS),
-    _optional("logFilesFromFailedCommit", _LENGTHS),
+    required("partitionPath", TEXT),
+    required("successDeleteFiles", TEXTS),
+    required("failedDeleteFiles", TEXTS),
+    optional("rollbackLogFiles", map_of("long")),
+    optional("logFilesFromFailedCommit", map_of("long")),
 )
 
-ROLLBACK_PLAN: Final = _record(
+ROLLBACK_PLAN: Final = record(
     "HoodieRollbackPlan",
-    _optional("instantToRollback", _INSTANT),
-    _optional("RollbackRequests", {"type": "array", "items": _REQUEST}),
-    _VERSION,
+    optional("instantToRollback", _INSTANT),
+    optional("RollbackRequests", array_of(_REQUEST)),
+    VERSION,
 )
-"""Content of ``<time>.rollback.requested``."""
+"""Content of a requested rollback."""
 
-ROLLBACK_METADATA: Final = _record(
+ROLLBACK_METADATA: Final = record(
     "HoodieRollbackMetadata",
-    _required("startRollbackTime", _TEXT),
-    _required("timeTakenInMillis", "long"),
-    _required("totalFilesDeleted", "int"),
-    _required("commitsRollback", _TEXTS),
-    _required("partitionMetadata", {"type": "map", "values": _PARTITION, **_JAVA}),
-    _VERSION,
-    {"name": "instantsRollback", "type": {"type": "array", "items": _INSTANT, "default": []}, "default": []},
+    required("startRollbackTime", TEXT),
+    required("timeTakenInMillis", "long"),
+    required("totalFilesDeleted", "int"),
+    required("commitsRollback", TEXTS),
+    required("partitionMetadata", map_of(_PARTITION)),
+    VERSION,
+    {"name": "instantsRollback", "type": {**array_of(_INSTANT), "default": []}, "default": []},
 )
-"""Content of ``<time>.rollback``."""
+"""Content of a completed rollback."""

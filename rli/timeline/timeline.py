@@ -1,32 +1,20 @@
-"""The timeline of a table, loaded: which instants there are, in which order, and which files they make visible.
-
-Two layouts exist (``hoodie.timeline.layout.version``):
-
-* layout 1 (table version 6), in ``.hoodie/``: ``<time>.<action>.requested``, ``<time>.<action>.inflight`` and
-  ``<time>.<action>``, where an inflight commit is just ``<time>.inflight``;
-* layout 2 (versions 8 and 9), in ``.hoodie/timeline/``: the same, but the completed file is
-  ``<time>_<completion time>.<action>``.
-
-A file for an earlier state stays when a later state is reached.
-"""
+"""The timeline of a table, loaded: which instants there are, in which order, and which files they make visible."""
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.storage import Storage, StoredFile
 from rli.timeline.commit_metadata import CommitMetadata
-from rli.timeline.instant import ACTIONS, WRITE_ACTIONS, Action, Instant, State
-
-META_FOLDER: Final = ".hoodie"
-LAYOUT_OF_VERSION_6: Final = 1
-LAYOUT_OF_VERSION_8: Final = 2
+from rli.timeline.instant import ACTIONS, UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant, State, new_instant_time
+from rli.timeline.layouts import TimelineLayout
+from rli.timeline.undone import Undone
 
 _FILE_NAME: Final = re.compile(
     r"(?P<time>\d+)(?:_(?P<completion>\d+))?(?:\.inflight|\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?)",
@@ -42,16 +30,18 @@ class Timeline:
 
     Attributes:
         instants: ordered: layout 1 by instant time; layout 2 by completion time, pending ones last by instant time.
-        layout_version: 1 or 2.
-        folder: where the files of the instants are, relative to the table.
+        layout: where the files of the instants are, and what they look like.
         as_of: newest instant time that this view shows; None for all.
+        storage: the table.
+        undoing: completed rollbacks and restores, those after ``as_of`` included.
         first: time of the first write that is not only kept for a savepoint: older writes were archived. None where
             the timeline holds no write.
     """
 
     instants: tuple[Instant, ...]
-    layout_version: int
-    folder: str
+    layout: TimelineLayout
+    storage: Storage
+    undoing: tuple[Instant, ...]
     first: str | None
     as_of: str | None = None
 
@@ -81,6 +71,10 @@ class Timeline:
         times = [time for i in self.instants for time in (i.time, i.completion_time) if time is not None]
         return max(times, default=None)
 
+    def next_time(self, now: datetime) -> str:
+        """A time for a new instant or a completion: now, or just after all times in use where the clock is behind."""
+        return new_instant_time(now, self.latest_time)
+
     def find(self, time: str) -> Instant:
         """The instant of that time.
 
@@ -107,15 +101,33 @@ class Timeline:
         return time in self._write_times or self.is_archived(time)
 
     def is_archived(self, time: str) -> bool:
-        """Whether an instant is older than the active timeline, hence long completed."""
-        return self.first is not None and time < self.first and (self.as_of is None or time <= self.as_of)
+        """Whether an instant is older than the active timeline, hence long completed.
+
+        One that the timeline says was undone is not: Hudi itself takes what such an instant left for data.
+        """
+        is_older = self.first is not None and time < self.first and (self.as_of is None or time <= self.as_of)
+        return is_older and time not in self.undone
+
+    @cached_property
+    def undone(self) -> frozenset[str]:
+        """Instants that were rolled back or undone by a restore, as far as the active timeline tells."""
+        return frozenset(time for instant in self.undoing for time in self.undone_by(instant).instants)
+
+    def undone_by(self, instant: Instant) -> Undone:
+        """What a completed rollback or restore undid.
+
+        Raises:
+            CorruptTableError: its file cannot be read; names it.
+        """
+        path = self.layout.path(instant.file_name)
+        return Undone.from_avro(instant.action, self.storage.read_bytes(path) or b"", path)
 
     @cached_property
     def _write_times(self) -> frozenset[str]:
         return frozenset(instant.time for instant in self.completed_writes)
 
 
-def load_timeline(storage: Storage, layout_version: int, timeline_path: str = "timeline") -> Timeline:
+def load_timeline(storage: Storage, layout: TimelineLayout) -> Timeline:
     """Load the active timeline.
 
     Files that Hudi passes over are passed over here: hidden files, checksums, folders, the properties, and names
@@ -123,17 +135,16 @@ def load_timeline(storage: Storage, layout_version: int, timeline_path: str = "t
 
     Args:
         storage: the table.
-        layout_version: of the table's properties, 1 or 2.
-        timeline_path: folder below ``.hoodie`` for layout 2.
+        layout: of its timeline.
 
     Raises:
         CorruptTableError: an instant's file is broken; names the file.
     """
-    folder = META_FOLDER if layout_version == LAYOUT_OF_VERSION_6 else posixpath.join(META_FOLDER, timeline_path)
-    parsed = (_parse(file, layout_version) for file in storage.list_files(folder))
+    parsed = (_parse(file, layout) for file in storage.list_files(layout.folder))
     furthest = _furthest_states(instant for instant in parsed if instant is not None)
     instants = tuple(sorted(furthest, key=_order))
-    return Timeline(instants, layout_version, folder, _first_write(instants))
+    undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
+    return Timeline(instants, layout, storage, undoing, _first_write(instants))
 
 
 def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> CommitMetadata:
@@ -143,39 +154,38 @@ def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> Commi
         CorruptTableError: the file is malformed; names it.
         InstantNotFoundError: the instant is no completed write, or its file has gone (archived or rolled back).
     """
-    path = posixpath.join(timeline.folder, instant.file_name)
+    path = timeline.layout.path(instant.file_name)
     content = storage.read_bytes(path) if instant.is_completed and instant.action in WRITE_ACTIONS else None
     if content is None:
         raise InstantNotFoundError(
             f"no commit metadata for this instant: instant={instant.time} action={instant.action} "
             f"state={instant.state}; load the timeline again, it may have been rolled back or archived"
         )
-    read = CommitMetadata.from_json if timeline.layout_version == LAYOUT_OF_VERSION_6 else CommitMetadata.from_avro
-    return read(content, path)
+    return timeline.layout.decode(content, path)
 
 
-def _parse(file: StoredFile, layout_version: int) -> Instant | None:
+def _parse(file: StoredFile, layout: TimelineLayout) -> Instant | None:
     match = _FILE_NAME.fullmatch(file.name)
     if match is None or match["action"] not in {None, *ACTIONS}:
         return None
     state = State(match["state"] or State.COMPLETED) if match["action"] else State.INFLIGHT
     action = match["action"] or Action.COMMIT
     instant = Instant(match["time"], action, state, match["completion"], file.name, file.size)
-    problem = _problem(instant, layout_version)
+    problem = _problem(instant, layout)
     if problem:
         raise CorruptTableError(
-            f"{problem}: file={file.path} layout_version={layout_version}; restore the file from a backup, or "
+            f"{problem}: file={file.path} layout_version={layout.version}; restore the file from a backup, or "
             "remove it if its writer never finished"
         )
     return instant
 
 
-def _problem(instant: Instant, layout_version: int) -> str | None:
+def _problem(instant: Instant, layout: TimelineLayout) -> str | None:
     times = [instant.time, *([instant.completion_time] if instant.completion_time else [])]
     if any(len(time) not in _TIME_LENGTHS for time in times):
         return "a file of the timeline has no valid instant time"
     has_completion = instant.completion_time is not None
-    if has_completion != (instant.is_completed and layout_version != LAYOUT_OF_VERSION_6):
+    if has_completion != (instant.is_completed and layout.keeps_completion_times):
         return "a file of the timeline does not fit the layout of the timeline"
     if instant.is_completed and instant.action in WRITE_ACTIONS and instant.size == 0:
         return "a completed commit is empty"

@@ -1,27 +1,29 @@
-"""Writing instants of table version 6: one file for each state that an instant reaches."""
+"""Writing instants: one file for each state that an instant reaches."""
 
 from __future__ import annotations
 
-import posixpath
 from dataclasses import dataclass
 
 from rli.storage import Storage
-from rli.timeline.instant import Action, State
-from rli.timeline.timeline import META_FOLDER
+from rli.timeline.instant import State
+from rli.timeline.layouts import TimelineLayout
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineWriter:
-    """Moves instants from state to state on the timeline of a table of version 6.
+    """Moves instants from state to state on the timeline of a table.
 
-    Every state is a file that is created only if it is not there, so two writers never both reach a state of one
-    instant; what that needs of the file system is said at ``Storage.create``.
+    Requested and inflight are files that are created only if they are not there, so two writers never both reach
+    such a state of one instant; what that needs of the file system is said at ``Storage.create``. Who completes or
+    withdraws an instant holds the table's lease.
 
     Attributes:
         storage: the table.
+        layout: of its timeline.
     """
 
     storage: Storage
+    layout: TimelineLayout
 
     def request(self, time: str, action: str, content: bytes = b"") -> bool:
         """Announce an instant; False if that time and action are taken.
@@ -31,34 +33,67 @@ class TimelineWriter:
             action: ``commit``, ``rollback`` and so on.
             content: the plan, for actions that keep one; a commit keeps none.
         """
-        return self._create(time, action, State.REQUESTED, content)
+        return self.storage.create(self.layout.pending_path(time, action, State.REQUESTED), content)
+
+    def request_from(self, source: str, time: str, action: str) -> bool:
+        """Announce an instant whose plan lies in a file; False if that time and action are taken.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+        """
+        return self.storage.publish(source, self.layout.pending_path(time, action, State.REQUESTED))
+
+    def requested(self, time: str, action: str) -> bytes | None:
+        """What ``request`` was given; None if the instant was not requested."""
+        return self.storage.read_bytes(self.layout.pending_path(time, action, State.REQUESTED))
 
     def start(self, time: str, action: str, content: bytes = b"") -> bool:
         """Say that work on a requested instant begins; False if that was said before."""
-        return self._create(time, action, State.INFLIGHT, content)
+        return self.storage.create(self.layout.pending_path(time, action, State.INFLIGHT), content)
 
-    def complete(self, time: str, action: str, content: bytes) -> bool:
-        """Publish an instant with its metadata, all or nothing; False if it is published already."""
-        return self._create(time, action, State.COMPLETED, content)
+    def complete(self, time: str, action: str, content: bytes, completion_time: str) -> bool:
+        """Publish an instant with its metadata, all or nothing; False if it is published already.
+
+        Args:
+            time: of the instant.
+            action: of the instant.
+            content: its metadata.
+            completion_time: greater than every time that the timeline shows; kept in layout 2 alone.
+        """
+        if self.is_completed(time, action):
+            return False
+        return self.storage.create(self.layout.completed_path(time, action, completion_time), content)
+
+    def publish(self, source: str, time: str, action: str, completion_time: str) -> bool:
+        """Publish an instant whose metadata lies in a file; False if it is published already.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+        """
+        if self.is_completed(time, action):
+            return False
+        return self.storage.publish(source, self.layout.completed_path(time, action, completion_time))
+
+    def is_completed(self, time: str, action: str) -> bool:
+        """Whether an instant is published."""
+        return bool(self._completed_paths(time, action))
 
     def withdraw(self, time: str, action: str) -> None:
         """Take a publication back: the instant is inflight again, its files are no longer visible."""
-        self.storage.delete_files([instant_path(time, action, State.COMPLETED)])
+        self.storage.delete_files(self._completed_paths(time, action))
 
     def remove(self, time: str, action: str) -> None:
         """Remove an instant with all its states, the furthest first; states that it never reached are passed over."""
-        self.storage.delete_files(instant_path(time, action, state) for state in reversed(State))
+        self.withdraw(time, action)
+        pending = (State.INFLIGHT, State.REQUESTED)
+        self.storage.delete_files(self.layout.pending_path(time, action, state) for state in pending)
 
-    def _create(self, time: str, action: str, state: State, content: bytes) -> bool:
-        return self.storage.create(instant_path(time, action, state), content)
-
-
-def instant_path(time: str, action: str, state: State) -> str:
-    """File of an instant of table version 6, relative to the table."""
-    if state is State.COMPLETED:
-        name = f"{time}.{action}"
-    elif state is State.INFLIGHT and action == Action.COMMIT:
-        name = f"{time}.inflight"
-    else:
-        name = f"{time}.{action}.{state}"
-    return posixpath.join(META_FOLDER, name)
+    def _completed_paths(self, time: str, action: str) -> list[str]:
+        if not self.layout.keeps_completion_times:
+            path = self.layout.completed_path(time, action, "")
+            return [path] if self.storage.exists(path) else []
+        return [
+            file.path
+            for file in self.storage.list_files(self.layout.folder)
+            if file.name.startswith(f"{time}_") and file.name.endswith(f".{action}")
+        ]

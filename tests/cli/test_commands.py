@@ -12,6 +12,7 @@ import pytest
 import rli as library
 from rli.index.record_index import IndexStats
 from rli.model import CommitResult
+from rli.table.clean import CleanResult
 from rli.table.verify import VerifyReport
 from tests.cli.conftest import Rli
 
@@ -213,3 +214,18 @@ def test_an_unknown_table(rli: Rli) -> None:
 def test_spark_upserts_say_what_is_missing(rli: Rli, trips: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     assert "--engine local" in rli("upsert", trips, "day2.csv", "--engine", "spark", status=2).err
+
+
+def test_clean_reports_what_it_removed(rli: Rli, trips: str) -> None:
+    rli("upsert", trips, "day1.jsonl")
+    first = library.open_table(trips).timeline()[0].time
+    for _ in range(2):
+        rli("upsert", trips, "day2.csv", "day1.jsonl")
+    done = rli("clean", trips, "--keep", "1", "--json").json
+    assert set(done) == names(CleanResult)
+    assert done["files_deleted"] > 0
+    assert done["journals_deleted"] > 0
+    assert "were cleaned" in rli("read", trips, "--as-of", first, status=2).err
+    assert "none, as there was no file to remove" in rli("clean", trips, "--keep", "1").out
+    rli("index", "verify", trips)
+    rli("clean", trips, "--keep", "0", status=2)

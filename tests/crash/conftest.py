@@ -12,16 +12,27 @@ from tests.crash.writes import FIRST, SECOND, index_url, open_copy, place_index
 from tests.support.docker import Service
 from tests.support.hbase import hbase_url, new_table
 from tests.support.redis import redis_url
-from tests.support.tables import records
+from tests.support.tables import records, turn_into_version_9
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a table of two commits and its index, whose URL is to be given at opening."""
-    folder = tmp_path_factory.mktemp("template")
+    return _write_template(tmp_path_factory.mktemp("template"), version=6)
+
+
+@pytest.fixture(scope="session")
+def template_9(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a table of version 9."""
+    return _write_template(tmp_path_factory.mktemp("template"), version=9)
+
+
+def _write_template(folder: Path, version: int) -> Path:
     table = create_table(
         folder / "table", record_key="id", partition_by="city", ordering="ts", index=index_url(folder), shards=3
     )
+    if version == 9:
+        turn_into_version_9(table)
     table.upsert(records(*FIRST))
     table.upsert(records(*SECOND))
     table.close()
@@ -32,6 +43,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copies(template: Path, tmp_path: Path) -> Copies:
     """Makes copies of the template."""
     return Copies(template, tmp_path)
+
+
+@pytest.fixture
+def copies_9(template_9: Path, tmp_path: Path) -> Copies:
+    """Makes copies of the template of version 9."""
+    return Copies(template_9, tmp_path)
 
 
 class Copies:

@@ -14,7 +14,7 @@ import rli
 from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY, without_meta_columns
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, new_history, trip, write_history
 from tests.support.hudi import HudiEngine, HudiError
-from tests.support.hudi_options import NEWEST, newest_only, table_options, write_options
+from tests.support.hudi_options import NEWEST, newest_only, write_options
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.rows import sorted_rows
 
@@ -195,24 +195,6 @@ def test_complex_keys_over_one_column(engine: HudiEngine, stored: str, tmp_path:
             table.upsert(changed)
     assert table.verify_index().agrees
     table.close()
-
-
-@newest_only
-@pytest.mark.parametrize("layout", [BY_CITY, BY_CITY_AND_YEAR], ids=str)
-def test_a_table_that_hudi_upgraded_is_read_and_not_written(engine: HudiEngine, layout: Layout, tmp_path: Path) -> None:
-    history = write_history(layout, tmp_path, steps=4)
-    changed = [trip("plain", ts=30), trip("upgraded", ts=30, city="Rome")]
-    options = {**table_options(layout), "hoodie.index.type": "GLOBAL_SIMPLE"}
-    engine.write(history.path, pa.Table.from_pylist(changed, SCHEMA), options)
-    history.expect_upserted(changed)
-    assert "hoodie.table.version=9" in (history.path / ".hoodie" / "hoodie.properties").read_text()
-    assert sorted_rows(history.table.read()) == history.rows
-    with pytest.raises(rli.UnsupportedTableError, match="version=9"):
-        history.table.upsert(pa.Table.from_pylist([trip("plain", ts=31)], SCHEMA))
-    history.table.sync_index()
-    _require_agreement(history)
-    assert sorted_rows(without_meta_columns(engine.read(history.path))) == history.rows
-    history.table.close()
 
 
 @newest_only

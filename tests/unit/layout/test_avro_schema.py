@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rli.errors import CorruptTableError, SchemaError
 from rli.layout.avro_schema import decimal_width, from_avro, to_avro
 from rli.storage import Storage
+from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import load_timeline, read_commit
 from tests.support.hudi_tables import hudi_table_names, unzip_hudi_table
 
@@ -86,7 +87,7 @@ def test_names_follow_hudi() -> None:
 def test_real_schemas_are_read_and_written_alike(tmp_path: Path, name: str) -> None:
     path = unzip_hudi_table(name, tmp_path)
     storage = Storage(str(path))
-    timeline = load_timeline(storage, 2 if (path / ".hoodie" / "timeline").exists() else 1)
+    timeline = load_timeline(storage, TimelineLayout.of(2 if (path / ".hoodie" / "timeline").exists() else 1))
     for instant in timeline.completed_writes:
         stored = read_commit(storage, timeline, instant).avro_schema
         assert stored is not None

@@ -167,7 +167,7 @@ def test_real_tables_are_read_or_refused_by_their_kind(tmp_path: Path, name: str
     assert f"v{properties.version}_" in file_name
     assert properties.layout_version == (1 if properties.version == 6 else 2)
     readable = "/cow/" in name and "lance" not in name
-    writable = readable and properties.version == 6 and "timebased" not in name and "no_metafields" not in name
+    writable = readable and "timebased" not in name and "no_metafields" not in name
     assert _passes(properties, require_readable) == readable
     assert _passes(properties, require_writable) == writable
 
@@ -200,7 +200,9 @@ def test_tables_that_are_not_read_say_why(changes: dict[str, str], reason: str) 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({Key.VERSION: "8", Key.LAYOUT_VERSION: "2"}, "version=8"),
+        ({Key.PRECOMBINE_FIELD: "ts,offset"}, "several columns decide"),
+        ({Key.MERGE_MODE: "CUSTOM"}, "merges records in a way of its own"),
+        ({Key.PARTIAL_UPDATE_MODE: "IGNORE_DEFAULTS"}, "change some of a record's columns"),
         ({Key.KEY_GENERATOR_CLASS: "org.apache.hudi.keygen.TimestampBasedKeyGenerator"}, "TimestampBasedKeyGenerator"),
         ({Key.POPULATE_META_FIELDS: "false"}, "record keys"),
         ({Key.DROP_PARTITION_COLUMNS: "true"}, "partition columns"),
@@ -213,3 +215,9 @@ def test_tables_that_are_not_written_say_why(changes: dict[str, str | None], rea
     require_readable(changed)
     with pytest.raises(UnsupportedTableError, match=reason):
         require_writable(changed)
+
+
+def test_the_merge_mode_says_whether_ordering_fields_count() -> None:
+    ordered = NEW.changed({Key.PRECOMBINE_FIELD: None, Key.ORDERING_FIELDS: "ts"})
+    assert ordered.changed({Key.MERGE_MODE: "EVENT_TIME_ORDERING"}).ordering_field == "ts"
+    assert ordered.changed({Key.MERGE_MODE: "COMMIT_TIME_ORDERING"}).ordering_field is None

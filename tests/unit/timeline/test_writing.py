@@ -10,59 +10,84 @@ from rli.errors import CorruptTableError
 from rli.storage import Storage
 from rli.timeline.commit_metadata import CommitMetadata
 from rli.timeline.instant import State
+from rli.timeline.layouts import TimelineLayout
 from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
-from rli.timeline.timeline import load_timeline
+from rli.timeline.timeline import load_timeline, read_commit
 from rli.timeline.writing import TimelineWriter
 from tests.support.hudi_tables import unzip_hudi_table
 
 TIME = "20240531120000123"
-COMMIT = CommitMetadata(()).to_json()
+COMPLETED = "20240531120001000"
+LATER = "20240531120002000"
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / ".hoodie").iterdir())
+def names(writer: TimelineWriter) -> list[str]:
+    return [file.name for file in writer.storage.list_files(writer.layout.folder)]
 
 
-@pytest.fixture
-def writer(tmp_path: Path) -> TimelineWriter:
-    return TimelineWriter(Storage(str(tmp_path)))
+@pytest.fixture(params=[1, 2])
+def writer(request: pytest.FixtureRequest, tmp_path: Path) -> TimelineWriter:
+    return TimelineWriter(Storage(str(tmp_path)), TimelineLayout.of(request.param))
 
 
-def test_a_commit_goes_through_its_states(writer: TimelineWriter, tmp_path: Path) -> None:
+def completed_name(writer: TimelineWriter, action: str) -> str:
+    return f"{TIME}_{COMPLETED}.{action}" if writer.layout.version == 2 else f"{TIME}.{action}"
+
+
+def test_a_commit_goes_through_its_states(writer: TimelineWriter) -> None:
+    content = writer.layout.encode(CommitMetadata((), operation="UPSERT"))
     assert writer.request(TIME, "commit")
     assert writer.start(TIME, "commit")
-    assert load_timeline(writer.storage, 1).find(TIME).state is State.INFLIGHT
-    assert writer.complete(TIME, "commit", COMMIT)
-    assert load_timeline(writer.storage, 1).find(TIME).state is State.COMPLETED
-    assert names(tmp_path) == [f"{TIME}.commit", f"{TIME}.commit.requested", f"{TIME}.inflight"]
+    assert load_timeline(writer.storage, writer.layout).find(TIME).state is State.INFLIGHT
+    assert writer.complete(TIME, "commit", content, COMPLETED)
+    timeline = load_timeline(writer.storage, writer.layout)
+    assert timeline.find(TIME).state is State.COMPLETED
+    assert read_commit(writer.storage, timeline, timeline.find(TIME)).operation == "UPSERT"
+    assert names(writer) == sorted([f"{TIME}.commit.requested", f"{TIME}.inflight", completed_name(writer, "commit")])
 
 
-def test_no_state_is_reached_twice(writer: TimelineWriter, tmp_path: Path) -> None:
-    assert writer.request(TIME, "commit")
-    assert not writer.request(TIME, "commit")
-    assert writer.start(TIME, "commit")
-    assert not writer.start(TIME, "commit")
-    assert writer.complete(TIME, "commit", COMMIT)
-    assert not writer.complete(TIME, "commit", b"other")
-    assert (tmp_path / ".hoodie" / f"{TIME}.commit").read_bytes() == COMMIT
+def test_no_state_is_reached_twice(writer: TimelineWriter) -> None:
+    assert writer.request(TIME, "rollback", b"plan")
+    assert not writer.request(TIME, "rollback", b"other")
+    assert writer.requested(TIME, "rollback") == b"plan"
+    assert writer.start(TIME, "rollback")
+    assert not writer.start(TIME, "rollback")
+    assert writer.complete(TIME, "rollback", b"done", COMPLETED)
+    before = names(writer)
+    assert not writer.complete(TIME, "rollback", b"other", LATER)
+    writer.storage.write_bytes("content", b"other")
+    assert not writer.publish("content", TIME, "rollback", LATER)
+    assert names(writer) == before
+    path = writer.layout.path(completed_name(writer, "rollback"))
+    assert writer.storage.read_bytes(path) == b"done"
 
 
-def test_a_withdrawn_commit_is_inflight_and_a_removed_one_is_gone(writer: TimelineWriter, tmp_path: Path) -> None:
+def test_what_lies_in_a_file_is_published_as_long_as_the_file_is_there(writer: TimelineWriter) -> None:
+    writer.request(TIME, "rollback")
+    with pytest.raises(FileNotFoundError):
+        writer.publish("content", TIME, "rollback", COMPLETED)
+    writer.storage.write_bytes("content", b"done")
+    assert writer.publish("content", TIME, "rollback", COMPLETED)
+    assert writer.is_completed(TIME, "rollback")
+
+
+def test_a_withdrawn_commit_is_inflight_and_a_removed_one_is_gone(writer: TimelineWriter) -> None:
     writer.request(TIME, "commit")
     writer.start(TIME, "commit")
-    writer.complete(TIME, "commit", COMMIT)
+    writer.complete(TIME, "commit", b"content", COMPLETED)
     writer.withdraw(TIME, "commit")
-    assert load_timeline(writer.storage, 1).find(TIME).state is State.INFLIGHT
+    assert load_timeline(writer.storage, writer.layout).find(TIME).state is State.INFLIGHT
     writer.remove(TIME, "commit")
     writer.remove(TIME, "commit")
-    assert names(tmp_path) == []
+    assert names(writer) == []
 
 
-def test_other_actions_name_their_inflight_file(writer: TimelineWriter, tmp_path: Path) -> None:
+def test_other_actions_name_their_inflight_file(writer: TimelineWriter) -> None:
     writer.request(TIME, "rollback", b"plan")
     writer.start(TIME, "rollback")
-    writer.complete(TIME, "rollback", b"done")
-    assert names(tmp_path) == [f"{TIME}.rollback", f"{TIME}.rollback.inflight", f"{TIME}.rollback.requested"]
+    writer.complete(TIME, "rollback", b"done", COMPLETED)
+    expected = [completed_name(writer, "rollback"), f"{TIME}.rollback.inflight", f"{TIME}.rollback.requested"]
+    assert names(writer) == sorted(expected)
 
 
 def _decoded(content: bytes) -> tuple[object, dict[str, object]]:

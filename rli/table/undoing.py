@@ -1,0 +1,151 @@
+"""Following rollbacks and restores: the index goes back to where the records were.
+
+The rollback of a commit that has a journal is followed by the journal, in time proportional to the commit. What else
+another engine undoes is followed from the files: the entries in the file groups whose base files went are removed,
+and the keys of those file groups, as they are now, are placed again. That scans the index once, and reads the key
+columns of the file groups concerned and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from rli.codec import entries as codec
+from rli.errors import IndexNotReadyError
+from rli.index.commit_log import LogRecord
+from rli.index.record_index import RecordIndex
+from rli.layout.file_names import EXTENSION, BaseFileName
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.table.bootstrap import place_keys_of
+from rli.table.foreign_changes import changed_groups
+from rli.table.journal import Journal
+from rli.table.journal_list import load_journals
+from rli.table.snapshot import Snapshot
+from rli.table.tasks import TaskRunner
+from rli.timeline.instant import Action, Instant
+
+REREAD: Final = "reread"
+"""Action in the commit log: commits were undone, and the file groups that they had changed are indexed anew."""
+
+_SCAN_BATCH: Final = 65_536
+
+
+def register_undoing(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
+    """Register a completed rollback or restore; None if another process changed the log first.
+
+    The record's first sequence is of keys that go, the others are of keys that come back, one for each instant that
+    had placed any.
+    """
+    journals = undone_journals(snapshot, index, instant)
+    if journals is None:
+        slices = _followed_before(snapshot, index, index.log.head + 1).slices
+        groups, priors = set(slices), {file_slice.instant for file_slice in slices.values()}
+    else:
+        storage = snapshot.table.storage
+        groups = {group for journal in journals for group in journal.prior_groups(storage)}
+        found = {prior for journal in journals for prior in journal.prior_instants(storage)}
+        priors = {prior for prior in found if prior is not None}
+    return index.log.append(
+        instant.time,
+        REREAD if journals is None else Action.ROLLBACK,
+        file_groups=sorted(groups),
+        writer=instant.time,
+        located_at=(instant.time, *sorted(priors)),
+    )
+
+
+def undone_journals(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> list[Journal] | None:
+    """Journals of what a rollback or restore undid; none if the index never saw it, None if there is no journal."""
+    undone = snapshot.timeline.undone_by(instant).instants
+    known = [time for time in undone if index.log.knows(time)]
+    if not known:
+        return []
+    return load_journals(snapshot.table.storage, known[0]) if len(known) == 1 else None
+
+
+def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
+    """Bring back where the keys of one journal file were: a task."""
+    index.log.refresh()
+    instants = (None, *record.located_at[1:])
+    for position, changes in journal.undone(storage, instants):
+        changes.apply(index, record.first_sequence + position)
+
+
+def reread(
+    snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner, on_part: Callable[[], None]
+) -> None:
+    """Index the file groups anew that the commits undone by a registered rollback or restore had changed.
+
+    Raises:
+        IndexNotReadyError: a base file that is needed is gone.
+    """
+    instant = snapshot.timeline.find(record.instant or "")
+    touched = _touched_groups(snapshot, instant)
+    view = _followed_before(snapshot, index, record.first_sequence)
+    followed = frozenset(write.time for write in view.timeline.completed_writes)
+    later = frozenset(write.time for write in snapshot.timeline.completed_writes) - followed
+    if later:
+        # Raises if a base file that a later commit built on is gone.
+        changed_groups(snapshot, followed, followed | later)
+    numbers = np.array([index.log.number_of(group) for group in touched if index.log.knows_group(group)], np.uint32)
+    remove = partial(remove_entries, index, record.first_sequence, numbers)
+    indexed: set[int] = set()
+    for found in tasks.run(remove, range(index.settings.shard_count)):
+        indexed |= found
+        on_part()
+    # A file group without entries had been replaced as a whole by what was undone.
+    items = [
+        (file_slice, record.first_sequence + _position(record, file_slice.instant))
+        for group, file_slice in sorted(view.slices.items())
+        if group in touched or index.log.number_of(group) not in indexed
+    ]
+    for _ in tasks.run(partial(place_keys_of, view, index), items):
+        on_part()
+
+
+def remove_entries(index: RecordIndex, sequence: int, numbers: np.ndarray, shard: int) -> set[int]:
+    """Delete the entries of one shard that are in certain file groups and older than a sequence: a task.
+
+    Returns:
+        The numbers of the file groups that had any entries older than the sequence.
+    """
+    found: set[int] = set()
+    for keys, entries in index.store.scan(shard, _SCAN_BATCH):
+        older = codec.is_live(entries) & (codec.sequences(entries) < sequence)
+        groups = codec.file_groups(entries)
+        found.update(np.unique(groups[older]).tolist())
+        gone = np.flatnonzero(older & np.isin(groups, numbers))
+        if len(gone):
+            index.store.put(keys.take(gone), codec.pack(sequence, np.full(len(gone), codec.TOMBSTONE, np.uint64)))
+    return found
+
+
+def _touched_groups(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
+    files = snapshot.timeline.undone_by(instant).files
+    return {
+        FileGroupId(partition_path, BaseFileName.parse(name).file_id)
+        for partition_path, names in files.items()
+        for name in names
+        if name.endswith(EXTENSION)
+    }
+
+
+def _followed_before(snapshot: Snapshot, index: RecordIndex, sequence: int) -> Snapshot:
+    """The table as the index knew it before a commit sequence, less what was undone since."""
+    writes = (instant.time for instant in snapshot.timeline.completed_writes)
+    return snapshot.reduced_to(frozenset(time for time in writes if index.log.knows_before(time, sequence)))
+
+
+def _position(record: LogRecord, instant: str) -> int:
+    try:
+        return record.located_at.index(instant, 1)
+    except ValueError:
+        raise IndexNotReadyError(
+            f"base files were removed while the index followed what another engine undid: instant={record.instant}; "
+            "bootstrap the index again: rli index bootstrap TABLE"
+        ) from None

@@ -1,0 +1,80 @@
+"""A real process dies in a clean, and in writes and rollbacks of a table of version 9."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rli import Step
+from tests.crash.conftest import Copies
+from tests.crash.writes import (
+    AFTER,
+    BATCH,
+    STEPS_BEFORE_PUBLICATION,
+    do_write,
+    open_copy,
+    pointed,
+    read_rows,
+    require_recovery,
+    write_and_die_at_point,
+    write_and_die_at_step,
+)
+from tests.support.children import was_killed
+from tests.support.faults import AtPoint, KillAt
+from tests.support.tables import check_stored, records
+
+pytestmark = pytest.mark.crash
+
+
+def _changes(points: list[str]) -> list[int]:
+    return [number for number, point in enumerate(points, 1) if point.startswith("before")]
+
+
+@pytest.mark.parametrize("step", [Step.INFLIGHT, Step.FILE_PROMOTED, Step.PROMOTED, Step.PUBLISHED, Step.REGISTERED])
+def test_a_kill_at_a_step_of_an_upsert_of_version_9(copies_9: Copies, step: Step) -> None:
+    folder = copies_9.make()
+    assert was_killed(write_and_die_at_step, folder, "upsert", step, 1)
+    took_effect = require_recovery(folder, "upsert", "rollback" if step is Step.PUBLISHED else "upsert")
+    assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)
+
+
+def test_a_kill_at_changes_of_a_rollback_of_version_9(copies_9: Copies) -> None:
+    points: list[str] = []
+    folder = copies_9.make()
+    do_write(pointed(open_copy(folder), points.append), "rollback")
+    assert read_rows(open_copy(folder)) == AFTER["rollback"]
+    for number in _changes(points)[::3]:
+        folder = copies_9.make()
+        assert was_killed(write_and_die_at_point, folder, "rollback", KillAt(number)), points[number - 1]
+        require_recovery(folder, "rollback", "upsert")
+
+
+def clean_and_die(folder: Path, at_point: AtPoint) -> None:
+    """A child's work: a clean that reports each change before it makes it."""
+    pointed(open_copy(folder), at_point).clean(keep_commits=1)
+
+
+def test_a_kill_at_every_change_of_a_clean(copies: Copies, tmp_path: Path) -> None:
+    folder = copies.make()
+    table = open_copy(folder)
+    table.upsert(records(*BATCH))
+    last = read_rows(table)
+    table.close()
+    points: list[str] = []
+    cleaned = Path(shutil.copytree(folder, tmp_path / "cleaned"))
+    assert pointed(open_copy(cleaned), points.append).clean(keep_commits=1).files_deleted
+    files = {path.name for path in cleaned.rglob("*.parquet")}
+    for number in _changes(points):
+        copy = Path(shutil.copytree(folder, tmp_path / f"killed-{number}"))
+        assert was_killed(clean_and_die, copy, KillAt(number)), points[number - 1]
+        again = open_copy(copy)
+        assert read_rows(again) == last
+        again.clean(keep_commits=1)
+        assert read_rows(again) == last
+        assert {path.name for path in copy.rglob("*.parquet")} == files
+        assert [instant.action for instant in again.timeline()].count("clean") == 1
+        check_stored(again)
+        again.drop_index()
+        again.close()

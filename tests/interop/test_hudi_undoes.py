@@ -1,0 +1,134 @@
+"""Apache Hudi rolls commits back and restores savepoints, and the index follows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from rli.layout.meta_columns import without_meta_columns
+from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
+from tests.support.hudi import HudiEngine
+from tests.support.hudi_options import newest_only, table_options
+from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.rows import sorted_rows
+
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
+
+BY_CITY: Final = Layout(partition_by=("city",))
+
+
+def _hudi_writes(engine: HudiEngine, history: History, rows: list[Row], operation: str = "upsert") -> str:
+    """Returns the instant."""
+    options = {
+        **table_options(history.layout),
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.datasource.write.operation": operation,
+    }
+    engine.write(history.path, pa.Table.from_pylist(rows, SCHEMA), options)
+    return _last_commit(history)
+
+
+def _last_commit(history: History) -> str:
+    latest = history.table.snapshot().timeline.latest_write
+    assert latest is not None
+    return latest.time
+
+
+def _hudi_rolls_back(engine: HudiEngine, history: History, instant: str) -> None:
+    name = f"t{instant}"
+    engine.sql(f"create table {name} using hudi location '{history.path}'")
+    assert engine.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{instant}')") == [["True"]]
+
+
+def _require_agreement(history: History) -> None:
+    history.table.sync_index()
+    assert sorted_rows(history.table.read()) == history.rows
+    report = history.table.verify_index()
+    assert report.agrees
+    assert report.records == len(history.rows)
+
+
+def _require_hudi_agrees(engine: HudiEngine, history: History) -> None:
+    assert sorted_rows(without_meta_columns(engine.read(history.path))) == history.rows
+    assert sorted_rows(read_with_hudi_rs(history.path)) == history.rows
+
+
+@newest_only
+def test_commits_that_hudi_rolls_back_are_followed(engine: HudiEngine, tmp_path: Path) -> None:
+    history = new_history(BY_CITY, tmp_path)
+    history.upsert([trip("a"), trip("b"), trip("c", city="Rome"), trip("d", city="Rome")])
+
+    undone = _hudi_writes(engine, history, [trip("a", city="Rome", ts=2), trip("b", ts=2), trip("new", city="Lima")])
+    history.table.sync_index()
+    assert history.table.lookup(["new"])["partition_path"].to_pylist() == ["Lima"]
+    _hudi_rolls_back(engine, history, undone)
+    _require_agreement(history)
+    assert history.table.lookup(["new"])["partition_path"].to_pylist() == [None]
+
+    replaced = _hudi_writes(engine, history, [trip("e", ts=3), trip("a", ts=3)], "insert_overwrite")
+    history.table.sync_index()
+    _hudi_rolls_back(engine, history, replaced)
+    _require_agreement(history)
+
+    never_seen = _hudi_writes(engine, history, [trip("a", city="Lima", ts=4)])
+    _hudi_rolls_back(engine, history, never_seen)
+    _require_agreement(history)
+
+    ours = history.table.upsert(pa.Table.from_pylist([trip("b", city="Lima", ts=5), trip("f", ts=5)], SCHEMA))
+    assert ours.moved == 1
+    assert ours.instant is not None
+    _hudi_rolls_back(engine, history, ours.instant)
+    _require_agreement(history)
+
+    history.upsert([trip("a", city="Lima", ts=6), trip("f", ts=6)])
+    _require_agreement(history)
+    _require_hudi_agrees(engine, history)
+    history.table.close()
+
+
+@newest_only
+def test_a_savepoint_that_hudi_restores_is_followed(engine: HudiEngine, tmp_path: Path) -> None:
+    history = new_history(BY_CITY, tmp_path)
+    history.upsert([trip("a"), trip("b", city="Rome")])
+    saved = _hudi_writes(engine, history, [trip("c"), trip("a", city="Rome", ts=2)])
+    history.expect_upserted([trip("c"), trip("a", city="Rome", ts=2)])
+    assert engine.sql(f"call create_savepoint(path => '{history.path}', commit_time => '{saved}')") == [["True"]]
+    history.table.sync_index()
+
+    after = [trip("d", city="Lima"), trip("c", city="Lima", ts=3), trip("b", city="Rome", ts=3)]
+    history.table.upsert(pa.Table.from_pylist(after, SCHEMA))
+    _hudi_writes(engine, history, [trip("e"), trip("d", city="Oslo", ts=4)])
+    history.table.sync_index()
+    history.table.upsert(pa.Table.from_pylist([trip("e", ts=5), trip("f", city="Lima")], SCHEMA))
+    assert history.table.lookup(["f"])["file_id"].null_count == 0
+    restored = engine.sql(f"call rollback_to_savepoint(path => '{history.path}', instant_time => '{saved}')")
+    assert restored == [["True"]]
+    _require_agreement(history)
+
+    history.upsert([trip("c", city="Lima", ts=6), trip("f", ts=6)])
+    _require_agreement(history)
+    _require_hudi_agrees(engine, history)
+    history.table.close()
+
+
+@newest_only
+def test_a_first_commit_that_was_rolled_back_is_not_taken_for_an_archived_one(
+    engine: HudiEngine, tmp_path: Path
+) -> None:
+    history = new_history(BY_CITY, tmp_path)
+    first = _hudi_writes(engine, history, [trip("wrong"), trip("a")])
+    history.table.sync_index()
+    (orphan,) = (history.path / "Oslo").glob("*.parquet")
+    shutil.copy(orphan, tmp_path / orphan.name)
+    _hudi_rolls_back(engine, history, first)
+    history.upsert([trip("a", city="Rome", ts=2)])
+    # What a task of the dead write, still running somewhere, may leave.
+    shutil.copy(tmp_path / orphan.name, orphan)
+    _require_agreement(history)
+    history.upsert([trip("b", ts=3)])
+    _require_agreement(history)
+    history.table.close()

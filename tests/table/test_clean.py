@@ -1,0 +1,143 @@
+"""Cleaning: what goes, what stays readable, and that an interrupted clean is finished."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rli import InstantNotFoundError, InvalidInputError, Table, open_table
+from rli.model import Step
+from rli.table.clean import CleanResult
+from tests.support.tables import check_stored, fingerprint, records, rows_of
+
+
+def _commit(table: Table, version: int) -> str:
+    """Updates ``a``, moves ``m`` to and fro, and adds a record of its own."""
+    rows = [("a", "x", version, float(version)), ("m", "xy"[version % 2], version, 0.0), (f"n{version}", "y", 1, 0.0)]
+    return table.upsert(records(*rows)).instant or ""
+
+
+def _base_files(table: Table) -> set[Path]:
+    return set(Path(table.location).glob("[!.]*/*.parquet"))
+
+
+def _copy(table: Table, target: Path) -> Path:
+    shutil.copytree(table.location, target)
+    return target
+
+
+def test_the_kept_commits_stay_readable_and_older_ones_say_that_they_are_gone(trips: Table) -> None:
+    instants = [_commit(trips, version) for version in range(6)]
+    states = [rows_of(trips.read(as_of=instant)) for instant in instants]
+    files, size = _base_files(trips), sum(path.stat().st_size for path in _base_files(trips))
+    result = trips.clean(keep_commits=2)
+    left = _base_files(trips)
+    assert result.earliest_kept == instants[4]
+    assert result.files_deleted == len(files - left) > 0
+    assert result.bytes_deleted == size - sum(path.stat().st_size for path in left)
+    assert result.journals_deleted == 4
+    assert [rows_of(trips.read(as_of=instant)) for instant in instants[4:]] == states[4:]
+    for instant in instants[:3]:
+        with pytest.raises(InstantNotFoundError, match=f"were cleaned: instant={instant}"):
+            trips.read(as_of=instant)
+    assert trips.timeline()[-1].time == result.instant
+    assert trips.timeline()[-1].action == "clean"
+    check_stored(trips)
+    _commit(trips, 7)
+    check_stored(trips)
+
+
+def test_cleaning_twice_does_nothing_the_second_time(trips: Table) -> None:
+    for version in range(4):
+        _commit(trips, version)
+    assert trips.clean(keep_commits=1).files_deleted
+    before = fingerprint(trips)
+    again = trips.clean(keep_commits=1)
+    assert again == CleanResult(None, again.earliest_kept, 0, 0, 0)
+    assert fingerprint(trips) == before
+
+
+def test_a_new_table_has_nothing_to_clean(trips: Table) -> None:
+    assert trips.clean() == CleanResult(None, None, 0, 0, 0)
+    with pytest.raises(InvalidInputError, match="keep_commits=0"):
+        trips.clean(keep_commits=0)
+
+
+def test_the_kept_commits_can_be_rolled_back_and_older_ones_say_why_not(trips: Table) -> None:
+    instants = [_commit(trips, version) for version in range(5)]
+    before = rows_of(trips.read(as_of=instants[2]))
+    trips.clean(keep_commits=2)
+    trips.rollback(instants[4])
+    trips.rollback(instants[3])
+    assert rows_of(trips) == before
+    with pytest.raises(InstantNotFoundError, match="were cleaned"):
+        trips.rollback(instants[2])
+    assert rows_of(trips) == before
+    check_stored(trips)
+
+
+def test_a_savepoint_keeps_its_files(trips: Table) -> None:
+    instants = [_commit(trips, version) for version in range(5)]
+    saved = rows_of(trips.read(as_of=instants[1]))
+    Path(trips.location, ".hoodie", f"{instants[1]}.savepoint").write_bytes(b"")
+    trips.clean(keep_commits=1)
+    assert rows_of(trips.read(as_of=instants[1])) == saved
+    with pytest.raises(InstantNotFoundError, match="were cleaned"):
+        trips.read(as_of=instants[0])
+
+
+def test_a_write_at_work_keeps_what_it_builds_on(trips: Table) -> None:
+    """While one write is at its first step, others commit and clean; it then fails as if nobody had cleaned."""
+    first = _commit(trips, 0)
+    other = open_table(trips.location)
+    cleaned: list[CleanResult] = []
+
+    def commit_and_clean(step: Step) -> None:
+        if step is Step.REQUESTED:
+            for version in (1, 2, 3):
+                other.upsert(records(("m", "xy"[version % 2], version, 0.0)))
+            cleaned.append(other.clean(keep_commits=1))
+
+    trips.upsert(records(("new", "z", 1, 1.0)), on_step=commit_and_clean)
+    assert [result.earliest_kept for result in cleaned] == [first]
+    assert rows_of(trips.read(as_of=first))
+    check_stored(trips)
+
+
+@pytest.mark.parametrize("reached", ["planned", "begun", "some files deleted", "all files deleted"])
+def test_a_clean_that_was_killed_is_finished_by_the_next(reached: str, trips: Table, tmp_path: Path) -> None:
+    for version in range(4):
+        _commit(trips, version)
+    before = _copy(trips, tmp_path / "before")
+    done = trips.clean(keep_commits=1)
+    after, rows = {path.name for path in _base_files(trips)}, rows_of(trips)
+    # The table as the clean found it, with what it had done when it was killed.
+    hoodie = Path(trips.location, ".hoodie")
+    shutil.copy(hoodie / f"{done.instant}.clean.requested", before / ".hoodie")
+    if reached != "planned":
+        shutil.copy(hoodie / f"{done.instant}.clean.inflight", before / ".hoodie")
+    gone = sorted(path for path in before.glob("[!.]*/*.parquet") if path.name not in after)
+    for path in gone[: {"some files deleted": 1, "all files deleted": len(gone)}.get(reached, 0)]:
+        path.unlink()
+    again = open_table(before)
+    assert again.clean(keep_commits=1).instant is None
+    assert [instant.action for instant in again.timeline() if instant.time == done.instant] == ["clean"]
+    assert {path.name for path in _base_files(again)} == after
+    assert rows_of(again) == rows
+    check_stored(again)
+
+
+def test_a_rollback_finishes_a_planned_clean_before_it_brings_anything_back(trips: Table, tmp_path: Path) -> None:
+    instants = [_commit(trips, version) for version in range(4)]
+    rows = rows_of(trips.read(as_of=instants[2]))
+    before = _copy(trips, tmp_path / "before")
+    done = trips.clean(keep_commits=1)
+    shutil.copy(Path(trips.location, ".hoodie", f"{done.instant}.clean.requested"), before / ".hoodie")
+    again = open_table(before)
+    again.rollback(instants[3])
+    assert rows_of(again) == rows
+    with pytest.raises(InstantNotFoundError, match="were cleaned"):
+        again.rollback(instants[2])
+    check_stored(again)

@@ -1,0 +1,98 @@
+"""What other engines undo is followed from the files; here their traces are made with our own rollback."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rli import IndexNotReadyError, Table, UnsupportedTableError
+from rli.layout.file_names import BaseFileName
+from tests.support.tables import check_stored, records, rows_of, turn_into_version_9
+
+
+@pytest.fixture(params=[6, 9])
+def table(request: pytest.FixtureRequest, trips: Table) -> Table:
+    """An empty table of either layout of the timeline."""
+    if request.param == 9:
+        turn_into_version_9(trips)
+    return trips
+
+
+def _forget_the_journal(table: Table, instant: str) -> None:
+    """Makes a commit of ours look like one of another engine, which leaves no journal."""
+    shutil.rmtree(Path(table.location, ".hoodie/.rli/journal", instant))
+
+
+def _write_and_forget(table: Table) -> str:
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
+    instant = table.upsert(
+        records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0), ("d", "z", 2, 2.0), ("e", "x", 2, 2.0))
+    ).instant
+    assert instant is not None
+    _forget_the_journal(table, instant)
+    return instant
+
+
+def test_a_commit_without_a_journal_is_undone_in_the_index(table: Table) -> None:
+    instant = _write_and_forget(table)
+    table.rollback(instant)
+    assert table.lookup(["a", "b", "c", "d", "e"])["partition_path"].to_pylist() == ["x", "x", "y", None, None]
+    check_stored(table)
+    assert table.upsert(records(("d", "x", 1, 1.0), ("a", "z", 3, 1.0))).inserted == 1
+    check_stored(table)
+
+
+def test_the_first_commit_without_a_journal_is_undone(table: Table) -> None:
+    instant = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
+    _forget_the_journal(table, instant)
+    table.rollback(instant)
+    assert table.lookup(["a"])["partition_path"].to_pylist() == [None]
+    table.upsert(records(("b", "y", 1, 1.0)))
+    check_stored(table)
+
+
+def test_files_of_a_commit_that_was_undone_never_count(table: Table) -> None:
+    """Hudi takes files that are older than its first instant for data of an archived one."""
+    instant = table.upsert(records(("wrong", "x", 1, 1.0))).instant or ""
+    (path,) = Path(table.location, "x").glob("*.parquet")
+    content = path.read_bytes()
+    table.rollback(instant)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    path.write_bytes(content)
+    timeline = table.snapshot().timeline
+    assert timeline.first is not None
+    assert BaseFileName.parse(path.name).instant < timeline.first
+    assert [row["id"] for row in rows_of(table)] == ["a"]
+    assert table.bootstrap_index() == 1
+    assert table.clean(keep_commits=1).files_deleted == 1
+    assert not path.exists()
+    check_stored(table)
+
+
+def test_while_another_engine_rolls_back_the_index_does_not_follow(table: Table) -> None:
+    instant = _write_and_forget(table)
+    writer = table.definition.timeline_writer
+    (completed,) = (i for i in table.timeline() if i.time == instant)
+    path = Path(table.location, writer.layout.path(completed.file_name))
+    content = path.read_bytes()
+    path.unlink()
+    for call in (table.sync_index, lambda: table.delete(["a"])):
+        with pytest.raises(IndexNotReadyError, match=f"another engine is rolling back.*{instant}"):
+            call()
+    path.write_bytes(content)
+    assert table.delete(["a"]).deleted == 1
+    check_stored(table)
+
+
+def test_a_commit_that_a_savepoint_keeps_is_not_rolled_back(table: Table) -> None:
+    instant = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
+    layout = table.definition.timeline_writer.layout
+    path = Path(table.location, layout.completed_path(instant, "savepoint", f"{int(instant) + 9000}"))
+    path.write_bytes(b"")
+    with pytest.raises(UnsupportedTableError, match="a savepoint keeps"):
+        table.rollback(instant)
+    path.unlink()
+    table.rollback(instant)
+    check_stored(table)
