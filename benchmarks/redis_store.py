@@ -24,6 +24,9 @@ _BATCH = 65_536
 _PLAIN_BATCH = 1000
 _VALUE = b"12345678"
 _FILE_GROUPS = 2000
+_FEW = 10_000
+_SPARSE = 20_000
+"""Of a million entries: about one key for every third bucket."""
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
@@ -54,8 +57,10 @@ class _Contest:
         self._commits = count(1)
 
     def run(self) -> list[Outcome]:
-        plain_size, size = self._bytes_an_entry(self._load_plain), self._bytes_an_entry(self._load_ours)
-        load = race(self._load_ours, self._load_plain, rounds=3, reset=self._server.flushall)
+        plain_size = self._bytes_an_entry(self._load_plain, self._entries)
+        size = self._bytes_an_entry(lambda: self._load_ours(self._keys), self._entries)
+        small_size = self._bytes_an_entry(lambda: self._load_ours(self._keys.slice(0, _FEW)), _FEW)
+        load = race(lambda: self._load_ours(self._keys), self._load_plain, rounds=3, reset=self._server.flushall)
         self._server.flushall()
         self._load_plain()
         with rli.create_index(self._url) as index:
@@ -66,24 +71,41 @@ class _Contest:
             cpu = ours / self._server_seconds(lambda: self._get_plain(wanted.texts))
             changed = _Batches(self._keys.take(pa.array(self._some(4 * _BATCH))))
             write = race(lambda: self._change(index, changed), lambda: self._set_plain(changed.texts))
+            few = _Batches(half_known(self._keys, _SPARSE, seed=4))
+            sparse_look_up = race(lambda: self._get(index, few), lambda: self._get_plain(few.texts))
+            few_known = _Batches(self._keys.take(pa.array(self._some(_SPARSE))))
+            sparse_write = race(lambda: self._change(index, few_known), lambda: self._set_plain(few_known.texts))
         about = f"{self._entries:,} UUID keys; ours includes encoding and sharding"
         batches = f"batches of {_BATCH:,}; {about}"
+        sparse = f"{_SPARSE:,} keys; {about}"
         return [
             Outcome("Redis bytes an entry", "1 entry", size, 30, "lower", f"used_memory; {about}"),
+            Outcome(
+                "Redis bytes an entry of few", "1 entry", small_size, 30, "lower", f"used_memory; {_FEW:,} UUID keys"
+            ),
             Outcome("Redis memory", "plain strings", size / plain_size, 0.3, "lower", f"used_memory; {about}"),
             Outcome("Redis look-ups", "raw MGET of plain strings", look_up.speed_ratio, 0.6, "higher", batches),
             Outcome("Redis server CPU of a look-up", "raw MGET of plain strings", cpu, 1.6, "lower", batches),
             Outcome("Redis bulk load", "raw MSET of plain strings", load.speed_ratio, 2, "higher", about),
             Outcome(
+                "Redis sparse look-ups", "raw MGET of plain strings", sparse_look_up.speed_ratio, 0.6, "higher", sparse
+            ),
+            Outcome(
                 "Redis incremental writes", "raw MSET of plain strings", write.speed_ratio, 0.45, "higher", batches
+            ),
+            Outcome(
+                "Redis sparse writes", "raw MSET of plain strings", sparse_write.speed_ratio, 0.45, "higher", sparse
             ),
         ]
 
-    def _bytes_an_entry(self, load: Callable[[], None]) -> float:
+    def _bytes_an_entry(self, load: Callable[[], None], entries: int) -> float:
+        """What a load leaves on the server, the second time: the first use of each command makes its statistics."""
+        self._server.flushall()
+        load()
         self._server.flushall()
         empty = self._memory()
         load()
-        return (self._memory() - empty) / self._entries
+        return (self._memory() - empty) / entries
 
     def _get(self, index: RecordIndex, batches: _Batches) -> None:
         for batch in batches.arrays:
@@ -93,9 +115,9 @@ class _Contest:
         for batch in batches.arrays:
             self._put(index, batch)
 
-    def _load_ours(self) -> None:
+    def _load_ours(self, keys: pa.Array) -> None:
         with rli.create_index(self._url) as index:
-            self._put(index, self._keys)
+            self._put(index, keys)
 
     def _load_plain(self) -> None:
         self._set_plain(self._texts)
@@ -116,7 +138,9 @@ class _Contest:
             self._server.mget(texts[start : start + _PLAIN_BATCH])
 
     def _memory(self) -> int:
-        return int(self._info("memory")["used_memory"])
+        """What the server has allocated, the buffers of connections left out."""
+        found = self._info("memory")
+        return int(found["used_memory"]) - int(found["mem_clients_normal"])
 
     def _server_seconds(self, work: Callable[[], None]) -> float:
         def used() -> float:

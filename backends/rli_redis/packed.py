@@ -113,7 +113,8 @@ class PackedBuckets:
             width = rows.dtype.itemsize
             joined[places[old][:, np.newaxis] + np.arange(width)] = rows.view(np.uint8).reshape(len(old), width)
             new = np.flatnonzero(alike & (places < 0))
-            appended |= _by_slot(rows_of(keys[new], entries[new], layout), slots[new])
+            if len(new):
+                appended |= _by_slot(rows_of(keys[new], entries[new], layout), slots[new])
         content = joined.tobytes()
         bounds = zip(touched.tolist(), self._bounds[touched].tolist(), self._bounds[touched + 1].tolist(), strict=True)
         buckets = [content[start:end] + appended.get(slot, b"") for slot, start, end in bounds]
