@@ -17,17 +17,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from threading import Lock
-from typing import Final
 
 from rli.codec.entries import Entries, file_groups, is_live, sequences
 from rli.errors import CorruptIndexError
 from rli.index.commit_log import RECORD_PREFIX, CommitLog, LogRecord, record_name
 from rli.store.contract import Store
 from rli_hbase.hudi_rows import Version
-
-_REMEMBERED: Final = 1 << 16
 
 
 class HudiLog:
@@ -55,19 +51,18 @@ class HudiLog:
         self._numbers: dict[tuple[bytes, bytes], int] = {}
         # The sequences that place records at an instant, ascending.
         self._placing: dict[bytes, list[int]] = {}
-        self._sequence_of = lru_cache(_REMEMBERED)(self._find_sequence)
 
     def refresh(self) -> None:
         """Read what was added to the commit log since the last call."""
         with self._lock:
-            head = self._log.head
+            # The log may have been read further than this, by a call that then failed.
+            head = len(self._times) - 1
             self._log.refresh()
             if self._log.head == head:
                 return
             times = dict(self._times_of_records(RECORD_PREFIX, record_name(head + 1)))
             for record in self._log.records_after(head):
                 self._add(record, times[record_name(record.first_sequence)])
-            self._sequence_of.cache_clear()
 
     def is_older(self, version: Version) -> bool:
         """Whether a version of a row was written before the index was made."""
@@ -104,7 +99,7 @@ class HudiLog:
             and (not len(live) or file_groups(live).max() < len(self._groups))
         )
 
-    def _find_sequence(self, instant: bytes, time: int) -> int:
+    def _sequence_of(self, instant: bytes, time: int) -> int:
         """The sequence that places records at an instant, the last one whose time had come; 0 if there is none.
 
         Later records of the log may place records at an old instant once more (a rollback, a repair).
@@ -115,14 +110,14 @@ class HudiLog:
         return placing[max(0, bisect_right(placing, time, key=self._times.__getitem__) - 1)]
 
     def _add(self, record: LogRecord, time: int) -> None:
-        count = len(record.located_at)
-        for position, instant in enumerate(record.located_at):
-            self._times.append(max(self._times[-1] + 1, time - (count - 1 - position)))
-            self._instants.append(instant.encode())
+        # Other threads read meanwhile: a sequence is known once it has a time.
+        self._instants.extend(instant.encode() for instant in record.located_at)
         for group in record.file_groups:
             names = (group.file_id.encode(), group.partition_path.encode())
-            self._numbers[names] = len(self._groups)
             self._groups.append(names)
+            self._numbers[names] = len(self._groups) - 1
+        for later in reversed(range(len(record.located_at))):
+            self._times.append(max(self._times[-1] + 1, time - later))
         # Where a record names an instant twice, its first sequence is of keys that went.
         last = {instant: record.first_sequence + position for position, instant in enumerate(record.located_at)}
         for instant, sequence in last.items():

@@ -7,10 +7,11 @@ from typing import Any
 from rli.errors import SettingsError
 from rli.store.health import Finding, Verdict
 from rli_hbase.client import Client
-from rli_hbase.errors import NotThereYetError
+from rli_hbase.errors import NotThereYetError, is_table_missing
 from rli_hbase.health import family_finding
 from rli_hbase.hudi_rows import FAMILY, VERSIONS
 from rli_hbase.table_making import create_table
+from rli_hbase.thrift import HbaseError
 
 
 def find_or_make_table(client: Client) -> None:
@@ -50,10 +51,14 @@ def hudi_table_health(client: Client) -> list[Finding]:
 
 
 def _find_or_make(client: Client, thrift: Any) -> Any:
-    if client.table not in thrift.getTableNames():
+    try:
+        families = thrift.getColumnDescriptors(client.table)
+    except HbaseError as error:
+        if not is_table_missing(error):
+            raise
         create_table(client.table, [FAMILY], VERSIONS, thrift)
-        raise NotThereYetError
-    return thrift.getColumnDescriptors(client.table).get(FAMILY + b":")
+        raise NotThereYetError from error
+    return families.get(FAMILY + b":")
 
 
 def _more_versions(client: Client) -> str:

@@ -29,7 +29,7 @@ public final class RegionAdmin {
     for (String row : rows) {
       byte[] at = Bytes.fromHex(row);
       while (!isSplit(admin, table, at)) {
-        Thread.sleep(100);
+        Thread.sleep(500);
       }
     }
   }
