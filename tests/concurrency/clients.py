@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -32,7 +32,7 @@ from tests.concurrency.history import (
     Upsert,
 )
 from tests.support.children import duplex_pipe, start_child
-from tests.support.faults import PointedStore
+from tests.support.faults import PointedStorage, PointedStore
 from tests.support.tables import records
 
 _READY: Final = "ready"
@@ -45,6 +45,9 @@ class Point(StrEnum):
 
     FIRST_PUT = "after put"
     """Some of a commit's entries are in the index."""
+
+    BEFORE_PUBLISHING = "before publish"
+    """The lease was asked for the last time."""
 
     WAITS_FOR_WRITER = "reads writer"
     """A look-up has found a commit that its writer is still bringing into the index."""
@@ -173,6 +176,7 @@ def _serve(location: str, index: str | None, number: int, off: Protection | None
         while True:
             order = connection.recv()
             hold = _Hold(connection, order.hold_at)
+            table.definition = replace(table.definition, storage=PointedStorage(location, at_point=hold.at_point))
             table._index = RecordIndex(_Telling(opened.store, hold.at_point), opened.settings)  # noqa: SLF001
             called = time.monotonic()
             outcome = _do(table, order, hold)
@@ -196,16 +200,17 @@ class _Hold:
         self._at = at
 
     def on_step(self, step: Step) -> None:
-        self._stop_at(step)
+        if step is self._at:
+            self._stop()
 
     def at_point(self, point: str) -> None:
-        self._stop_at(point)
+        if isinstance(self._at, Point) and point.startswith(self._at):
+            self._stop()
 
-    def _stop_at(self, where: str) -> None:
-        if where == self._at:
-            self._at = None
-            self._connection.send(_HELD)
-            self._connection.recv()
+    def _stop(self) -> None:
+        self._at = None
+        self._connection.send(_HELD)
+        self._connection.recv()
 
 
 def _do(table: Table, order: Order, hold: _Hold) -> Committed | Refused | Found | Located:
