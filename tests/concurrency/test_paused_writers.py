@@ -5,11 +5,7 @@ When it goes on it is fenced off: its write fails, or is made anew on top of the
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 
@@ -17,16 +13,16 @@ import pytest
 
 from rli import Step, Table, create_table
 from rli.table import paths
+from rli.table.liveness import Holding
 from rli.table.recovery import writer_record
 from tests.concurrency.checker import check
-from tests.concurrency.clients import Client, Point, clients, history_of
-from tests.concurrency.history import Committed, Delete, Event, Operation, Read, Refused, Upsert
+from tests.concurrency.clients import Point, clients, history_of
+from tests.concurrency.history import Committed, Delete, Event, Read, Refused, Upsert
 from tests.support.tables import check_stored
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 LEASE_SECONDS = 0.3
-_STOPPED = "T"
 _DEADLINE_SECONDS = 60.0
 
 BASE = Upsert((("a", "x", 1, 0.1), ("b", "x", 1, 0.2), ("c", "y", 1, 0.3)))
@@ -64,35 +60,17 @@ def table(tmp_path: Path) -> Table:
     )
 
 
-@contextmanager
-def stopped(client: Client) -> Iterator[None]:
-    """The process of a client, stopped."""
-    pid = client.process.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while state_of(pid) != _STOPPED:
-        assert time.monotonic() < deadline, f"the process does not stop: pid={pid}"
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 def instant_under_way(table: Table) -> str:
     [folder] = table.definition.storage.list_folders(paths.WORK)
     return folder.rpartition("/")[2]
 
 
-def await_takeover(table: Table, instant: str) -> None:
-    """Let writers begin until one of them has taken the stopped one for dead."""
+def await_takeover(table: Table) -> None:
+    """Let others clean up until one of them has taken the stopped writer for dead."""
+    record = writer_record(instant_under_way(table))
     deadline = time.monotonic() + _DEADLINE_SECONDS
-    while table.index.store.read_control(writer_record(instant)) is not None:
-        assert time.monotonic() < deadline, f"nobody has rolled the write back: instant={instant}"
+    while table.index.store.read_control(record) is not None:
+        assert time.monotonic() < deadline, f"nobody has taken over: record={record}"
         table.sync_index()
 
 
@@ -100,10 +78,8 @@ def await_takeover(table: Table, instant: str) -> None:
 def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(table: Table, point: Step | Point, attempts: int) -> None:
     with clients(table.location, 2) as (paused, rival):
         events = [rival.do(BASE)]
-        paused.hold(PAUSED, point, attempts)
-        instant = instant_under_way(table)
-        with stopped(paused):
-            await_takeover(table, instant)
+        with paused.stopped(PAUSED, point, attempts):
+            await_takeover(table)
             events += [rival.do(RIVAL), rival.do(Read())]
         ours = paused.finish()
         events += [ours, paused.do(Read()), rival.do(Delete(("b",)))]
@@ -127,8 +103,7 @@ def test_a_successor_in_the_lease_fences_off_the_one_before(table: Table, point:
     with clients(table.location, 2) as (paused, rival):
         events = [rival.do(BASE)]
         rival.hold(RIVAL, Step.WRITTEN)
-        paused.hold(PAUSED, point, attempts)
-        with stopped(paused):
+        with paused.stopped(PAUSED, point, attempts):
             events += [rival.finish(), rival.do(Read())]
         ours = paused.finish()
         events += [ours, paused.do(Read())]
@@ -149,12 +124,13 @@ def require_fenced(point: Step | Point, attempts: int, ours: Event) -> None:
 
 def test_a_stopped_write_of_a_table_that_nobody_else_writes_goes_on(table: Table) -> None:
     """Expiry alone costs nobody anything."""
-    operations: list[Operation] = [BASE, PAUSED]
     with clients(table.location, 1) as (client,):
-        events = [client.do(operations[0])]
-        client.hold(operations[1], Step.PROMOTED, attempts=1)
-        with stopped(client):
-            time.sleep(2 * LEASE_SECONDS)
+        events = [client.do(BASE)]
+        with client.stopped(PAUSED, Step.PROMOTED, attempts=1):
+            record = table.index.store.read_control(writer_record(instant_under_way(table)))
+            assert record is not None
+            while not Holding.from_json(record).is_over(time.time()):
+                time.sleep(LEASE_SECONDS)
         events.append(client.finish())
     assert isinstance(events[-1].outcome, Committed)
     assert check(history_of(table, events)) == []
