@@ -20,6 +20,7 @@ from threading import RLock
 from typing import Any, Final
 
 from rli import RecordIndex, RliError, Step, Table, open_table
+from rli.index.key_arrays import as_key_array
 from rli.store.contract import Store
 from rli.table import write_transaction
 from rli.timeline.timeline import Timeline
@@ -284,7 +285,11 @@ def _without_conflict_check() -> None:
 
 
 def _without_whole_commits() -> None:
-    Table.lookup = lambda self, keys: self.index.locations(keys, self.index.get(keys))  # type: ignore[method-assign]
+    def lookup(self: Table, record_keys: Any) -> Any:
+        keys = as_key_array(record_keys)
+        return self.index.locations(keys, self.index.get(keys))
+
+    Table.lookup = lookup  # type: ignore[method-assign]
 
 
 def _without_completed_instants() -> None:
