@@ -6,16 +6,22 @@ be switched off, so that a test sees that the checker misses it.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 
 from rli import RecordIndex, RliError, Step, Table, open_table
+from rli.index.key_arrays import as_key_array
+from rli.store.contract import Store
 from rli.table import write_transaction
 from rli.timeline.timeline import Timeline
 from tests.concurrency.history import (
@@ -32,11 +38,12 @@ from tests.concurrency.history import (
     Upsert,
 )
 from tests.support.children import duplex_pipe, start_child
-from tests.support.faults import PointedStore
+from tests.support.faults import PointedStorage, PointedStore
 from tests.support.tables import records
 
 _READY: Final = "ready"
 _HELD: Final = "held"
+_STOPPED: Final = "T"
 _DEADLINE_SECONDS: Final = 120.0
 
 
@@ -45,6 +52,9 @@ class Point(StrEnum):
 
     FIRST_PUT = "after put"
     """Some of a commit's entries are in the index."""
+
+    BEFORE_PUBLISHING = "before publish"
+    """The lease was asked for the last time."""
 
     WAITS_FOR_WRITER = "reads writer"
     """A look-up has found a commit that its writer is still bringing into the index."""
@@ -66,11 +76,13 @@ class Order:
         operation: of the table.
         hold_at: where to stop, the first time, until it is told to go on.
         attempts: of a write.
+        and_stop: whether to stop the whole process there, its renewals too, until it is sent SIGCONT.
     """
 
     operation: Operation
     hold_at: Step | Point | None = None
     attempts: int | None = None
+    and_stop: bool = False
 
 
 class Client:
@@ -95,6 +107,21 @@ class Client:
         self.start(operation, at, attempts)
         ended = self.reach()
         assert ended is None, ended
+
+    @contextmanager
+    def stopped(self, operation: Operation, at: Step | Point, attempts: int) -> Iterator[None]:
+        """Begin an operation and stop the process in it; it may go on when the context is left."""
+        self._connection.send(Order(operation, at, attempts, and_stop=True))
+        assert self.reach() is None
+        pid = self.process.pid
+        assert pid is not None
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while _state_of(pid) != _STOPPED:
+            assert time.monotonic() < deadline, f"the process does not stop: pid={pid}"
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def go_on(self) -> None:
         """Let a client that is held go on."""
@@ -172,8 +199,9 @@ def _serve(location: str, index: str | None, number: int, off: Protection | None
     try:
         while True:
             order = connection.recv()
-            hold = _Hold(connection, order.hold_at)
-            table._index = RecordIndex(_Telling(opened.store, hold.at_point), opened.settings)  # noqa: SLF001
+            hold = _Hold(connection, order)
+            table.definition = replace(table.definition, storage=PointedStorage(location, at_point=hold.at_point))
+            table._index = RecordIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
             called = time.monotonic()
             outcome = _do(table, order, hold)
             connection.send(Event(order.operation, outcome, called, time.monotonic(), number))
@@ -182,7 +210,18 @@ def _serve(location: str, index: str | None, number: int, off: Protection | None
 
 
 class _Telling(PointedStore):
-    """Reports also whether a writer is asked for."""
+    """Reports also whether a writer is asked for; changes nothing while the process is to be stopped.
+
+    A process that is stopped within a transaction of LMDB keeps all others from writing until it goes on.
+    """
+
+    def __init__(self, store: Store, hold: _Hold) -> None:
+        super().__init__(store, hold.at_point)
+        self._lock = hold.lock
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        with self._lock:
+            return super().compare_and_set(name, expected, value)
 
     def read_control(self, name: str) -> bytes | None:
         if name.startswith("writer/"):
@@ -191,21 +230,31 @@ class _Telling(PointedStore):
 
 
 class _Hold:
-    def __init__(self, connection: Connection, at: Step | Point | None) -> None:
+    def __init__(self, connection: Connection, order: Order) -> None:
         self._connection = connection
-        self._at = at
+        self._at = order.hold_at
+        self._and_stop = order.and_stop
+        self.lock = RLock()
 
     def on_step(self, step: Step) -> None:
-        self._stop_at(step)
+        if step is self._at:
+            self._stop()
 
     def at_point(self, point: str) -> None:
-        self._stop_at(point)
+        if isinstance(self._at, Point) and point.startswith(self._at):
+            self._stop()
 
-    def _stop_at(self, where: str) -> None:
-        if where == self._at:
-            self._at = None
+    def _stop(self) -> None:
+        self._at = None
+        with self.lock if self._and_stop else nullcontext():
             self._connection.send(_HELD)
+            if self._and_stop:
+                os.kill(os.getpid(), signal.SIGSTOP)
             self._connection.recv()
+
+
+def _state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _do(table: Table, order: Order, hold: _Hold) -> Committed | Refused | Found | Located:
@@ -236,7 +285,11 @@ def _without_conflict_check() -> None:
 
 
 def _without_whole_commits() -> None:
-    Table.lookup = lambda self, keys: self.index.locations(keys, self.index.get(keys))  # type: ignore[method-assign]
+    def lookup(self: Table, record_keys: Any) -> Any:
+        keys = as_key_array(record_keys)
+        return self.index.locations(keys, self.index.get(keys))
+
+    Table.lookup = lookup  # type: ignore[method-assign]
 
 
 def _without_completed_instants() -> None:

@@ -23,7 +23,7 @@ from tests.support.tables import check_stored
 ROUNDS = int(os.environ.get("RLI_HISTORY_ROUNDS", "1"))
 SEED = int(os.environ.get("RLI_HISTORY_SEED", str(random.SystemRandom().randrange(1 << 32))))
 CLIENTS = 3
-OPERATIONS = 10
+OPERATIONS = 8
 # Of several widths, so that a commit reaches the index in several parts.
 KEYS = tuple(f"key {'x' * (number % 3)}{number}" for number in range(8))
 

@@ -36,8 +36,8 @@ def create_and_die(folder: Path, point: int) -> None:
     def open_pointed(url: str, **options: Any) -> Store:
         return PointedStore(open_store(url, **options), kill)
 
-    rli.table.catalog.Storage = partial(PointedStorage, at_point=kill)  # type: ignore[misc,assignment]
-    rli.index.record_index.open_store = open_pointed  # type: ignore[assignment]
+    rli.table.catalog.Storage = partial(PointedStorage, at_point=kill)  # type: ignore[assignment,attr-defined]
+    rli.index.record_index.open_store = open_pointed  # type: ignore[attr-defined]
     create(folder, "first")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -197,7 +197,7 @@ def test_a_delete_finds_keys_that_came_meanwhile(trips: Table, other: Table) -> 
 
 def test_a_repair_leaves_alone_what_is_committed_while_it_waits_for_the_lease(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
-    moves = iter([lambda: other.upsert(records(("a", "y", 2, 2.0)))])
+    moves: Iterator[Callable[[], object]] = iter([lambda: other.upsert(records(("a", "y", 2, 2.0)))])
 
     def at_point(point: str) -> None:
         if point == "before compare_and_set lease":
@@ -240,7 +240,7 @@ def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after
     ]
     other = open_table(tmp_path / "t")
     commits[1]()
-    meanwhile = iter([commits[0], lambda: other.upsert(records(("c", "z", 2, 2.0)))])
+    meanwhile: Iterator[Callable[[], object]] = iter([commits[0], lambda: other.upsert(records(("c", "z", 2, 2.0)))])
 
     def at_point(point: str) -> None:
         if point.startswith("before compare_and_set commit/"):
