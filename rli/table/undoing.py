@@ -1,18 +1,21 @@
 """Following rollbacks and restores: the index goes back to where the records were.
 
 The rollback of a commit that has a journal is followed by the journal, in time proportional to the commit. What else
-another engine undoes is followed from the files: the entries in the file groups whose base files went are removed,
-and the keys of those file groups, as they are now, are placed again. That scans the index once, and reads the key
-columns of the file groups concerned and of no others.
+another engine undoes is followed from the files: the entries that the undone commits placed are removed, and of the
+file groups whose base files went, the keys that are missing are placed again. That scans the index once, and reads
+the key columns of the file groups concerned and of no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.codec import entries as codec
 from rli.errors import IndexNotReadyError
@@ -21,12 +24,12 @@ from rli.index.record_index import RecordIndex
 from rli.layout.file_names import EXTENSION, BaseFileName
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.table.bootstrap import place_keys_of
 from rli.table.foreign_changes import changed_groups
 from rli.table.journal import Journal
 from rli.table.journal_list import load_journals
 from rli.table.snapshot import Snapshot
 from rli.table.tasks import TaskRunner
+from rli.table.verify import correct_slice
 from rli.timeline.instant import Action, Instant
 
 REREAD: Final = "reread"
@@ -92,8 +95,8 @@ def reread(
     if later:
         # Raises if a base file that a later commit built on is gone.
         changed_groups(snapshot, followed, followed | later)
-    numbers = np.array([index.log.number_of(group) for group in touched if index.log.knows_group(group)], np.uint32)
-    remove = partial(remove_entries, index, record.first_sequence, numbers)
+    undone = snapshot.timeline.undone_by(instant).instants
+    remove = partial(remove_entries, index, record.first_sequence, _sequences_of(index, undone))
     indexed: set[int] = set()
     for found in tasks.run(remove, range(index.settings.shard_count)):
         indexed |= found
@@ -104,24 +107,37 @@ def reread(
         for group, file_slice in sorted(view.slices.items())
         if group in touched or index.log.number_of(group) not in indexed
     ]
-    for _ in tasks.run(partial(place_keys_of, view, index), items):
+    for _ in tasks.run(partial(correct_slice, view, index), items):
         on_part()
 
 
-def remove_entries(index: RecordIndex, sequence: int, numbers: np.ndarray, shard: int) -> set[int]:
-    """Delete the entries of one shard that are in certain file groups and older than a sequence: a task.
+def remove_entries(index: RecordIndex, sequence: int, undone: NDArray[np.bool_], shard: int) -> set[int]:
+    """Delete the entries of one shard that certain commits had placed: a task.
+
+    Args:
+        index: the index.
+        sequence: to delete with; entries of this sequence and later ones are passed over.
+        undone: shape (sequence or more,): for each commit sequence whether its entries go.
+        shard: number of the shard.
 
     Returns:
-        The numbers of the file groups that had any entries older than the sequence.
+        The numbers of the file groups that had any entries.
     """
     found: set[int] = set()
     for keys, entries in index.store.scan(shard, _SCAN_BATCH):
-        older = codec.is_live(entries) & (codec.sequences(entries) < sequence)
-        groups = codec.file_groups(entries)
-        found.update(np.unique(groups[older]).tolist())
-        gone = np.flatnonzero(older & np.isin(groups, numbers))
+        older = np.flatnonzero(codec.is_live(entries) & (codec.sequences(entries) < sequence))
+        found.update(np.unique(codec.file_groups(entries[older])).tolist())
+        gone = older[undone[codec.sequences(entries[older])]]
         if len(gone):
             index.store.put(keys.take(gone), codec.pack(sequence, np.full(len(gone), codec.TOMBSTONE, np.uint64)))
+    return found
+
+
+def _sequences_of(index: RecordIndex, instants: Sequence[str]) -> NDArray[np.bool_]:
+    """For each commit sequence whether its entries are of one of these instants."""
+    located_at = index.log.dictionaries().instants
+    chosen = pc.is_in(located_at, value_set=pa.array(instants, pa.string()))
+    found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
     return found
 
 

@@ -1,0 +1,52 @@
+"""Plans of cleans, and what rollbacks and restores undid, as the timeline keeps them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import fastavro
+import pytest
+
+from rli.errors import CorruptTableError
+from rli.timeline.clean_metadata import CleanPlan
+from rli.timeline.rollback_metadata import RollbackMetadata
+from rli.timeline.undone import Undone
+from tests.support.hudi_tables import unzip_hudi_table
+
+KEPT, LAST, CLEAN = "20240531115900000", "20240531120000000", "20240531120001000"
+PLAN = CleanPlan(KEPT, "commit", LAST, {"p/q": ("/t/p/q/a.parquet", "/t/p/q/b.parquet"), "": ("/t/c.parquet",)})
+
+
+def test_a_plan_is_read_back() -> None:
+    assert CleanPlan.from_avro(PLAN.to_avro(), "plan") == PLAN
+    open_ended = CleanPlan(None, "", LAST, {}, policy="KEEP_LATEST_FILE_VERSIONS")
+    assert CleanPlan.from_avro(open_ended.to_avro(), "plan") == open_ended
+
+
+def test_a_completed_clean_names_the_files_of_each_partition() -> None:
+    (record,) = fastavro.reader(io.BytesIO(PLAN.completed(CLEAN, 12)))
+    assert isinstance(record, dict)
+    assert (record["startCleanTime"], record["earliestCommitToRetain"], record["totalFilesDeleted"]) == (CLEAN, KEPT, 3)
+    deleted = {path: part["successDeleteFiles"] for path, part in record["partitionMetadata"].items()}
+    assert deleted == {"p/q": ["a.parquet", "b.parquet"], "": ["c.parquet"]}
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"Obj\x01", RollbackMetadata(CLEAN, LAST, "commit", 1).to_avro()])
+def test_what_is_no_plan_is_reported(content: bytes) -> None:
+    with pytest.raises(CorruptTableError, match=r"file=x\.clean\.requested"):
+        CleanPlan.from_avro(content, "x.clean.requested")
+
+
+def test_a_real_rollback_says_what_it_undid(tmp_path: Path) -> None:
+    folder = unzip_hudi_table("sample_table/mor/parquet/v6_nonpartitioned_rollback", tmp_path) / ".hoodie"
+    (path,) = folder.glob("*.rollback")
+    undone = Undone.from_avro("rollback", path.read_bytes(), path.name)
+    assert undone.instants == ("20250126040826878",)
+    assert undone.files == {"": frozenset({"cd329d8f-0ce4-4654-84ab-2f769aae5034-0_1-33-44_20250126040826878.parquet"})}
+
+
+def test_what_undoes_nothing_is_reported() -> None:
+    for action in ("rollback", "restore"):
+        with pytest.raises(CorruptTableError, match=rf"a completed {action} cannot be read: file=x"):
+            Undone.from_avro(action, PLAN.to_avro(), "x")
