@@ -27,7 +27,7 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.image import DockerImage
-from testcontainers.core.wait_strategies import HealthcheckWaitStrategy
+from testcontainers.core.wait_strategies import ExecWaitStrategy
 
 _DOCKERFILES: Final = Path(__file__).resolve().parents[2] / "docker"
 _STARTUP_SECONDS: Final = 180
@@ -85,7 +85,7 @@ def running_service(
     """The server of docker/<name> in a container that lives as long as the context.
 
     Args:
-        name: folder below docker/; its image has a health check that is true when the server is ready.
+        name: folder below docker/; its image has a command ``is-ready`` that succeeds when the server is.
         ports: ports in the container to publish.
         same_ports: ports to publish under the same number; they must be free on this host.
         environment: variables for the container.
@@ -104,10 +104,13 @@ def running_service(
         container.with_bind_ports(port, port)
     for folder, inside in (folders or {}).items():
         container.with_volume_mapping(folder, inside, "rw")
+    # Asked once, below: the image's own health check would start a process every few seconds, in each container.
     container.with_kwargs(
-        labels={_OWNER: _owner(os.getpid())}, **({} if network is None else {"network_mode": network})
+        labels={_OWNER: _owner(os.getpid())},
+        healthcheck={"test": ["NONE"]},
+        **({} if network is None else {"network_mode": network}),
     )
-    container.waiting_for(HealthcheckWaitStrategy().with_startup_timeout(_STARTUP_SECONDS))
+    container.waiting_for(ExecWaitStrategy(["is-ready"]).with_startup_timeout(_STARTUP_SECONDS).with_poll_interval(0.2))
     with container:
         host = container.get_container_host_ip()
         published = {port: int(container.get_exposed_port(port)) for port in ports}
