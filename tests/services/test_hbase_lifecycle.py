@@ -78,9 +78,11 @@ def test_a_dropped_index_is_not_found_by_those_who_have_it_open(
 
 def drop_until(request_name: bytes, hbase: Service, table: str) -> None:
     """Drop an index in a process that loses HBase when it comes to a request."""
+    # Making the table may take longer than the drop is given.
+    open_store(hbase_url(hbase, table), create=True).close()
     with (
         tcp_proxy((hbase.host, hbase.ports[HBASE_PORT])) as proxy,
-        open_store(url_of(proxy.host, proxy.port, table, timeout=10), create=True) as store,
+        open_store(url_of(proxy.host, proxy.port, table, timeout=5), create=False) as store,
     ):
         store.put(key_batch([b"k"]), entries_of(5, [5]))
         proxy.once(request_name, Fate.LOST_BEFORE, proxy.close)
