@@ -32,14 +32,14 @@ class _Run:
     Attributes:
         bootstrap_seconds, tag_seconds, upsert_seconds: of the three jobs.
         worker_bytes: peak resident memory of the largest Python worker.
-        index_bytes: what the index costs the store.
+        index_bytes: what the index costs the store; None where the store cannot tell.
     """
 
     bootstrap_seconds: float
     tag_seconds: float
     upsert_seconds: float
     worker_bytes: int
-    index_bytes: int
+    index_bytes: int | None
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
@@ -66,11 +66,12 @@ def _run(spark: SparkSession, path: Path, batch: Path, url: str) -> _Run:
         bootstrap = _seconds(lambda: rli_spark.bootstrap_index(spark, table))
         tag = _seconds(lambda: rli_spark.tag(rows, table).write.format("noop").mode("overwrite").save())
         upsert = _seconds(lambda: rli_spark.upsert(rows, table))
-        return _Run(bootstrap, tag, upsert, _largest_worker(), table.index.stats().bytes or 0)
+        return _Run(bootstrap, tag, upsert, _largest_worker(), table.index.stats().bytes)
 
 
 def _outcomes(name: str, found: _Run, baseline: _Run, about: str) -> Iterator[Outcome]:
-    memory = f"largest Python worker {found.worker_bytes // _MEBIBYTE} MiB, index {found.index_bytes // _MEBIBYTE} MiB; {about}"
+    size = "" if found.index_bytes is None else f", index {found.index_bytes // _MEBIBYTE} MiB"
+    memory = f"largest Python worker {found.worker_bytes // _MEBIBYTE} MiB{size}; {about}"
     for work, ours, theirs, goal in (
         ("bootstrap", found.bootstrap_seconds, baseline.bootstrap_seconds, 30.0),
         ("tag", found.tag_seconds, baseline.tag_seconds, 10.0),
