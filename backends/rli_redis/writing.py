@@ -64,8 +64,9 @@ class Writer:
         inserted: Counter[int] = Counter()
         waiting = np.arange(len(keys))
         while len(waiting):
-            self._require_families(keys.take(waiting), entries[waiting])
-            waiting = waiting[self._put_once(keys.take(waiting), entries[waiting], inserted)]
+            some, newer = keys.take(waiting), entries[waiting]
+            self._require_families(some, newer)
+            waiting = waiting[self._put_once(some, newer, inserted)]
         self._grow(keys.width, inserted)
 
     def _grow(self, width: int, inserted: Counter[int]) -> None:
