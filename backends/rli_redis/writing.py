@@ -97,7 +97,7 @@ class Writer:
                     inserted[swap.shard] += swap.more_entries
                     yield swap.command
 
-        refused: list[Positions] = [np.empty(0, dtype=np.int64)]
+        refused: list[Positions] = []
         for number, reply in enumerate(self._servers.exchange(commands())):
             swap = sent[number]
             if reply is None:
@@ -105,11 +105,10 @@ class Writer:
                 refused.append(swap.requests)
             elif reply:
                 refused.append(swap.requests[np.isin(swap.slots, reply)])
-        if not is_read.all():
-            # The server went back to before their families were made.
-            refused.append(np.flatnonzero(~is_read))
-            self._confirmed -= {(keys.width, shard) for shard in np.unique(keys.shards[refused[-1]]).tolist()}
-        return np.concatenate(refused)
+        # The server went back to before the families of these were made.
+        unread = np.flatnonzero(~is_read)
+        self._confirmed -= {(keys.width, shard) for shard in np.unique(keys.shards[unread]).tolist()}
+        return np.concatenate([*refused, unread])
 
     def _require_families(self, keys: EncodedKeys, entries: Entries) -> None:
         """Make the families that are not there, each with room for its keys, and see that all are confirmed."""
