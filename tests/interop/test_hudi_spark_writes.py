@@ -11,29 +11,17 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY, without_meta_columns
+from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY
+from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, new_history, trip, write_history
 from tests.support.hudi import HudiEngine, HudiError
 from tests.support.hudi_options import NEWEST, newest_only, write_options
-from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 BY_CITY: Final = Layout(partition_by=("city",))
 BY_CITY_AND_YEAR: Final = Layout(partition_by=("city", "year"), hive_style=True)
-
-
-def _require_agreement(history: History) -> None:
-    assert sorted_rows(history.table.read()) == history.rows
-    report = history.table.verify_index()
-    assert report.agrees
-    assert report.records == len(history.rows)
-
-
-def _require_hudi_agrees(engine: HudiEngine, history: History) -> None:
-    assert sorted_rows(without_meta_columns(engine.read(history.path))) == history.rows
-    assert sorted_rows(read_with_hudi_rs(history.path)) == history.rows
 
 
 def _metadata_table_is_on(history: History) -> bool:
@@ -50,7 +38,7 @@ def _take_turns(engine: HudiEngine, history: History, index: str) -> None:
     engine.write(history.path, pa.Table.from_pylist(changed, SCHEMA), options)
     history.expect_upserted(changed)
     history.table.sync_index()
-    _require_agreement(history)
+    require_agreement(history)
     assert _metadata_table_is_on(history)
 
     gone = [trip("hudi's too"), trip("second line")]
@@ -62,8 +50,8 @@ def _take_turns(engine: HudiEngine, history: History, index: str) -> None:
     result = history.upsert([trip("hudi's", city="Oslo", ts=21), trip("hudi's too", ts=21), trip("plain", ts=21)])
     assert (result.inserted, result.updated, result.moved) == (1, 1, 1)
     assert not _metadata_table_is_on(history)
-    _require_agreement(history)
-    _require_hudi_agrees(engine, history)
+    require_agreement(history)
+    require_hudi_agrees(engine, history)
 
 
 def test_hudi_upserts_after_our_rollback_and_we_write_on(engine: HudiEngine, tmp_path: Path) -> None:
@@ -83,8 +71,8 @@ def test_other_indexes_of_hudi(engine: HudiEngine, index: str, tmp_path: Path) -
         engine.write(history.path, pa.Table.from_pylist(again, SCHEMA), write_options(engine, BY_CITY, index=index))
         history.expect_upserted(again)
         history.table.sync_index()
-        _require_agreement(history)
-        _require_hudi_agrees(engine, history)
+        require_agreement(history)
+        require_hudi_agrees(engine, history)
     history.table.close()
 
 
@@ -153,7 +141,7 @@ def test_a_custom_key_generator_without_types_makes_hudi_refuse(engine: HudiEngi
     with pytest.raises(HudiError, match="CustomKeyGenerator"):
         engine.write(history.path, pa.Table.from_pylist([trip("plain", ts=9)], SCHEMA), options)
     assert history.upsert([trip("plain", ts=10)]).updated == 1
-    _require_agreement(history)
+    require_agreement(history)
     history.table.close()
 
 
@@ -210,39 +198,39 @@ def test_other_operations_of_hudi_are_followed(engine: HudiEngine, tmp_path: Pat
     added = [trip("loaded", city="Rome"), trip("loaded too", city="Lima")]
     write("bulk_insert", added)
     history.expect_upserted(added)
-    _require_agreement(history)
+    require_agreement(history)
 
     replacing = [trip("instead", city="Oslo"), trip("plain", city="Oslo", ts=3)]
     in_oslo = [row["id"] for row in history.rows if row["city"] == "Oslo"]
     write("insert_overwrite", replacing)
     history.expect_deleted(in_oslo)
     history.expect_upserted(replacing)
-    _require_agreement(history)
+    require_agreement(history)
 
     write("delete_partition", [], hoodie__datasource__write__partitions__to__delete="Rome")
     history.expect_deleted(["loaded"])
-    _require_agreement(history)
+    require_agreement(history)
 
     clustered = [trip("clustered", city="Lima", ts=4)]
     write("upsert", clustered, hoodie__clustering__inline="true", hoodie__clustering__inline__max__commits="1")
     history.expect_upserted(clustered)
     assert _last_operation(history) == "CLUSTER"
-    _require_agreement(history)
+    require_agreement(history)
 
     history.upsert([trip("plain", city="Lima", ts=9), trip("loaded", city="Rome", ts=9)])
-    _require_agreement(history)
-    _require_hudi_agrees(engine, history)
+    require_agreement(history)
+    require_hudi_agrees(engine, history)
 
     everything = [trip("only", city="Oslo"), trip("plain", city="Rome")]
     write("insert_overwrite_table", everything, hoodie__clean__commits__retained="1")
     history.expect_deleted([row["id"] for row in history.rows])
     history.expect_upserted(everything)
     assert "clean" in {instant.action for instant in history.table.timeline()}
-    _require_agreement(history)
+    require_agreement(history)
 
     with pytest.raises(rli.UnsupportedTableError, match="another engine"):
         history.table.rollback(history.table.snapshot().timeline.completed_writes[-1].time)
-    _require_agreement(history)
+    require_agreement(history)
     history.table.close()
 
 
@@ -267,8 +255,8 @@ def test_files_that_were_cleaned_before_the_index_followed_ask_for_a_bootstrap(
         history.table.delete(["a"])
     assert history.table.bootstrap_index() == 2
     assert history.delete(["b"]).deleted == 1
-    _require_agreement(history)
-    _require_hudi_agrees(engine, history)
+    require_agreement(history)
+    require_hudi_agrees(engine, history)
     history.table.close()
 
 
@@ -279,9 +267,9 @@ def test_columns_that_either_side_adds(engine: HudiEngine, tmp_path: Path) -> No
     wider = [trip("b", city="Rome", ts=2, note="of hudi"), trip("c", ts=2, note=None)]
     engine.write(history.path, pa.Table.from_pylist(wider, WIDER_SCHEMA), write_options(engine, BY_CITY))
     history.expect_upserted(wider, WIDER_SCHEMA)
-    _require_hudi_agrees(engine, history)
+    require_hudi_agrees(engine, history)
     widest = WIDER_SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
     history.upsert([trip("a", ts=3, note="ours", tags=["x", None])], widest)
-    _require_agreement(history)
-    _require_hudi_agrees(engine, history)
+    require_agreement(history)
+    require_hudi_agrees(engine, history)
     history.table.close()

@@ -9,12 +9,10 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from rli.layout.meta_columns import without_meta_columns
+from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, table_options
-from tests.support.hudi_rs import read_with_hudi_rs
-from tests.support.rows import sorted_rows
 
 # Several writes of Hudi in each test, each of which takes long where the machine is busy.
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -45,17 +43,9 @@ def _hudi_rolls_back(engine: HudiEngine, history: History, instant: str) -> None
     assert engine.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{instant}')") == [["True"]]
 
 
-def _require_agreement(history: History) -> None:
+def _require_followed(history: History) -> None:
     history.table.sync_index()
-    assert sorted_rows(history.table.read()) == history.rows
-    report = history.table.verify_index()
-    assert report.agrees
-    assert report.records == len(history.rows)
-
-
-def _require_hudi_agrees(engine: HudiEngine, history: History) -> None:
-    assert sorted_rows(without_meta_columns(engine.read(history.path))) == history.rows
-    assert sorted_rows(read_with_hudi_rs(history.path)) == history.rows
+    require_agreement(history)
 
 
 @newest_only
@@ -67,27 +57,27 @@ def test_commits_that_hudi_rolls_back_are_followed(engine: HudiEngine, tmp_path:
     history.table.sync_index()
     assert history.table.lookup(["new"])["partition_path"].to_pylist() == ["Lima"]
     _hudi_rolls_back(engine, history, undone)
-    _require_agreement(history)
+    _require_followed(history)
     assert history.table.lookup(["new"])["partition_path"].to_pylist() == [None]
 
     replaced = _hudi_writes(engine, history, [trip("e", ts=3), trip("a", ts=3)], "insert_overwrite")
     history.table.sync_index()
     _hudi_rolls_back(engine, history, replaced)
-    _require_agreement(history)
+    _require_followed(history)
 
     never_seen = _hudi_writes(engine, history, [trip("a", city="Lima", ts=4)])
     _hudi_rolls_back(engine, history, never_seen)
-    _require_agreement(history)
+    _require_followed(history)
 
     ours = history.table.upsert(pa.Table.from_pylist([trip("b", city="Lima", ts=5), trip("f", ts=5)], SCHEMA))
     assert ours.moved == 1
     assert ours.instant is not None
     _hudi_rolls_back(engine, history, ours.instant)
-    _require_agreement(history)
+    _require_followed(history)
 
     history.upsert([trip("a", city="Lima", ts=6), trip("f", ts=6)])
-    _require_agreement(history)
-    _require_hudi_agrees(engine, history)
+    _require_followed(history)
+    require_hudi_agrees(engine, history)
     history.table.close()
 
 
@@ -108,11 +98,11 @@ def test_a_savepoint_that_hudi_restores_is_followed(engine: HudiEngine, tmp_path
     assert history.table.lookup(["f"])["file_id"].null_count == 0
     restored = engine.sql(f"call rollback_to_savepoint(path => '{history.path}', instant_time => '{saved}')")
     assert restored == [["True"]]
-    _require_agreement(history)
+    _require_followed(history)
 
     history.upsert([trip("c", city="Lima", ts=6), trip("f", ts=6)])
-    _require_agreement(history)
-    _require_hudi_agrees(engine, history)
+    _require_followed(history)
+    require_hudi_agrees(engine, history)
     history.table.close()
 
 
@@ -129,7 +119,7 @@ def test_a_first_commit_that_was_rolled_back_is_not_taken_for_an_archived_one(
     history.upsert([trip("a", city="Rome", ts=2)])
     # What a task of the dead write, still running somewhere, may leave.
     shutil.copy(tmp_path / orphan.name, orphan)
-    _require_agreement(history)
+    _require_followed(history)
     history.upsert([trip("b", ts=3)])
-    _require_agreement(history)
+    _require_followed(history)
     history.table.close()
