@@ -26,6 +26,7 @@ from rli.index.transaction import IndexTransaction
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.table.catalog import create_table, open_table
 from rli.table.clean import CleanResult
+from rli.table.restore import RestoreResult
 from rli.table.table import Table
 from rli.table.verify import VerifyReport
 
@@ -49,6 +50,7 @@ __all__ = [
     "OnPartitionChange",
     "PartitionChangeError",
     "RecordIndex",
+    "RestoreResult",
     "RliError",
     "SchemaError",
     "SettingsError",

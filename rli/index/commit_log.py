@@ -44,6 +44,7 @@ class LogRecord:
         writer: identity of the write, by which a writer whose append got no answer recognises its record.
         covers: further instants whose changes this record brings into the index (bootstrap).
         staged_chunks: how many chunks of changes lie in the store (transactions on the index alone).
+        undoes: instants whose changes this record takes back, the newest first (rollback, restore).
     """
 
     instant: str | None
@@ -55,6 +56,7 @@ class LogRecord:
     writer: str
     covers: tuple[str, ...] = ()
     staged_chunks: int = 0
+    undoes: tuple[str, ...] = ()
 
     @property
     def instants(self) -> tuple[str, ...]:
@@ -77,6 +79,7 @@ class LogRecord:
                 "writer": self.writer,
                 "covers": self.covers,
                 "stagedChunks": self.staged_chunks,
+                **({"undoes": self.undoes} if self.undoes else {}),
             },
             separators=(",", ":"),
         ).encode()
@@ -101,6 +104,7 @@ class LogRecord:
                 writer=fields["writer"],
                 covers=tuple(fields["covers"]),
                 staged_chunks=fields["stagedChunks"],
+                undoes=tuple(fields.get("undoes", ())),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptIndexError(
@@ -125,6 +129,7 @@ class CommitLog:
     _file_ids: list[str] = field(default_factory=list)
     _located_at: list[str | None] = field(default_factory=lambda: [None])
     _instants: dict[str, LogRecord] = field(default_factory=dict)
+    _undone: set[str] = field(default_factory=set)
 
     @property
     def head(self) -> int:
@@ -144,6 +149,11 @@ class CommitLog:
         """Whether the changes of an instant come with an earlier sequence."""
         record = self._instants.get(instant)
         return record is not None and record.first_sequence < sequence
+
+    def standing(self, instants: Iterable[str]) -> list[str]:
+        """Those of some instants whose changes are in the index and were not taken back, the newest first."""
+        found = {instant for instant in instants if instant in self._instants} - self._undone
+        return sorted(found, key=lambda instant: (self._instants[instant].first_sequence, instant), reverse=True)
 
     def records_after(self, sequence: int) -> list[LogRecord]:
         """The records whose sequences are greater, in order."""
@@ -165,6 +175,7 @@ class CommitLog:
         located_at: Sequence[str],
         covers: Sequence[str] = (),
         staged_chunks: int = 0,
+        undoes: Sequence[str] = (),
     ) -> LogRecord | None:
         """Add a record right behind the records read so far.
 
@@ -176,6 +187,7 @@ class CommitLog:
             located_at: one instant for each sequence that is needed.
             covers: further instants that it brings.
             staged_chunks: chunks of changes in the store.
+            undoes: instants that it takes back.
 
         Returns:
             The record, or None when another writer appended first: refresh, check again, and call again.
@@ -191,6 +203,7 @@ class CommitLog:
             writer=writer,
             covers=tuple(covers),
             staged_chunks=staged_chunks,
+            undoes=tuple(undoes),
         )
         if record.last_sequence > MAX_SEQUENCE or self._next_file_group + len(new_groups) > MAX_FILE_GROUP:
             raise SettingsError(
@@ -253,6 +266,7 @@ class CommitLog:
             self._file_ids.append(group.file_id)
         for instant in record.instants:
             self._instants[instant] = record
+        self._undone.update(record.undoes)
 
 
 @dataclass(frozen=True, slots=True)

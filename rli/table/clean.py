@@ -67,7 +67,10 @@ def clean(table: TableDefinition, keep_commits: int) -> CleanResult:
         earliest_kept=earliest.time,
         files_deleted=len(unneeded),
         bytes_deleted=sum(file_slice.size for file_slice in unneeded),
-        journals_deleted=_delete_journals(table, earliest.time),
+        # A restore to a savepoint needs the journals of all later commits.
+        journals_deleted=_delete_journals(
+            table, min([earliest.time, *(instant.time for instant in timeline.savepoints)])
+        ),
     )
 
 
@@ -97,8 +100,7 @@ def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:
     base_files = list_base_files(snapshot.table.storage)
     saved = {
         file_slice.path
-        for instant in snapshot.timeline.completed
-        if instant.action == Action.SAVEPOINT
+        for instant in snapshot.timeline.savepoints
         for file_slice in snapshot.as_of(instant.time).live_slices(base_files).values()
     }
     return [

@@ -45,5 +45,5 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
         if was_there and (held is None or held.instant != version):
             raise InstantNotFoundError(
                 f"the files of this instant were cleaned: instant={past.timeline.as_of} "
-                f"partition={group.partition_path} file_id={group.file_id}; read the table as of a later instant"
+                f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
             )

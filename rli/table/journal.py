@@ -99,11 +99,11 @@ class Journal:
                     columns = (part.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
                     yield position, LocationChanges(*columns)
 
-    def prior_instants(self, storage: Storage) -> set[str | None]:
-        """The instants since which the keys had been where they were; None for keys that were absent."""
-        found: set[str | None] = set()
+    def prior_instants(self, storage: Storage) -> set[str]:
+        """The instants since which the keys had been where they were; keys that were absent have none."""
+        found: set[str] = set()
         for batch in self._batches(storage):
-            found.update(pc.unique(batch.column("prior_instant")).to_pylist())
+            found.update(pc.unique(batch.column("prior_instant").drop_null()).to_pylist())
         return found
 
     def prior_groups(self, storage: Storage) -> set[FileGroupId]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from rli.errors import CorruptTableError
+from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.table.journal import Journal
@@ -42,3 +42,13 @@ def load_journals(storage: Storage, instant: str) -> list[Journal] | None:
         return [Journal(instant, name, FileGroupId(*group)) for name, *group in fields["journals"]]
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptTableError(f"a list of journals is damaged: file={path}; bootstrap the index again") from error
+
+
+def require_journals(storage: Storage, instant: str) -> list[Journal]:
+    """The journals of a commit that had some; raises ``IndexNotReadyError`` if they are gone."""
+    journals = load_journals(storage, instant)
+    if journals is None:
+        raise IndexNotReadyError(
+            f"the journal of a commit is gone: instant={instant}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    return journals

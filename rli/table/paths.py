@@ -13,7 +13,7 @@ SETTINGS: Final = f"{_FOLDER}/table.json"
 CLAIM: Final = f"{_FOLDER}/creating.json"
 WORK: Final = f"{_FOLDER}/work"
 JOURNAL: Final = f"{_FOLDER}/journal"
-ROLLBACK: Final = f"{_FOLDER}/rollback"
+UNDOING: Final = f"{_FOLDER}/undoing"
 
 
 def work_folder(instant: str) -> str:
@@ -41,9 +41,9 @@ def commit_content(instant: str) -> str:
     return f"{work_folder(instant)}/commit"
 
 
-def rollback_mark(instant: str) -> str:
-    """Holds the plan of a rollback of rli's; with the plan on the timeline, any writer finishes the rollback."""
-    return f"{ROLLBACK}/{instant}"
+def undoing_mark(instant: str, action: str) -> str:
+    """Holds the plan of a rollback or restore of rli's; with the plan on the timeline, any writer finishes it."""
+    return f"{UNDOING}/{instant}.{action}"
 
 
 def journal_folder(instant: str) -> str:

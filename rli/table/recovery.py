@@ -15,6 +15,7 @@ import posixpath
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from rli.index.record_index import RecordIndex
@@ -24,6 +25,7 @@ from rli.table import paths
 from rli.table.definition import TableDefinition
 from rli.table.lease import KeptHolding, is_left_behind, table_lease
 from rli.table.liveness import Holding
+from rli.table.restore import RestoreResult, finish_restore
 from rli.table.rollback import finish_rollback
 from rli.timeline.instant import Action
 
@@ -37,7 +39,7 @@ def writer_record(instant: str) -> str:
 
 @contextmanager
 def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterator[KeptHolding]:
-    """Hold the table's lease, with nothing left that an earlier holder, should it wake up, could still publish.
+    """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
 
     Args:
         table: the table.
@@ -46,32 +48,47 @@ def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterat
     """
     with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
         _clear_displaced(table, index.store, lease)
+        # Also one whose process failed and let the lease go: nothing may be built on what it is to undo.
+        _finish_undoing(table)
         yield lease
 
 
-def recover(table: TableDefinition, index: RecordIndex, writer: str) -> dict[str, str]:
-    """Roll back or tidy up what dead writers left, and finish rollbacks that they began.
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Rollbacks and restores of dead processes that were finished.
+
+    Attributes:
+        rollbacks: for each commit that was rolled back, the instant of the rollback.
+        restores: by the commit that the table was restored to.
+    """
+
+    rollbacks: dict[str, str] = field(default_factory=dict)
+    restores: dict[str, RestoreResult] = field(default_factory=dict)
+
+    def __or__(self, other: Finished) -> Finished:
+        return Finished(self.rollbacks | other.rollbacks, self.restores | other.restores)
+
+
+def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished:
+    """Roll back or tidy up what dead writers left, and finish rollbacks and restores that they began.
 
     Args:
         table: the table.
         index: its index.
         writer: identity of the caller, for the lease.
-
-    Returns:
-        For each commit whose rollback was finished here, the instant of that rollback.
     """
     if not (
         abandoned_instants(table.storage, index.store)
-        or table.storage.list_files(paths.ROLLBACK)
+        or table.storage.list_files(paths.UNDOING)
         or is_left_behind(index.store)
     ):
-        return {}
+        return Finished()
     with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
         finished = _clear_displaced(table, index.store, lease)
         # Asked again, because the lease may have been long in coming.
         for instant in abandoned_instants(table.storage, index.store):
             _clear(table, index.store, instant)
-        return finished | _finish_rollbacks(table)
+        return finished | _finish_undoing(table)
 
 
 def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] = ()) -> None:
@@ -113,15 +130,15 @@ def abandoned_instants(storage: Storage, store: Store) -> list[str]:
     )
 
 
-def _clear_displaced(table: TableDefinition, store: Store, lease: KeptHolding) -> dict[str, str]:
-    """Clear up after those who held the lease and did not release it; the rollbacks that were finished by that."""
+def _clear_displaced(table: TableDefinition, store: Store, lease: KeptHolding) -> Finished:
+    """Clear up after those who held the lease and did not release it; what was finished by that."""
     if not lease.displaced:
-        return {}
+        return Finished()
     for writer in lease.displaced:
-        # Of the holders only writes are named by an instant; rollbacks leave marks.
+        # Of the holders only writes are named by an instant; rollbacks and restores leave marks.
         if writer.isdecimal():
             _clear(table, store, writer)
-    finished = _finish_rollbacks(table)
+    finished = _finish_undoing(table)
     lease.settle()
     return finished
 
@@ -137,13 +154,20 @@ def _clear(table: TableDefinition, store: Store, instant: str) -> None:
     store.compare_and_set(name, store.read_control(name), None)
 
 
-def _finish_rollbacks(table: TableDefinition) -> dict[str, str]:
-    """Finish the rollbacks that were announced, drop those that were not; commit → rollback. The caller has the lease."""
-    finished: dict[str, str] = {}
-    for mark in table.storage.list_files(paths.ROLLBACK):
-        if table.timeline_writer.requested(mark.name, Action.ROLLBACK) is None:
+def _finish_undoing(table: TableDefinition) -> Finished:
+    """Finish rollbacks and restores that were announced, drop those that were not. The caller has the lease."""
+    finished = Finished()
+    for mark in table.storage.list_files(paths.UNDOING):
+        instant, _, action = mark.name.partition(".")
+        if table.timeline_writer.requested(instant, action) is None:
             # Without its mark nobody can announce it any more, and it may just have been.
             table.storage.delete_files([mark.path])
-        if table.timeline_writer.requested(mark.name, Action.ROLLBACK) is not None:
-            finished[finish_rollback(table, mark.name)] = mark.name
+        if table.timeline_writer.requested(instant, action) is None:
+            continue
+        if action == Action.RESTORE:
+            restored = finish_restore(table, instant)
+            if restored is not None:
+                finished.restores[restored.restored_to] = restored
+        else:
+            finished.rollbacks[finish_rollback(table, instant)] = instant
     return finished

@@ -47,11 +47,13 @@ def write_until_committed(
     def attempt() -> CommitResult:
         write = begin()
         try:
-            prepared = work(write)
-        except BaseException:
-            write.abort()
+            return _write(write, work)
+        except ConflictError:
             raise
-        return write.commit(prepared)
+        except Exception as error:
+            # Whatever it looks like: it may be that files or instants which the write reads went with an undone commit.
+            write.require_standing_snapshot(error)
+            raise
 
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
@@ -61,6 +63,15 @@ def write_until_committed(
         retry_error_callback=_give_up,
     )
     return retrying(attempt)
+
+
+def _write(write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite]) -> CommitResult:
+    try:
+        prepared = work(write)
+    except BaseException:
+        write.abort()
+        raise
+    return write.commit(prepared)
 
 
 def _log_conflict(state: RetryCallState) -> None:

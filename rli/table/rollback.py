@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rli.errors import InstantNotFoundError, LeaseLostError, UnsupportedTableError
+from rli.errors import InstantNotFoundError
 from rli.layout.file_slices import list_partition
 from rli.model import FileGroupId
-from rli.storage import Storage
 from rli.table import paths
+from rli.table.announcing import announce, relative, require_undoable, written_files
 from rli.table.definition import TableDefinition
 from rli.table.snapshot import Snapshot
 from rli.timeline.commit_metadata import CommitMetadata
@@ -43,35 +43,16 @@ def request_rollback(
             f"only the last completed commit can be rolled back: instant={instant_time} "
             f"last={latest.time if latest else 'none'}; roll later commits back first"
         )
+    require_undoable(snapshot, [latest])
     commit = snapshot.commit(latest)
-    _require_undoable(snapshot, latest, commit)
-    files: dict[str, tuple[str, ...]] = {}
-    for stat in commit.write_stats:
-        full_path = table.storage.full_path(stat.path)
-        files[stat.partition_path] = (*files.get(stat.partition_path, ()), full_path)
+    _require_files_before(snapshot, latest, commit)
+    plan = RollbackPlan(instant_time, latest.action, written_files(table.storage, commit))
     time_of_rollback = snapshot.timeline.next_time(table.now())
-    mark = paths.rollback_mark(time_of_rollback)
-    table.storage.write_bytes(mark, RollbackPlan(instant_time, latest.action, files).to_avro())
-    require_held()
-    try:
-        table.timeline_writer.request_from(mark, time_of_rollback, Action.ROLLBACK)
-    except FileNotFoundError as error:
-        raise LeaseLostError(
-            f"another writer took the lease over: rollback={time_of_rollback} instant={instant_time}; roll back again"
-        ) from error
+    announce(table, time_of_rollback, Action.ROLLBACK, plan.to_avro(), require_held)
     return time_of_rollback
 
 
-def _require_undoable(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
-    if instant.action != Action.COMMIT:
-        raise UnsupportedTableError(
-            f"the last commit was made by another engine and replaced whole file groups: instant={instant.time} "
-            f"operation={commit.operation}; roll it back with that engine"
-        )
-    if any(other.action == Action.SAVEPOINT and other.time == instant.time for other in snapshot.timeline.instants):
-        raise UnsupportedTableError(
-            f"a savepoint keeps the last commit: instant={instant.time}; delete the savepoint first"
-        )
+def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
     stats = [stat for stat in commit.write_stats if stat.previous_instant is not None]
     kept = {
         (file_slice.group, file_slice.instant)
@@ -96,9 +77,7 @@ def finish_rollback(table: TableDefinition, rollback: str) -> str:
     # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
     # instant that is older than all others would pass for one of an archived commit.
     writer.withdraw(plan.instant_time, plan.action)
-    storage.delete_files(
-        _relative(storage, full_path) for full_paths in plan.files.values() for full_path in full_paths
-    )
+    storage.delete_files(relative(storage, full_path) for full_paths in plan.files.values() for full_path in full_paths)
     metadata = RollbackMetadata(
         start_time=rollback,
         instant_time=plan.instant_time,
@@ -109,9 +88,5 @@ def finish_rollback(table: TableDefinition, rollback: str) -> str:
     completed_at = table.load_timeline().next_time(table.now())
     writer.complete(rollback, Action.ROLLBACK, metadata.to_avro(), completed_at)
     writer.remove(plan.instant_time, plan.action)
-    storage.delete_files([paths.rollback_mark(rollback)])
+    storage.delete_files([paths.undoing_mark(rollback, Action.ROLLBACK)])
     return plan.instant_time
-
-
-def _relative(storage: Storage, full_path: str) -> str:
-    return full_path.removeprefix(storage.root).lstrip("/")

@@ -22,16 +22,16 @@ from rli.table import paths
 from rli.table.definition import TableDefinition
 from rli.table.foreign_changes import apply_group_change, changed_groups
 from rli.table.journal import Journal
-from rli.table.journal_list import COMMIT_MARK, load_journals
+from rli.table.journal_list import COMMIT_MARK, require_journals
 from rli.table.snapshot import Snapshot
 from rli.table.tasks import TaskRunner
-from rli.table.undoing import REREAD, register_undoing, reread, undo_journal, undone_journals
+from rli.table.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
 from rli.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.timeline.timeline import Timeline
 
 _FOREIGN: Final = "foreign"
 _UNDOING: Final = "undoing"
-_FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, Action.ROLLBACK, REREAD})
+_FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, *UNDOING_ACTIONS, REREAD})
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -155,12 +155,12 @@ def apply_journal(storage: Storage, index: RecordIndex, sequence: int, journal: 
 def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
     """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
     timeline = table.load_timeline()
-    # Rollbacks of rli are finished by whoever finds them, under the lease; one may complete between these lines.
-    if not _withdrawn(timeline, index) or table.storage.list_files(paths.ROLLBACK):
+    # Rollbacks and restores of rli are finished by whoever finds them, under the lease; one may complete between these lines.
+    if not _withdrawn(timeline, index) or table.storage.list_files(paths.UNDOING):
         return timeline
     timeline = table.load_timeline()
     withdrawn = _withdrawn(timeline, index)
-    if withdrawn and not table.storage.list_files(paths.ROLLBACK):
+    if withdrawn and not table.storage.list_files(paths.UNDOING):
         raise IndexNotReadyError(
             f"another engine is rolling back commits that the index has followed: table={table.location} "
             f"instants={withdrawn}; wait for it, or let it write once more: it finishes what it began"
@@ -170,7 +170,7 @@ def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
 
 def _withdrawn(timeline: Timeline, index: RecordIndex) -> list[str]:
     """Commits that the index has followed and that are pending again, because they are being rolled back."""
-    return [instant.time for instant in timeline.pending if index.log.knows(instant.time)]
+    return [instant.time for instant in timeline.pending if instant.is_write and index.log.knows(instant.time)]
 
 
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex) -> None:
@@ -249,9 +249,8 @@ def _work_of(
 ) -> Iterator[tuple[Callable[[Any], None], Sequence[Any]]]:
     """A task function and its items: the journals of a commit, or the file groups that it changed."""
     storage = snapshot.table.storage
-    if record.action == Action.ROLLBACK:
-        instant = snapshot.timeline.find(record.instant or "")
-        yield partial(undo_journal, storage, index, record), undone_journals(snapshot, index, instant) or []
+    if record.action in UNDOING_ACTIONS:
+        yield partial(undo_journal, storage, index, record), journals_to_undo(storage, record)
     elif record.action == _FOREIGN:
         covered = set(record.instants)
         before = frozenset(
@@ -261,10 +260,5 @@ def _work_of(
         )
         yield partial(apply_group_change, snapshot, index, record), changed_groups(snapshot, before, before | covered)
     elif record.action in WRITE_ACTIONS:
-        journals = load_journals(storage, record.instant or "")
-        if journals is None:
-            raise IndexNotReadyError(
-                f"the journal of a commit is gone: instant={record.instant}; bootstrap the index again: "
-                "rli index bootstrap TABLE"
-            )
+        journals = require_journals(storage, record.instant or "")
         yield partial(apply_journal, storage, index, record.first_sequence), journals

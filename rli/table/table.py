@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
@@ -32,7 +33,9 @@ from rli.table.definition import TableDefinition
 from rli.table.metadata_table import switch_off_metadata_table
 from rli.table.readiness import await_synced, require_synced
 from rli.table.recovery import exclusive, recover
+from rli.table.restore import RestoreResult, finish_restore, request_restore
 from rli.table.rollback import finish_rollback, request_rollback
+from rli.table.savepoint import create_savepoint, delete_savepoint
 from rli.table.snapshot import Snapshot
 from rli.table.sync import SyncResult, sync
 from rli.table.tasks import InProcess, TaskRunner
@@ -163,18 +166,71 @@ class Table:
         writer = f"rollback of {instant} at {datetime.now(UTC).isoformat()}"
         finished = recover(definition, index, writer)
         sync(definition, index, InProcess())
-        if instant in finished:
-            return finished[instant]
+        if instant in finished.rollbacks:
+            return finished.rollbacks[instant]
         with exclusive(definition, index, writer) as lease:
-            synced = sync(definition, index, InProcess())
-            # What they delete, a rollback might bring back to life.
-            finish_cleans(definition)
-            switch_off_metadata_table(definition.storage, definition.properties)
-            snapshot = Snapshot(definition, synced.timeline)
+            snapshot = _snapshot_to_undo(definition, index)
             rollback = request_rollback(definition, snapshot, instant, lease.require_held)
             finish_rollback(definition, rollback)
         sync(definition, index, InProcess())
         return rollback
+
+    def savepoint(self, instant: str | None = None, comment: str = "") -> str:
+        """Keep the table's state as of a commit, until ``delete_savepoint``; returns the commit's instant.
+
+        No clean removes files that it needs, whoever cleans, and the commit is not rolled back. A commit that has a
+        savepoint keeps that one.
+
+        Args:
+            instant: of a completed commit; by default of the last one.
+            comment: kept with the savepoint.
+
+        Raises:
+            InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+        """
+        with self._exclusively("savepoint") as definition:
+            return create_savepoint(definition, instant, comment)
+
+    def delete_savepoint(self, instant: str) -> None:
+        """Keep the table's state as of a commit no longer.
+
+        Raises:
+            InstantNotFoundError: the commit has no savepoint.
+            UnsupportedTableError, IndexNotReadyError: as ``savepoint``.
+        """
+        with self._exclusively("deletion of a savepoint") as definition:
+            delete_savepoint(definition, instant)
+
+    def restore(self, instant: str) -> RestoreResult:
+        """Go back to a commit: all later ones are undone, and gone for good.
+
+        Rows, files and index are as they were after that commit, in time proportional to the commits undone; where one
+        of them is another engine's, the index is scanned once. Writers at work go on, and meet a conflict where they
+        build on what is undone. A restore that was interrupted is finished by the next write, or by the same call.
+
+        Args:
+            instant: of a completed commit; a savepoint (``savepoint``) sees to it that its files are kept.
+
+        Raises:
+            InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
+            UnsupportedTableError: a later commit replaced whole file groups, or a savepoint keeps one.
+            LeaseLostError: this process was paused so long that another one took over; nothing was undone.
+        """
+        definition, index = self.refreshed(), self.index
+        require_writable(definition.properties)
+        writer = f"restore to {instant} at {datetime.now(UTC).isoformat()}"
+        finished = recover(definition, index, writer)
+        sync(definition, index, InProcess())
+        if instant in finished.restores:
+            return finished.restores[instant]
+        with exclusive(definition, index, writer) as lease:
+            snapshot = _snapshot_to_undo(definition, index)
+            restore = request_restore(definition, snapshot, instant, lease.require_held)
+            done = None if restore is None else finish_restore(definition, restore)
+        sync(definition, index, InProcess())
+        return done or RestoreResult(None, instant, ())
 
     def clean(self, keep_commits: int = 10) -> CleanResult:
         """Remove the base files that only readers of older commits need, and what rli kept to roll those back.
@@ -191,12 +247,7 @@ class Table:
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
-        definition, index = self.refreshed(), self.index
-        require_writable(definition.properties)
-        writer = f"clean at {datetime.now(UTC).isoformat()}"
-        recover(definition, index, writer)
-        with exclusive(definition, index, writer):
-            sync(definition, index, InProcess())
+        with self._exclusively("clean") as definition:
             return clean(definition, keep_commits)
 
     # Reading ---------------------------------------------------------------------------------------------------
@@ -376,6 +427,17 @@ class Table:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @contextmanager
+    def _exclusively(self, service: str) -> Iterator[TableDefinition]:
+        """Hold the lease for a table service; the index has followed the timeline."""
+        definition, index = self.refreshed(), self.index
+        require_writable(definition.properties)
+        writer = f"{service} at {datetime.now(UTC).isoformat()}"
+        recover(definition, index, writer)
+        with exclusive(definition, index, writer):
+            sync(definition, index, InProcess())
+            yield definition
+
     def _open_index(self) -> RecordIndex:
         settings = self.settings
         try:
@@ -415,6 +477,14 @@ class Table:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Table, (self.definition,)
+
+
+def _snapshot_to_undo(definition: TableDefinition, index: RecordIndex) -> Snapshot:
+    """The table's state, once no clean is planned that could delete what undoing a commit brings back to life."""
+    synced = sync(definition, index, InProcess())
+    finish_cleans(definition)
+    switch_off_metadata_table(definition.storage, definition.properties)
+    return Snapshot(definition, synced.timeline)
 
 
 def _is_gone(index: RecordIndex) -> bool:

@@ -1,6 +1,6 @@
 """Following rollbacks and restores: the index goes back to where the records were.
 
-The rollback of a commit that has a journal is followed by the journal, in time proportional to the commit. What else
+Where all undone commits have journals, they are followed by them, in time proportional to the commits. What else
 another engine undoes is followed from the files: the entries that the undone commits placed are removed, and of the
 file groups whose base files went, the keys that are missing are placed again. That scans the index once, and reads
 the key columns of the file groups concerned and of no others.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 import numpy as np
@@ -26,11 +27,11 @@ from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.table.foreign_changes import changed_groups
 from rli.table.journal import Journal
-from rli.table.journal_list import load_journals
+from rli.table.journal_list import load_journals, require_journals
 from rli.table.snapshot import Snapshot
 from rli.table.tasks import TaskRunner
 from rli.table.verify import correct_slice
-from rli.timeline.instant import Action, Instant
+from rli.timeline.instant import Instant
 
 REREAD: Final = "reread"
 """Action in the commit log: commits were undone, and the file groups that they had changed are indexed anew."""
@@ -41,42 +42,62 @@ _SCAN_BATCH: Final = 65_536
 def register_undoing(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
     """Register a completed rollback or restore; None if another process changed the log first.
 
-    The record's first sequence is of keys that go, the others are of keys that come back, one for each instant that
-    had placed any.
+    With journals, the record has a block of sequences for each undone commit, the newest commit first; else it has one
+    block. The first sequence of a block is of keys that go, the others are of keys that come back, one for each instant
+    that had placed any.
     """
-    journals = undone_journals(snapshot, index, instant)
-    if journals is None:
-        slices = _followed_before(snapshot, index, index.log.head + 1).slices
-        groups, priors = set(slices), {file_slice.instant for file_slice in slices.values()}
+    storage = snapshot.table.storage
+    undone = index.log.standing(snapshot.timeline.undone_by(instant).instants)
+    found = [load_journals(storage, time) for time in undone]
+    commits = [journals for journals in found if journals is not None]
+    followed_by_journal = len(commits) == len(found)
+    groups: set[FileGroupId]
+    blocks: list[set[str]]
+    if followed_by_journal:
+        groups = {group for journals in commits for journal in journals for group in journal.prior_groups(storage)}
+        blocks = [{prior for journal in journals for prior in journal.prior_instants(storage)} for journals in commits]
     else:
-        storage = snapshot.table.storage
-        groups = {group for journal in journals for group in journal.prior_groups(storage)}
-        found = {prior for journal in journals for prior in journal.prior_instants(storage)}
-        priors = {prior for prior in found if prior is not None}
+        slices = _followed_before(snapshot, index, index.log.head + 1).slices
+        groups, blocks = set(slices), [{file_slice.instant for file_slice in slices.values()}]
     return index.log.append(
         instant.time,
-        REREAD if journals is None else Action.ROLLBACK,
+        instant.action if followed_by_journal else REREAD,
         file_groups=sorted(groups),
         writer=instant.time,
-        located_at=(instant.time, *sorted(priors)),
+        located_at=[time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))],
+        undoes=undone,
     )
 
 
-def undone_journals(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> list[Journal] | None:
-    """Journals of what a rollback or restore undid; none if the index never saw it, None if there is no journal."""
-    undone = snapshot.timeline.undone_by(instant).instants
-    known = [time for time in undone if index.log.knows(time)]
-    if not known:
-        return []
-    return load_journals(snapshot.table.storage, known[0]) if len(known) == 1 else None
+def journals_to_undo(storage: Storage, record: LogRecord) -> list[tuple[int, Journal]]:
+    """The journals of a registered rollback or restore, each with the first sequence of its block.
+
+    Raises:
+        IndexNotReadyError: one is gone.
+    """
+    positions = (position for position, time in enumerate(record.located_at) if time == record.instant)
+    return [
+        (record.first_sequence + position, journal)
+        for position, time in zip(positions, record.undoes, strict=False)
+        for journal in require_journals(storage, time)
+    ]
 
 
-def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
-    """Bring back where the keys of one journal file were: a task."""
+def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: tuple[int, Journal]) -> None:
+    """Bring back where the keys of one journal file were: a task.
+
+    Args:
+        storage: the table.
+        index: its index.
+        record: of the rollback or restore.
+        item: the first sequence of the commit's block, and the journal.
+    """
+    start, journal = item
     index.log.refresh()
-    instants = (None, *record.located_at[1:])
+    after = record.located_at[start - record.first_sequence + 1 :]
+    instants = (None, *takewhile(lambda time: time != record.instant, after))
     for position, changes in journal.undone(storage, instants):
-        changes.apply(index, record.first_sequence + position)
+        changes.apply(index, start + position)
 
 
 def reread(

@@ -175,6 +175,19 @@ class WriteTransaction:
             undo_unpublished(self.table, self.instant, self._promoted)
         self._holding.release()
 
+    def require_standing_snapshot(self, failure: Exception) -> None:
+        """Raise ``ConflictError`` if commits that this write, which failed, was to build on have been undone."""
+        if self._published:
+            return
+        current = self.table.load_timeline()
+        built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
+        gone = tuple(time for time in built_on if not current.is_visible(time))
+        if gone:
+            raise ConflictError(
+                f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",
+                instants=gone,
+            ) from failure
+
     def _check_and_publish(
         self, prepared: PreparedWrite, stats: Sequence[WriteStat], require_held: Callable[[], None]
     ) -> None:

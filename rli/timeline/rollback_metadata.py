@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rli.errors import CorruptTableError
 from rli.timeline.avro_files import MALFORMED, read_record, write_record
@@ -36,7 +37,7 @@ class RollbackPlan:
             for partition_path, paths in self.files.items()
             for path in paths
         ]
-        record = {"instantToRollback": _instant(self.instant_time, self.action), "RollbackRequests": requests}
+        record = {"instantToRollback": instant_record(self.instant_time, self.action), "RollbackRequests": requests}
         return write_record(ROLLBACK_PLAN, {**record, "version": 1})
 
     @classmethod
@@ -77,6 +78,10 @@ class RollbackMetadata:
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_avro(self) -> bytes:
+        return write_record(ROLLBACK_METADATA, self.to_record())
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields of ``HoodieRollbackMetadata``."""
         partitions = {
             partition_path: {
                 "partitionPath": partition_path,
@@ -87,18 +92,15 @@ class RollbackMetadata:
             }
             for partition_path, paths in self.deleted.items()
         }
-        return write_record(
-            ROLLBACK_METADATA,
-            {
-                "startRollbackTime": self.start_time,
-                "timeTakenInMillis": self.milliseconds,
-                "totalFilesDeleted": sum(map(len, self.deleted.values())),
-                "commitsRollback": [self.instant_time],
-                "partitionMetadata": partitions,
-                "version": 1,
-                "instantsRollback": [_instant(self.instant_time, self.action)],
-            },
-        )
+        return {
+            "startRollbackTime": self.start_time,
+            "timeTakenInMillis": self.milliseconds,
+            "totalFilesDeleted": sum(map(len, self.deleted.values())),
+            "commitsRollback": [self.instant_time],
+            "partitionMetadata": partitions,
+            "version": 1,
+            "instantsRollback": [instant_record(self.instant_time, self.action)],
+        }
 
     @classmethod
     def from_avro(cls, content: bytes, file_name: str) -> RollbackMetadata:
@@ -108,24 +110,29 @@ class RollbackMetadata:
             CorruptTableError: the content is no rollback metadata; names the file.
         """
         try:
-            record = read_record(content)
-            (undone,) = record["instantsRollback"]
-            deleted = {
-                partition_path: tuple(partition["successDeleteFiles"])
-                for partition_path, partition in record["partitionMetadata"].items()
-            }
-            return cls(
-                start_time=record["startRollbackTime"],
-                instant_time=undone["commitTime"],
-                action=undone["action"],
-                milliseconds=record["timeTakenInMillis"],
-                deleted=deleted,
-            )
+            return cls.from_record(read_record(content))
         except MALFORMED as error:
             raise _corrupt(file_name, error) from error
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RollbackMetadata:
+        """Read the fields; raises one of ``MALFORMED`` for those of something else."""
+        (undone,) = record["instantsRollback"]
+        deleted = {
+            partition_path: tuple(partition["successDeleteFiles"])
+            for partition_path, partition in record["partitionMetadata"].items()
+        }
+        return cls(
+            start_time=record["startRollbackTime"],
+            instant_time=undone["commitTime"],
+            action=undone["action"],
+            milliseconds=record["timeTakenInMillis"],
+            deleted=deleted,
+        )
 
-def _instant(time: str, action: str) -> dict[str, str]:
+
+def instant_record(time: str, action: str) -> dict[str, str]:
+    """The fields of ``HoodieInstantInfo``."""
     return {"commitTime": time, "action": action}
 
 

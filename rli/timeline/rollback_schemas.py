@@ -6,7 +6,9 @@ from typing import Final
 
 from rli.timeline.schema_parts import TEXT, TEXTS, VERSION, array_of, map_of, optional, record, required
 
-_INSTANT: Final = record("HoodieInstantInfo", required("commitTime", TEXT), required("action", TEXT))
+INSTANT: Final = record("HoodieInstantInfo", required("commitTime", TEXT), required("action", TEXT))
+"""Names an instant."""
+
 _REQUEST: Final = record(
     "HoodieRollbackRequest",
     required("partitionPath", TEXT),
@@ -26,7 +28,7 @@ _PARTITION: Final = record(
 
 ROLLBACK_PLAN: Final = record(
     "HoodieRollbackPlan",
-    optional("instantToRollback", _INSTANT),
+    optional("instantToRollback", INSTANT),
     optional("RollbackRequests", array_of(_REQUEST)),
     VERSION,
 )
@@ -40,6 +42,6 @@ ROLLBACK_METADATA: Final = record(
     required("commitsRollback", TEXTS),
     required("partitionMetadata", map_of(_PARTITION)),
     VERSION,
-    {"name": "instantsRollback", "type": {**array_of(_INSTANT), "default": []}, "default": []},
+    {"name": "instantsRollback", "type": {**array_of(INSTANT), "default": []}, "default": []},
 )
 """Content of a completed rollback."""

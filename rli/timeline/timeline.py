@@ -60,6 +60,11 @@ class Timeline:
         """Instants that were requested or begun but have not completed, by instant time."""
         return tuple(sorted((i for i in self.instants if not i.is_completed), key=lambda instant: instant.time))
 
+    @cached_property
+    def savepoints(self) -> tuple[Instant, ...]:
+        """Completed savepoints, in order; each has the time of the commit that it keeps."""
+        return tuple(instant for instant in self.completed if instant.action == Action.SAVEPOINT)
+
     @property
     def latest_write(self) -> Instant | None:
         """The completed write that came last."""

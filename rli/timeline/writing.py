@@ -51,6 +51,10 @@ class TimelineWriter:
         """Say that work on a requested instant begins; False if that was said before."""
         return self.storage.create(self.layout.pending_path(time, action, State.INFLIGHT), content)
 
+    def started(self, time: str, action: str) -> bytes | None:
+        """What ``start`` was given; None if work on the instant has not begun."""
+        return self.storage.read_bytes(self.layout.pending_path(time, action, State.INFLIGHT))
+
     def complete(self, time: str, action: str, content: bytes, completion_time: str) -> bool:
         """Publish an instant with its metadata, all or nothing; False if it is published already.
 

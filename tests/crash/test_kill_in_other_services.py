@@ -1,4 +1,4 @@
-"""A real process dies in a clean, and in writes and rollbacks of a table of version 9."""
+"""A real process dies in a clean, a savepoint or a restore, and in writes and rollbacks of a table of version 9."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from tests.crash.conftest import Copies
 from tests.crash.writes import (
     AFTER,
     BATCH,
+    BEFORE,
     STEPS_BEFORE_PUBLICATION,
     do_write,
     open_copy,
     pointed,
     read_rows,
+    require_honest_lookups,
     require_recovery,
     write_and_die_at_point,
     write_and_die_at_step,
@@ -49,6 +51,70 @@ def test_a_kill_at_changes_of_a_rollback_of_version_9(copies_9: Copies) -> None:
         folder = copies_9.make()
         assert was_killed(write_and_die_at_point, folder, "rollback", KillAt(number)), points[number - 1]
         require_recovery(folder, "rollback", "upsert")
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_kill_at_every_change_of_a_restore(copies: Copies, copies_9: Copies, version: int) -> None:
+    """Of two commits, so that the table is as it was between them on the way."""
+    points: list[str] = []
+    template = _with_a_third_commit(copies if version == 6 else copies_9)
+    once = Path(shutil.copytree(template, template.with_name("once")))
+    do_write(pointed(open_copy(once), points.append), "restore")
+    assert read_rows(open_copy(once)) == AFTER["restore"]
+    states = [AFTER["upsert"], BEFORE, AFTER["restore"]]
+    reached = []
+    for number in _changes(points):
+        folder = Path(shutil.copytree(template, template.with_name(f"killed-{number}")))
+        assert was_killed(write_and_die_at_point, folder, "restore", KillAt(number)), points[number - 1]
+        table = open_copy(folder)
+        rows = read_rows(table)
+        reached.append(states.index(rows))
+        require_honest_lookups(table, rows)
+        is_announced = any(instant.action == "restore" for instant in table.timeline())
+        assert is_announced or rows == states[0]
+        table.upsert(records(("next", "y", 9, 9.0)))
+        assert read_rows(table) == {**states[2 if is_announced else 0], "next": ("next", "y", 9, 9.0)}
+        check_stored(table)
+        table.drop_index()
+        table.close()
+    assert reached == sorted(reached)
+    assert set(reached) == {0, 1, 2}
+
+
+def _with_a_third_commit(copies: Copies) -> Path:
+    folder = copies.make()
+    table = open_copy(folder)
+    table.upsert(records(*BATCH))
+    table.close()
+    return folder
+
+
+def savepoint_and_die(folder: Path, at_point: AtPoint) -> None:
+    """A child's work: a savepoint and its removal, which report each change before they make it."""
+    table = pointed(open_copy(folder), at_point)
+    table.delete_savepoint(table.savepoint(table.snapshot().timeline.completed_writes[0].time))
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_kill_at_changes_of_a_savepoint(copies: Copies, copies_9: Copies, version: int) -> None:
+    chosen = copies if version == 6 else copies_9
+    points: list[str] = []
+    savepoint_and_die(chosen.make(), points.append)
+    # Those of making the savepoint, and of removing it, but not of the lease in between.
+    for number in (n for n in _changes(points) if "savepoint" in points[n - 1]):
+        folder = chosen.make()
+        assert was_killed(savepoint_and_die, folder, KillAt(number)), points[number - 1]
+        table = open_copy(folder)
+        table.upsert(records(*BATCH))
+        first = table.snapshot().timeline.completed_writes[0].time
+        table.savepoint(first)
+        table.clean(keep_commits=1)
+        table.restore(first)
+        table.delete_savepoint(first)
+        assert read_rows(table) == AFTER["restore"]
+        check_stored(table)
+        table.drop_index()
+        table.close()
 
 
 def clean_and_die(folder: Path, at_point: AtPoint) -> None:

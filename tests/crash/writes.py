@@ -40,6 +40,7 @@ AFTER: Final[dict[str, Rows]] = {
     "upsert": upserted(BEFORE, BATCH).rows,
     "delete": deleted(BEFORE, KEYS_TO_DELETE).rows,
     "rollback": BEFORE_SECOND,
+    "restore": BEFORE_SECOND,
     "bootstrap": BEFORE,
 }
 """Rows after each write, if it takes effect."""
@@ -114,6 +115,8 @@ def do_write(table: Table, write: str) -> None:
         table.upsert(records(*BATCH))
     elif write == "delete":
         table.delete(KEYS_TO_DELETE)
+    elif write == "restore":
+        table.restore(table.snapshot().timeline.completed_writes[0].time)
     else:
         latest = table.snapshot().timeline.latest_write
         assert latest is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -39,6 +40,11 @@ def turn_into_version_9(table: Table) -> None:
         Key.MERGE_MODE: "EVENT_TIME_ORDERING",
     }
     save_properties(definition.storage, definition.properties.changed(changes))
+
+
+def forget_the_journal(table: Table, instant: str) -> None:
+    """Make a commit of ours look like one of another engine, which leaves no journal."""
+    shutil.rmtree(Path(table.location, ".hoodie/.rli/journal", instant))
 
 
 def rows_of(table: Table | pa.Table, key: str = "id") -> list[Row]:
@@ -104,7 +110,7 @@ def assert_nothing_left_over(table: Table) -> None:
     timeline = table.snapshot().timeline
     assert timeline.pending == ()
     assert list((root / ".hoodie/.rli/work").glob("*")) == []
-    assert list((root / ".hoodie/.rli/rollback").glob("*")) == []
+    assert list((root / ".hoodie/.rli/undoing").glob("*")) == []
     assert table.index.store.scan_control("writer/") == []
     assert table.index.store.read_control("lease") is None
     completed = {instant.time for instant in timeline.completed_writes}

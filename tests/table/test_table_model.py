@@ -65,6 +65,19 @@ class TableMachine(RuleBasedStateMachine):
         self.table.rollback(instant)
         self.rows = self.commits[-1][1] if self.commits else {}
 
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data(), save=st.booleans())
+    def restore(self, data: st.DataObject, *, save: bool) -> None:
+        number = data.draw(st.integers(0, len(self.commits) - 1))
+        instant, self.rows = self.commits[number]
+        if save:
+            self.table.savepoint(instant)
+        result = self.table.restore(instant)
+        if save:
+            self.table.delete_savepoint(instant)
+        assert result.undone == tuple(later for later, _ in reversed(self.commits[number + 1 :]))
+        del self.commits[number + 1 :]
+
     @rule()
     def reopen(self) -> None:
         self.table.close()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from rli import IndexNotReadyError, Table, UnsupportedTableError
 from rli.layout.file_names import BaseFileName
-from tests.support.tables import check_stored, records, rows_of, turn_into_version_9
+from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
 
 
 @pytest.fixture(params=[6, 9])
@@ -20,18 +19,13 @@ def table(request: pytest.FixtureRequest, trips: Table) -> Table:
     return trips
 
 
-def _forget_the_journal(table: Table, instant: str) -> None:
-    """Makes a commit of ours look like one of another engine, which leaves no journal."""
-    shutil.rmtree(Path(table.location, ".hoodie/.rli/journal", instant))
-
-
 def _write_and_forget(table: Table) -> str:
     table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
     instant = table.upsert(
         records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0), ("d", "z", 2, 2.0), ("e", "x", 2, 2.0))
     ).instant
     assert instant is not None
-    _forget_the_journal(table, instant)
+    forget_the_journal(table, instant)
     return instant
 
 
@@ -46,7 +40,7 @@ def test_a_commit_without_a_journal_is_undone_in_the_index(table: Table) -> None
 
 def test_the_first_commit_without_a_journal_is_undone(table: Table) -> None:
     instant = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
-    _forget_the_journal(table, instant)
+    forget_the_journal(table, instant)
     table.rollback(instant)
     assert table.lookup(["a"])["partition_path"].to_pylist() == [None]
     table.upsert(records(("b", "y", 1, 1.0)))

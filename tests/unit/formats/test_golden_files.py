@@ -39,6 +39,16 @@ RECORD = LogRecord(
     covers=("20240531110000000",),
     staged_chunks=2,
 )
+RESTORE_RECORD = LogRecord(
+    instant="20240531120005000",
+    action="restore",
+    first_sequence=9,
+    located_at=("20240531120005000", "20240531110000000", "20240531120005000"),
+    first_file_group=6,
+    file_groups=(),
+    writer="20240531120005000",
+    undoes=("20240531120001000", INSTANT),
+)
 INDEX_SETTINGS = IndexSettings(
     hash_seed=0x726C69,
     shard_count=64,
@@ -89,6 +99,11 @@ def test_log_record() -> None:
     assert RECORD.to_json() == golden("log-record-1.json")
 
 
+def test_log_record_of_a_restore() -> None:
+    assert LogRecord.from_json(9, golden("log-record-1-restore.json")) == RESTORE_RECORD
+    assert RESTORE_RECORD.to_json() == golden("log-record-1-restore.json")
+
+
 def test_index_settings() -> None:
     assert IndexSettings.from_json(golden("index-settings-1.json")) == INDEX_SETTINGS
     assert INDEX_SETTINGS.to_json() == golden("index-settings-1.json")
@@ -116,7 +131,7 @@ def test_journal_says_where_keys_are_and_where_they_were(storage: Storage) -> No
         ("gone", None, None),
     ]
     priors = (None, "20240529000000000", "20240530000000000")
-    assert JOURNAL.prior_instants(storage) == set(priors)
+    assert JOURNAL.prior_instants(storage) == {"20240529000000000", "20240530000000000"}
     assert JOURNAL.prior_groups(storage) == {FileGroupId("old", "f0-0"), FileGroupId("here", "f1-0")}
     undone = [(position, in_words(changes)) for position, changes in JOURNAL.undone(storage, priors)]
     assert undone == [

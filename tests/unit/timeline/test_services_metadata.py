@@ -10,7 +10,9 @@ import pytest
 
 from rli.errors import CorruptTableError
 from rli.timeline.clean_metadata import CleanPlan
+from rli.timeline.restore_metadata import RestoreMetadata, RestorePlan
 from rli.timeline.rollback_metadata import RollbackMetadata
+from rli.timeline.savepoint_metadata import SavepointMetadata
 from rli.timeline.undone import Undone
 from tests.support.hudi_tables import unzip_hudi_table
 
@@ -50,3 +52,38 @@ def test_what_undoes_nothing_is_reported() -> None:
     for action in ("rollback", "restore"):
         with pytest.raises(CorruptTableError, match=rf"a completed {action} cannot be read: file=x"):
             Undone.from_avro(action, PLAN.to_avro(), "x")
+
+
+def test_a_restore_is_read_back() -> None:
+    plan = RestorePlan(KEPT, ((CLEAN, "commit"), (LAST, "commit")))
+    assert RestorePlan.from_avro(plan.to_avro(), "plan") == plan
+    rollbacks = tuple(
+        RollbackMetadata("20240531120002000", time, "commit", 3, {"p": (f"/t/p/{time}.parquet",)})
+        for time in (CLEAN, LAST)
+    )
+    restore = RestoreMetadata("20240531120002000", 12, rollbacks)
+    assert RestoreMetadata.from_avro(restore.to_avro(), "done") == restore
+    undone = Undone.from_avro("restore", restore.to_avro(), "done")
+    assert undone.instants == (CLEAN, LAST)
+    assert undone.files == {"p": frozenset({f"{CLEAN}.parquet", f"{LAST}.parquet"})}
+
+
+@pytest.mark.parametrize("content", [b"", b"Obj\x01", PLAN.to_avro()])
+def test_what_is_no_restore_is_reported(content: bytes) -> None:
+    for read in (RestorePlan.from_avro, RestoreMetadata.from_avro):
+        with pytest.raises(CorruptTableError, match=r"file=x\.restore"):
+            read(content, "x.restore")
+
+
+def test_a_savepoint_names_the_files_that_it_keeps() -> None:
+    (record,) = fastavro.reader(io.BytesIO(SavepointMetadata("rli", 7, "why", {"p": ("a", "b"), "": ()}).to_avro()))
+    assert record == {
+        "savepointedBy": "rli",
+        "savepointedAt": 7,
+        "comments": "why",
+        "partitionMetadata": {
+            "p": {"partitionPath": "p", "savepointDataFile": ["a", "b"]},
+            "": {"partitionPath": "", "savepointDataFile": []},
+        },
+        "version": 1,
+    }
