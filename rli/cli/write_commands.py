@@ -1,4 +1,4 @@
-"""Commands that change a table: create, upsert, delete, rollback."""
+"""Commands that change a table: create, upsert, delete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rli.cli.options import (
 )
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
-from rli.errors import InstantNotFoundError, InvalidInputError, SettingsError
+from rli.errors import InvalidInputError, SettingsError
 from rli.model import CommitResult, KeyMode, OnPartitionChange
 from rli.store.registry import without_password
 from rli.table.table import Table
@@ -48,7 +48,6 @@ def register(app: typer.Typer) -> None:
         "rli upsert domains registry.csv --rename-columns --json",
     )
     add_command(app, delete, "rli delete trips k1 k2", "rli delete trips --file gone.txt --json")
-    add_command(app, rollback, "rli rollback trips last", "rli rollback trips 20240531120000123")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +68,6 @@ class CreatedTable:
     ordering: str | None
     index: str
     shards: int
-
-
-@dataclass(frozen=True, slots=True)
-class RolledBack:
-    """What ``rli rollback`` reports.
-
-    Attributes:
-        instant: that was undone.
-        rollback: instant of the rollback itself.
-    """
-
-    instant: str
-    rollback: str
 
 
 def parse_size(text: str) -> int:
@@ -281,29 +267,6 @@ def _keys_in(path: str, table: Table) -> list[str]:
     records = file.read(ExpectedColumns.of(table))
     keys: list[str] = table.definition.key_generator.record_keys(records).to_pylist()
     return keys
-
-
-def rollback(
-    table: TableArgument,
-    instant: Annotated[
-        str, typer.Argument(metavar="INSTANT", help="The last commit: its instant, or 'last'.", show_default=False)
-    ],
-    index: IndexOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Undo the last commit: files, index and timeline are as before it."""
-    opened = rli.open_table(table, index=index)
-    if instant == "last":
-        latest = opened.snapshot().timeline.latest_write
-        if latest is None:
-            raise InstantNotFoundError(f"there is no commit to roll back: table={opened.location}")
-        instant = latest.time
-    done = RolledBack(instant, opened.rollback(instant))
-    report(
-        done,
-        as_json=as_json,
-        render=lambda: print_facts({"rolled back": done.instant, "instant of the rollback": done.rollback}),
-    )
 
 
 def _fields(result: CommitResult) -> dict[str, object]:

@@ -166,6 +166,21 @@ def test_rollback_of_the_last_commit(rli: Rli, trips: str) -> None:
     assert "only the last completed commit" in rli("rollback", trips, last, status=2).err
 
 
+def test_a_savepoint_is_restored(rli: Rli, trips: str) -> None:
+    first, last = (item["time"] for item in rli("timeline", trips, "--json").json)
+    assert rli("savepoint", trips, first, "--comment", "day 1", "--json").json == {"instant": first, "saved": True}
+    assert rli("savepoint", trips).out == f"savepoint: {last}\n"
+    assert "a savepoint keeps the commit" in rli("restore", trips, first, status=2).err
+    assert rli("savepoint", trips, last, "--delete").out == f"savepoint removed: {last}\n"
+    assert "give its INSTANT" in rli("savepoint", trips, "--delete", status=2).err
+    done = rli("restore", trips, first, "--json").json
+    assert set(done) == names(library.RestoreResult)
+    assert (done["restored_to"], done["undone"]) == (first, [last])
+    assert [row["id"] for row in rli("read", trips, "--json").json] == ["k2", "007"]
+    assert "none, as there was no later one" in rli("restore", trips, first).out
+    assert "no completed commit of this time" in rli("restore", trips, last, status=2).err
+
+
 def test_rollback_in_an_empty_table(rli: Rli) -> None:
     rli("create", "t", "--record-key", "id")
     assert "no commit to roll back" in rli("rollback", "t", "last", status=2).err

@@ -26,6 +26,8 @@ COMMANDS = [
     ["read"],
     ["timeline"],
     ["rollback"],
+    ["savepoint"],
+    ["restore"],
     ["doctor"],
     ["capacity"],
     *(["index", name] for name in ("bootstrap", "verify", "repair", "stats", "sync", "drop")),

@@ -1,0 +1,130 @@
+"""Commands that keep states of a table and go back to them: rollback, savepoint, restore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+import rli
+from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command
+from rli.cli.output import print_facts, report
+from rli.errors import InstantNotFoundError, InvalidInputError
+from rli.table.table import Table
+
+_LAST: Final = "last"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    add_command(app, rollback, "rli rollback trips last", "rli rollback trips 20240531120000123")
+    add_command(
+        app,
+        savepoint,
+        'rli savepoint trips --comment "before the repair of May"',
+        "rli savepoint trips 20240531120000123 --json",
+        "rli savepoint trips 20240531120000123 --delete",
+    )
+    add_command(app, restore, "rli restore trips 20240531120000123")
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What ``rli rollback`` reports.
+
+    Attributes:
+        instant: that was undone.
+        rollback: instant of the rollback itself.
+    """
+
+    instant: str
+    rollback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What ``rli savepoint`` reports.
+
+    Attributes:
+        instant: the commit.
+        saved: whether a savepoint keeps it now.
+    """
+
+    instant: str
+    saved: bool
+
+
+def rollback(
+    table: TableArgument,
+    instant: Annotated[
+        str, typer.Argument(metavar="INSTANT", help="The last commit: its instant, or 'last'.", show_default=False)
+    ],
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Undo the last commit: files, index and timeline are as before it."""
+    opened = rli.open_table(table, index=index)
+    undone = _last_commit(opened) if instant == _LAST else instant
+    done = RolledBack(undone, opened.rollback(undone))
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts({"rolled back": done.instant, "instant of the rollback": done.rollback}),
+    )
+
+
+def savepoint(
+    table: TableArgument,
+    instant: Annotated[
+        str | None,
+        typer.Argument(metavar="[INSTANT]", help="A commit. Default: the last one.", show_default=False),
+    ] = None,
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint of this commit.")] = False,
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Kept with the savepoint.", show_default=False)] = "",
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep the table's state as of a commit, so that no clean removes it and the table can be restored to it."""
+    opened = rli.open_table(table, index=index)
+    if not delete:
+        done = Saved(opened.savepoint(instant, comment), saved=True)
+    elif instant is None:
+        raise InvalidInputError("which savepoint is to be removed: give its INSTANT; list them: rli timeline TABLE")
+    else:
+        opened.delete_savepoint(instant)
+        done = Saved(instant, saved=False)
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts({"savepoint" if done.saved else "savepoint removed": done.instant}),
+    )
+
+
+def restore(
+    table: TableArgument,
+    instant: Annotated[str, typer.Argument(metavar="INSTANT", help="The commit to go back to.", show_default=False)],
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go back to a commit: all later ones are undone, and cannot be brought back."""
+    done = rli.open_table(table, index=index).restore(instant)
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts(
+            {
+                "restored to": done.restored_to,
+                "commits undone": ", ".join(done.undone) or "none, as there was no later one",
+                "instant of the restore": done.instant,
+            }
+        ),
+    )
+
+
+def _last_commit(table: Table) -> str:
+    latest = table.snapshot().timeline.latest_write
+    if latest is None:
+        raise InstantNotFoundError(f"there is no commit to roll back: table={table.location}")
+    return latest.time
