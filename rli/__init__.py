@@ -24,6 +24,7 @@ from rli.errors import (
 from rli.index.record_index import IndexStats, RecordIndex, create_index, open_index
 from rli.index.transaction import IndexTransaction
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
+from rli.table.archive import ArchiveResult
 from rli.table.catalog import create_table, open_table
 from rli.table.clean import CleanResult
 from rli.table.restore import RestoreResult
@@ -31,6 +32,7 @@ from rli.table.table import Table
 from rli.table.verify import VerifyReport
 
 __all__ = [
+    "ArchiveResult",
     "CleanResult",
     "CommitResult",
     "ConflictError",

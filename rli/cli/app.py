@@ -12,9 +12,9 @@ from typer.core import TyperGroup
 from rli.cli import (
     INTERRUPTED,
     capacity,
-    clean_command,
     demo,
     doctor,
+    housekeeping_commands,
     index_commands,
     read_commands,
     undo_commands,
@@ -78,7 +78,7 @@ def _root(
 demo.register(app)
 write_commands.register(app)
 undo_commands.register(app)
-clean_command.register(app)
+housekeeping_commands.register(app)
 read_commands.register(app)
 index_commands.register(app)
 doctor.register(app)

@@ -31,6 +31,7 @@ class Key:
     VERSION: Final = "hoodie.table.version"
     LAYOUT_VERSION: Final = "hoodie.timeline.layout.version"
     TIMELINE_PATH: Final = "hoodie.timeline.path"
+    HISTORY_PATH: Final = "hoodie.timeline.history.path"
     RECORD_KEY_FIELDS: Final = "hoodie.table.recordkey.fields"
     PARTITION_FIELDS: Final = "hoodie.table.partition.fields"
     PRECOMBINE_FIELD: Final = "hoodie.table.precombine.field"

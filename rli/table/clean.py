@@ -68,7 +68,7 @@ def clean(table: TableDefinition, keep_commits: int) -> CleanResult:
         files_deleted=len(unneeded),
         bytes_deleted=sum(file_slice.size for file_slice in unneeded),
         # A restore to a savepoint needs the journals of all later commits.
-        journals_deleted=_delete_journals(
+        journals_deleted=delete_journals(
             table, min([earliest.time, *(instant.time for instant in timeline.savepoints)])
         ),
     )
@@ -154,7 +154,8 @@ def _finish(table: TableDefinition, timeline: Timeline, instant: str) -> None:
     writer.complete(instant, Action.CLEAN, content, timeline.next_time(table.now()))
 
 
-def _delete_journals(table: TableDefinition, earliest: str) -> int:
+def delete_journals(table: TableDefinition, earliest: str) -> int:
+    """Remove the journals of all older commits, undone ones too; returns of how many."""
     folders = [name for name in table.storage.list_folders(paths.JOURNAL) if posixpath.basename(name) < earliest]
     for folder in folders:
         table.storage.delete_folder(folder)

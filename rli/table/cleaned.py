@@ -1,4 +1,4 @@
-"""Whether the files of a past state of the table are still there, or were cleaned."""
+"""Whether a past state of the table can still be told, or its files were cleaned or its commits archived."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
         past: the table as of an instant.
 
     Raises:
-        InstantNotFoundError: files of that state were cleaned; names one.
+        InstantNotFoundError: files of that state were cleaned, of which one is named; or its commits were archived.
     """
     first, as_of = past.timeline.first, past.timeline.as_of
+    is_older = first is not None and as_of is not None and as_of < first
+    if is_older and all(as_of != saved.time for saved in current.timeline.savepoints) and past.table.has_archive():
+        raise InstantNotFoundError(
+            f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
+            "instant"
+        )
     # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
     unnamed = _UNNAMED if first is not None and as_of is not None and as_of >= first else None
     seen = frozenset(instant.time for instant in past.timeline.completed_writes)

@@ -12,6 +12,7 @@ from rli.layout.support import require_readable
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
 from rli.table import paths
+from rli.timeline.archive import Archive
 from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import Timeline, load_timeline
 from rli.timeline.writing import TimelineWriter
@@ -53,6 +54,10 @@ class TableDefinition:
         """The timeline as it is now."""
         return load_timeline(self.storage, self._timeline_layout)
 
+    def has_archive(self) -> bool:
+        """Whether instants have left the active timeline."""
+        return not Archive(self.storage, self._timeline_layout).is_empty()
+
     @property
     def timeline_writer(self) -> TimelineWriter:
         """Writes the timeline in the layout of the table's version."""
@@ -60,7 +65,13 @@ class TableDefinition:
 
     @property
     def _timeline_layout(self) -> TimelineLayout:
-        return TimelineLayout.of(self.properties.layout_version, self.properties.timeline_path)
+        raw = self.properties.raw
+        return TimelineLayout.of(
+            self.properties.layout_version,
+            self.properties.timeline_path,
+            raw.get(Key.ARCHIVE_FOLDER) or "archived",
+            raw.get(Key.HISTORY_PATH) or "history",
+        )
 
     def reloaded(self) -> TableDefinition:
         """The definition with the properties as they are now: other engines change them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rli.errors import InstantNotFoundError
+from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.layout.file_slices import list_partition
 from rli.model import FileGroupId
 from rli.table import paths
@@ -35,7 +35,7 @@ def request_rollback(
     Raises:
         LeaseLostError: another writer took the lease over; nothing was rolled back.
         InstantNotFoundError: it is not the last completed commit, or files that it replaced were cleaned.
-        UnsupportedTableError: it replaced whole file groups, or a savepoint keeps it.
+        UnsupportedTableError: it replaced whole file groups, a savepoint keeps it, or all before it were archived.
     """
     latest = snapshot.timeline.latest_write
     if latest is None or latest.time != instant_time:
@@ -44,6 +44,12 @@ def request_rollback(
             f"last={latest.time if latest else 'none'}; roll later commits back first"
         )
     require_undoable(snapshot, [latest])
+    if len(snapshot.timeline.unsaved_writes) == 1 and table.has_archive():
+        # Base files of archived commits count because they are older than a commit of the active timeline.
+        raise UnsupportedTableError(
+            f"all commits before this one were archived: instant={instant_time}; it can no longer be rolled back, "
+            "delete or upsert the records instead"
+        )
     commit = snapshot.commit(latest)
     _require_files_before(snapshot, latest, commit)
     plan = RollbackPlan(instant_time, latest.action, written_files(table.storage, commit))

@@ -6,7 +6,7 @@ import posixpath
 import time
 from typing import Final
 
-from rli.errors import InstantNotFoundError
+from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.table.clean import finish_cleans
 from rli.table.cleaned import require_files_as_of
 from rli.table.definition import TableDefinition
@@ -25,6 +25,7 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
 
     Raises:
         InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
+        UnsupportedTableError: all commits before it were archived.
     """
     # What they delete, the savepoint might need.
     finish_cleans(table)
@@ -34,6 +35,11 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
         raise InstantNotFoundError(f"there is no commit to keep: table={table.location}; write to the table first")
     saved = instant_time or (latest.time if latest else "")
     require_commit(current.timeline, saved)
+    if all(write.time >= saved for write in current.timeline.unsaved_writes) and table.has_archive():
+        raise UnsupportedTableError(
+            f"all commits before this one were archived, and Hudi needs one of them beside it: instant={saved}; keep a "
+            "later commit"
+        )
     past = current.as_of(saved)
     require_files_as_of(current, past)
     files: dict[str, tuple[str, ...]] = {}

@@ -174,7 +174,14 @@ def _withdrawn(timeline: Timeline, index: RecordIndex) -> list[str]:
 
 
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex) -> None:
-    """Raise ``IndexNotReadyError`` if the last commit that the index followed is not in the table's past."""
+    """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
+    # Whoever knows the oldest commit that is left has followed all that have left: they were there when it completed.
+    oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
+    if oldest is not None and not index.log.knows(oldest) and table.has_archive():
+        raise IndexNotReadyError(
+            f"commits that the index may not have followed have left the active timeline: table={table.location} "
+            f"index={index.url} oldest={oldest}; bootstrap the index again: rli index bootstrap TABLE"
+        )
     followed = [record.instant for record in index.log.records if record.action in _FOLLOWED and record.instant]
     if not followed or timeline.is_archived(followed[-1]):
         return

@@ -26,6 +26,7 @@ from rli.settings import TableSettings
 from rli.store.registry import without_password
 from rli.table import local_engine
 from rli.table.adoption import adopt
+from rli.table.archive import ArchiveResult, archive
 from rli.table.bootstrap import bootstrap
 from rli.table.clean import CleanResult, clean, finish_cleans
 from rli.table.cleaned import require_files_as_of
@@ -250,6 +251,24 @@ class Table:
         with self._exclusively("clean") as definition:
             return clean(definition, keep_commits)
 
+    def archive(self, keep_commits: int = 30) -> ArchiveResult:
+        """Move old commits from the active timeline to Hudi's archive, so that reading the timeline stays cheap.
+
+        Rows and index stay as they are. The table can no longer be read as of the commits that leave, nor go back to
+        them. Savepoints, pending instants, and replaced files that are not cleaned yet keep all that is newer. An
+        archive that was interrupted is finished by the next one.
+
+        Args:
+            keep_commits: how many commits stay at least, 1 or more; not fewer than cleans keep.
+
+        Raises:
+            InvalidInputError: ``keep_commits`` is less than 1.
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+        """
+        with self._exclusively("archive") as definition:
+            return archive(definition, keep_commits)
+
     # Reading ---------------------------------------------------------------------------------------------------
 
     def read(
@@ -264,7 +283,7 @@ class Table:
 
         Raises:
             SchemaError: a column does not exist, or a filter does not fit.
-            InstantNotFoundError: files of that instant were cleaned.
+            InstantNotFoundError: files of that instant were cleaned, or its commits archived.
             CorruptTableError: a base file or the timeline cannot be read.
         """
         return self.snapshot(as_of).read(columns, filters)
@@ -273,7 +292,7 @@ class Table:
         """The state of the table, now or as of an instant or a time.
 
         Raises:
-            InstantNotFoundError: files of that state were cleaned.
+            InstantNotFoundError: files of that state were cleaned, or its commits archived.
         """
         definition = self.refreshed()
         current = Snapshot(definition, definition.load_timeline())

@@ -1,4 +1,4 @@
-"""Avro schema of a completed commit in table versions 8 and 9 (``HoodieCommitMetadata``)."""
+"""Avro schemas of completed writes (``HoodieCommitMetadata``, ``HoodieReplaceCommitMetadata``)."""
 
 from __future__ import annotations
 
@@ -55,4 +55,16 @@ COMMIT_METADATA: Final = record(
     VERSION,
     optional("operationType", TEXT),
 )
-"""Content of ``<time>_<completion time>.commit``."""
+"""Content of a completed commit in table versions 8 and 9."""
+
+REPLACE_METADATA: Final = record(
+    "HoodieReplaceCommitMetadata",
+    # Declared in full within the metadata of a commit.
+    optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT["name"]))),
+    optional("compacted", "boolean"),
+    optional("extraMetadata", map_of(TEXT)),
+    VERSION,
+    optional("operationType", TEXT),
+    optional("partitionToReplaceFileIds", map_of(TEXTS)),
+)
+"""Content of a completed replacement, in an archive beside ``COMMIT_METADATA``."""

@@ -29,16 +29,33 @@ class TimelineLayout:
     Attributes:
         version: 1 or 2 (``hoodie.timeline.layout.version``).
         folder: where the files of the instants are, relative to the table.
+        archive_folder: where the archive is, relative to the table.
     """
 
     version: int
     folder: str
+    archive_folder: str
 
     @classmethod
-    def of(cls, version: int, timeline_path: str = "timeline") -> Self:
-        """The layout of a table; ``timeline_path`` is the folder below ``.hoodie`` for layout 2."""
-        keeps_times = version != _WITHOUT_COMPLETION_TIMES
-        return cls(version, posixpath.join(META_FOLDER, timeline_path) if keeps_times else META_FOLDER)
+    def of(
+        cls,
+        version: int,
+        timeline_path: str = "timeline",
+        archive_path: str = "archived",
+        history_path: str = "history",
+    ) -> Self:
+        """The layout of a table.
+
+        Args:
+            version: 1 or 2.
+            timeline_path: folder of layout 2, below ``.hoodie``.
+            archive_path: folder of the archive of layout 1, below ``.hoodie``.
+            history_path: folder of the archive of layout 2, below the timeline's.
+        """
+        if version == _WITHOUT_COMPLETION_TIMES:
+            return cls(version, META_FOLDER, posixpath.join(META_FOLDER, archive_path))
+        folder = posixpath.join(META_FOLDER, timeline_path)
+        return cls(version, folder, posixpath.join(folder, history_path))
 
     @property
     def keeps_completion_times(self) -> bool:

@@ -66,6 +66,15 @@ class Timeline:
         return tuple(instant for instant in self.completed if instant.action == Action.SAVEPOINT)
 
     @property
+    def unsaved_writes(self) -> tuple[Instant, ...]:
+        """Completed writes without a savepoint, in order.
+
+        The oldest of them is where Hudi lets the active timeline begin; where there is none, nothing counts as archived.
+        """
+        saved = {instant.time for instant in self.savepoints}
+        return tuple(instant for instant in self.completed_writes if instant.time not in saved)
+
+    @property
     def latest_write(self) -> Instant | None:
         """The completed write that came last."""
         return self.completed_writes[-1] if self.completed_writes else None
@@ -145,11 +154,24 @@ def load_timeline(storage: Storage, layout: TimelineLayout) -> Timeline:
     Raises:
         CorruptTableError: an instant's file is broken; names the file.
     """
+    while True:
+        instants = tuple(sorted(_furthest_states(list_instants(storage, layout)), key=_order))
+        first = _first_write(instants)
+        # Instants leave for the archive in the order of their times. While the first one that was listed is there, no
+        # later one has left while the folder was listed; else commits might be missing from the middle.
+        if first is None or storage.exists(layout.path(first.file_name)):
+            undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
+            return Timeline(instants, layout, storage, undoing, first.time if first else None)
+
+
+def list_instants(storage: Storage, layout: TimelineLayout) -> list[Instant]:
+    """The instants of the active timeline, each in every state of which there is a file.
+
+    Raises:
+        CorruptTableError: an instant's file is broken; names the file.
+    """
     parsed = (_parse(file, layout) for file in storage.list_files(layout.folder))
-    furthest = _furthest_states(instant for instant in parsed if instant is not None)
-    instants = tuple(sorted(furthest, key=_order))
-    undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
-    return Timeline(instants, layout, storage, undoing, _first_write(instants))
+    return [instant for instant in parsed if instant is not None]
 
 
 def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> CommitMetadata:
@@ -212,10 +234,10 @@ def _order(instant: Instant) -> tuple[bool, str, str]:
     return pending_last, instant.completion_time or instant.time, instant.time
 
 
-def _first_write(instants: Iterable[Instant]) -> str | None:
+def _first_write(instants: Iterable[Instant]) -> Instant | None:
     # Savepoints keep their instants in the active timeline when newer ones are archived, and pending writes count:
     # nothing newer than a pending instant is ever archived, and files of a dead one must not pass as archived.
     listed = tuple(instants)
     kept = {instant.time for instant in listed if instant.action == Action.SAVEPOINT}
-    times = [instant.time for instant in listed if instant.is_write]
-    return min((time for time in times if time not in kept), default=min(times, default=None))
+    writes = sorted((instant for instant in listed if instant.is_write), key=lambda instant: instant.time)
+    return next((instant for instant in writes if instant.time not in kept), writes[0] if writes else None)

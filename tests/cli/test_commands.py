@@ -231,6 +231,16 @@ def test_spark_upserts_say_what_is_missing(rli: Rli, trips: str, monkeypatch: py
     assert "--engine local" in rli("upsert", trips, "day2.csv", "--engine", "spark", status=2).err
 
 
+def test_archive_reports_what_left(rli: Rli, trips: str) -> None:
+    first, last = (item["time"] for item in rli("timeline", trips, "--json").json)
+    assert rli("archive", trips).out.splitlines()[:2] == ["instants archived: 0", f"oldest active commit: {first}"]
+    done = rli("archive", trips, "--keep", "1", "--json").json
+    assert set(done) == names(library.ArchiveResult)
+    assert (done["instants_archived"], done["earliest_active"]) == (1, last)
+    assert [item["time"] for item in rli("timeline", trips, "--json").json] == [last]
+    assert "left the active timeline" in rli("read", trips, "--as-of", first, status=2).err
+
+
 def test_clean_reports_what_it_removed(rli: Rli, trips: str) -> None:
     rli("upsert", trips, "day1.jsonl")
     first = library.open_table(trips).timeline()[0].time

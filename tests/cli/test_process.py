@@ -28,6 +28,8 @@ COMMANDS = [
     ["rollback"],
     ["savepoint"],
     ["restore"],
+    ["clean"],
+    ["archive"],
     ["doctor"],
     ["capacity"],
     *(["index", name] for name in ("bootstrap", "verify", "repair", "stats", "sync", "drop")),

@@ -1,4 +1,4 @@
-"""A real process dies in a clean, a savepoint or a restore, and in writes and rollbacks of a table of version 9."""
+"""A real process dies in a clean, archive, savepoint or restore, and in writes and rollbacks of version 9."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.crash.writes import (
 )
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
-from tests.support.tables import check_stored, records
+from tests.support.tables import check_archived, check_stored, records
 
 pytestmark = pytest.mark.crash
 
@@ -112,6 +112,46 @@ def test_a_kill_at_changes_of_a_savepoint(copies: Copies, copies_9: Copies, vers
         table.restore(first)
         table.delete_savepoint(first)
         assert read_rows(table) == AFTER["restore"]
+        check_stored(table)
+        table.drop_index()
+        table.close()
+
+
+def archive_and_die(folder: Path, at_point: AtPoint) -> None:
+    """A child's work: an archive that reports each change before it makes it."""
+    pointed(open_copy(folder), at_point).archive(keep_commits=1)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_kill_at_changes_of_an_archive(copies: Copies, copies_9: Copies, version: int) -> None:
+    template = _with_a_third_commit(copies if version == 6 else copies_9)
+    table = open_copy(template)
+    # Its base files, were they left, would pass for those of an archived commit.
+    undone = table.upsert(records(("wrong", "new", 1, 1.0))).instant or ""
+    wrong = [path for path in template.rglob("*.parquet") if undone in path.name]
+    contents = [path.read_bytes() for path in wrong]
+    table.rollback(undone)
+    for path, content in zip(wrong, contents, strict=True):
+        path.write_bytes(content)
+    table.upsert(records(("z", "new", 1, 1.0)))
+    rows = read_rows(table)
+    table.close()
+    points: list[str] = []
+    once = Path(shutil.copytree(template, template.with_name("once")))
+    archive_and_die(once, points.append)
+    table = open_copy(once)
+    active, archived = table.timeline(), check_archived(table)
+    assert len(archived) == 4
+    table.close()
+    for number in _changes(points)[::3]:
+        folder = Path(shutil.copytree(template, template.with_name(f"killed-{number}")))
+        assert was_killed(archive_and_die, folder, KillAt(number)), points[number - 1]
+        table = open_copy(folder)
+        assert read_rows(table) == rows, points[number - 1]
+        require_honest_lookups(table, rows)
+        table.archive(keep_commits=1)
+        assert read_rows(table) == rows
+        assert (table.timeline(), check_archived(table)) == (active, archived), points[number - 1]
         check_stored(table)
         table.drop_index()
         table.close()

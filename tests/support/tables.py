@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -113,7 +116,7 @@ def assert_nothing_left_over(table: Table) -> None:
     assert list((root / ".hoodie/.rli/undoing").glob("*")) == []
     assert table.index.store.scan_control("writer/") == []
     assert table.index.store.read_control("lease") is None
-    completed = {instant.time for instant in timeline.completed_writes}
+    completed = {instant.time for instant in timeline.completed_writes} | {time for time, _ in check_archived(table)}
     written = {path.stem.rpartition("_")[2] for path in root.rglob("*.parquet") if ".hoodie" not in path.parts}
     assert written <= completed, "a base file of no commit"
     # An index that has seen a commit needs its journal to follow its rollback.
@@ -142,3 +145,48 @@ def fingerprint_of_store(store: Store, shards: int) -> dict[str, str]:
         for key, entry in zip(keys.to_bytes(), numbers.tolist(), strict=True)
     }
     return {**control, "entries": json.dumps(sorted((str(place), entry) for place, entry in entries.items()))}
+
+
+def check_archived(table: Table) -> list[tuple[str, str]]:
+    """Times and actions of the archived instants, in the order of the archive, by readers of Hudi's formats alone."""
+    folder = Path(table.location, table.definition.timeline_writer.layout.archive_folder)
+    if table.definition.properties.layout_version == 1:
+        files = sorted(folder.glob(".commits_.archive.*"), key=lambda path: int(path.name.split(".")[3].split("_")[0]))
+        return [found for path in files for found in _entries_of_log_file(path.read_bytes())]
+    # As Hudi does where the file that names the version is missing.
+    versions = [int(path.name.removeprefix("manifest_")) for path in folder.glob("manifest_*")]
+    stated = folder / "_version_"
+    version = int(stated.read_text()) if stated.exists() else max(versions, default=0)
+    if version == 0:
+        return []
+    manifest = json.loads((folder / f"manifest_{version}").read_text())
+    found = []
+    for file in manifest["files"]:
+        assert (folder / file["fileName"]).stat().st_size == file["fileLen"]
+        rows = pq.read_table(folder / file["fileName"]).to_pylist()
+        assert (rows[0]["instantTime"], rows[-1]["instantTime"]) == tuple(file["fileName"].split("_")[:2])
+        assert all(row["completionTime"] >= row["instantTime"] for row in rows)
+        found += [(row["instantTime"], row["action"]) for row in rows]
+    return found
+
+
+def _entries_of_log_file(content: bytes) -> list[tuple[str, str]]:
+    """The completed instants of a log file with one block, whose lengths must all be right."""
+    stream = io.BytesIO(content)
+    assert stream.read(6) == b"#HUDI#"
+    length, version, kind, texts, key, size = struct.unpack(">qiiiii", stream.read(28))
+    assert (length, version, kind, texts, key) == (len(content) - 14, 1, 3, 1, 2)
+    schema = json.loads(stream.read(size))
+    content_length, content_version, count = struct.unpack(">qii", stream.read(16))
+    assert content_version == 3
+    end = stream.tell() - 8 + content_length
+    found = []
+    for _ in range(count):
+        (size,) = struct.unpack(">i", stream.read(4))
+        record = fastavro.schemaless_reader(io.BytesIO(stream.read(size)), schema, None)
+        assert isinstance(record, dict)
+        if record["actionState"] == "COMPLETED":
+            found.append((record["commitTime"], record["actionType"]))
+    assert stream.tell() == end
+    assert struct.unpack(">iq", stream.read()) == (0, len(content) - 8)
+    return found

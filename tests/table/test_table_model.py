@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rli import CommitResult, IndexNotReadyError, Table, create_table, open_table
+from rli import CommitResult, IndexNotReadyError, Table, UnsupportedTableError, create_table, open_table
 from tests.support.table_model import Outcome, Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records
 
@@ -29,6 +29,7 @@ class TableMachine(RuleBasedStateMachine):
         super().__init__()
         self.rows: Rows = {}
         self.commits: list[tuple[str, Rows]] = []
+        self.is_archived = False
 
     # A base file of a few records takes some 3 kB, so that the smallest target gives each record a file of its own.
     @initialize(target_size=st.sampled_from([1024, 4096, 1 << 20]), partitioned=st.booleans())
@@ -61,19 +62,33 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.commits)
     @rule()
     def roll_back(self) -> None:
-        instant, _ = self.commits.pop()
+        instant, _ = self.commits[-1]
+        if self.is_archived and len(self.commits) == 1:
+            with pytest.raises(UnsupportedTableError):
+                self.table.rollback(instant)
+            return
         self.table.rollback(instant)
+        self.commits.pop()
         self.rows = self.commits[-1][1] if self.commits else {}
+
+    @precondition(lambda self: self.commits)
+    @rule(keep=st.integers(1, 4))
+    def archive(self, keep: int) -> None:
+        result = self.table.archive(keep_commits=keep)
+        self.is_archived |= result.instants_archived > 0
+        self.commits = self.commits[-keep:]
+        assert result.earliest_active == self.commits[0][0]
 
     @precondition(lambda self: self.commits)
     @rule(data=st.data(), save=st.booleans())
     def restore(self, data: st.DataObject, *, save: bool) -> None:
         number = data.draw(st.integers(0, len(self.commits) - 1))
         instant, self.rows = self.commits[number]
-        if save:
+        is_saved = save and not (self.is_archived and number == 0)
+        if is_saved:
             self.table.savepoint(instant)
         result = self.table.restore(instant)
-        if save:
+        if is_saved:
             self.table.delete_savepoint(instant)
         assert result.undone == tuple(later for later, _ in reversed(self.commits[number + 1 :]))
         del self.commits[number + 1 :]

@@ -1,4 +1,4 @@
-"""The command ``rli clean``."""
+"""Commands that keep a table small: clean, archive."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rli.cli.output import human_bytes, print_facts, report
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
+    """Add the commands to the application."""
     add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --json")
+    add_command(app, archive, "rli archive trips", "rli archive trips --keep 100 --json")
 
 
 def clean(
@@ -36,6 +37,33 @@ def clean(
                 "journals removed": f"{done.journals_deleted:,}",
                 "readable as of": done.earliest_kept or "now, as there is no commit yet",
                 "instant of the clean": done.instant or "none, as there was no file to remove",
+            }
+        ),
+    )
+
+
+def archive(
+    table: TableArgument,
+    *,
+    keep: Annotated[
+        int, typer.Option("--keep", metavar="N", min=1, help="The last N commits stay on the active timeline.")
+    ] = 30,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move old commits from the active timeline to the archive; rows stay as they are.
+
+    Keep at least as many commits as rli clean does: the table cannot be read as of archived ones.
+    """
+    done = rli.open_table(table, index=index).archive(keep_commits=keep)
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts(
+            {
+                "instants archived": f"{done.instants_archived:,}",
+                "oldest active commit": done.earliest_active or "none, as there is no commit yet",
+                "base files of undone writes removed": f"{done.files_deleted:,}",
             }
         ),
     )

@@ -1,0 +1,289 @@
+"""Archiving: which instants leave the active timeline, and that nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rli import (
+    IndexNotReadyError,
+    InstantNotFoundError,
+    InvalidInputError,
+    Table,
+    UnsupportedTableError,
+    create_table,
+    open_table,
+)
+from rli.model import Step
+from rli.table.archive import ArchiveResult
+from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
+
+
+@pytest.fixture(params=[6, 9])
+def table(request: pytest.FixtureRequest, trips: Table) -> Table:
+    """An empty table of either layout of the timeline."""
+    if request.param == 9:
+        turn_into_version_9(trips)
+    return trips
+
+
+def _commit(table: Table, version: int) -> str:
+    """Updates ``a``, moves ``m`` to and fro, and adds a record of its own, whose file no other commit touches."""
+    rows = [
+        ("a", "x", version, float(version)),
+        ("m", "xy"[version % 2], version, 0.0),
+        (f"n{version}", f"p{version}", 1, 0.0),
+    ]
+    return table.upsert(records(*rows)).instant or ""
+
+
+def _times(table: Table, action: str = "commit") -> list[str]:
+    return [instant.time for instant in table.timeline() if instant.action == action]
+
+
+def test_old_commits_leave_and_nothing_else_changes(table: Table) -> None:
+    instants = [_commit(table, version) for version in range(6)]
+    rows = rows_of(table)
+    found = table.lookup(["a", "n0", "n5"])
+    assert table.archive(keep_commits=2) == ArchiveResult(4, instants[4], 0)
+    assert _times(table) == instants[4:]
+    assert check_archived(table) == [(time, "commit") for time in instants[:4]]
+    assert rows_of(table) == rows
+    # Look-ups go on reporting the commits that are archived now.
+    assert table.lookup(["a", "n0", "n5"]) == found
+    assert found["instant_time"].to_pylist()[1] == instants[0]
+    check_stored(table)
+    more = [_commit(table, version) for version in range(6, 9)]
+    assert table.archive(keep_commits=1) == ArchiveResult(4, more[-1], 0)
+    assert check_archived(table) == [(time, "commit") for time in (*instants, *more[:-1])]
+    check_stored(table)
+    assert {row["id"] for row in rows_of(table)} == {"a", "m", *(f"n{version}" for version in range(9))}
+    assert table.bootstrap_index() == 11
+    check_stored(table)
+
+
+def test_archiving_twice_does_nothing_the_second_time(table: Table) -> None:
+    assert table.archive() == ArchiveResult(0, None, 0)
+    instants = [_commit(table, version) for version in range(3)]
+    table.archive(keep_commits=2)
+    before = fingerprint(table)
+    assert table.archive(keep_commits=2) == ArchiveResult(0, instants[1], 0)
+    assert fingerprint(table) == before
+    with pytest.raises(InvalidInputError, match="keep_commits=0"):
+        table.archive(keep_commits=0)
+
+
+def test_cleans_and_rollbacks_leave_too_and_the_last_clean_stays(table: Table) -> None:
+    for version in range(3):
+        _commit(table, version)
+    first = table.clean(keep_commits=1).instant
+    table.rollback(_commit(table, 3))
+    (rollback,) = _times(table, "rollback")
+    for version in range(4, 6):
+        _commit(table, version)
+    last = table.clean(keep_commits=1).instant
+    kept = [_commit(table, version) for version in range(6, 8)]
+    table.archive(keep_commits=2)
+    assert [instant.time for instant in table.timeline()] == [last, *kept]
+    archived = check_archived(table)
+    assert {(first, "clean"), (rollback, "rollback")} <= set(archived)
+    check_stored(table)
+    _commit(table, 8)
+    assert table.clean(keep_commits=1).files_deleted
+    check_stored(table)
+
+
+def test_what_is_archived_is_neither_read_as_of_nor_gone_back_to(table: Table) -> None:
+    instants = [_commit(table, version) for version in range(4)]
+    state = rows_of(table.read(as_of=instants[2]))
+    table.archive(keep_commits=2)
+    assert rows_of(table.read(as_of=instants[2])) == state
+    with pytest.raises(InstantNotFoundError, match=f"left the active timeline: instant={instants[1]}"):
+        table.read(as_of=instants[1])
+    for call in (table.savepoint, table.restore):
+        with pytest.raises(InstantNotFoundError, match="no completed commit"):
+            call(instants[1])
+    table.restore(instants[2])
+    assert rows_of(table) == state
+    # Files of archived commits count because there is a commit that is newer.
+    with pytest.raises(UnsupportedTableError, match="all commits before this one were archived"):
+        table.rollback(instants[2])
+    assert rows_of(table) == state
+    check_stored(table)
+
+
+def test_a_savepoint_keeps_all_that_is_newer_and_a_commit_beside_it(table: Table) -> None:
+    instants = [_commit(table, version) for version in range(6)]
+    state = rows_of(table.read(as_of=instants[2]))
+    table.savepoint(instants[2])
+    table.savepoint(instants[4])
+    assert table.archive(keep_commits=1) == ArchiveResult(1, instants[1], 0)
+    assert _times(table) == instants[1:]
+    assert rows_of(table.read(as_of=instants[2])) == state
+    table.delete_savepoint(instants[4])
+    table.restore(instants[2])
+    assert rows_of(table) == state
+    check_stored(table)
+    table.delete_savepoint(instants[2])
+    assert table.archive(keep_commits=1) == ArchiveResult(1, instants[2], 0)
+    with pytest.raises(UnsupportedTableError, match="all commits before this one were archived"):
+        table.savepoint()
+    last = _commit(table, 9)
+    assert table.savepoint() == last
+    table.restore(last)
+    check_stored(table)
+
+
+def test_a_write_at_work_keeps_what_it_builds_on(table: Table) -> None:
+    first = [_commit(table, version) for version in range(3)]
+    other = open_table(table.location)
+    results: list[ArchiveResult] = []
+
+    def commit_and_archive(step: Step) -> None:
+        if step is Step.WRITTEN:
+            for version in (7, 8):
+                other.upsert(records(("m", "xy"[version % 2], version, 0.0)))
+            results.append(other.archive(keep_commits=1))
+
+    assert table.upsert(records(("new", "new", 1, 1.0)), on_step=commit_and_archive).inserted == 1
+    assert [result.earliest_active for result in results] == [first[-1]]
+    check_stored(table)
+
+
+def test_files_of_undone_commits_never_count(table: Table) -> None:
+    """Once what undid them is archived, they would pass for files of archived commits."""
+    wrong = table.upsert(records(("wrong", "x", 1, 1.0))).instant or ""
+    (path,) = Path(table.location, "x").glob("*.parquet")
+    content = path.read_bytes()
+    table.rollback(wrong)
+    for version in range(3):
+        _commit(table, version)
+    rows = rows_of(table)
+    path.write_bytes(content)
+    assert table.archive(keep_commits=1).files_deleted == 1
+    assert "rollback" not in {instant.action for instant in table.timeline()}
+    assert not path.exists()
+    assert rows_of(table) == rows
+    check_stored(table)
+
+
+def test_files_of_no_commit_never_count(table: Table) -> None:
+    """What a task of another engine left whose write nobody knows of any more."""
+    instants = [_commit(table, version) for version in range(2)]
+    source = next(Path(table.location, "p0").glob("*.parquet"))
+    stray = source.with_name(f"stray-0_0-0-0_{int(instants[0]) + 1}.parquet")
+    shutil.copy(source, stray)
+    rows = rows_of(table)
+    for version in (2, 3):
+        _commit(table, version)
+    assert {row["id"] for row in rows} <= {row["id"] for row in rows_of(table)}
+    assert table.archive(keep_commits=1).files_deleted == 1
+    assert not stray.exists()
+    check_stored(table)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_an_index_that_is_older_than_the_archive_asks_for_a_bootstrap(version: int, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{index}", shards=3
+    )
+    if version == 9:
+        turn_into_version_9(table)
+    for number in range(2):
+        _commit(table, number)
+    shutil.copytree(index, tmp_path / "index-old")
+    for number in range(2, 6):
+        _commit(table, number)
+        if number == 4:
+            shutil.copytree(index, tmp_path / "index-newer")
+    table.archive(keep_commits=2)
+    rows = rows_of(table)
+    old = open_table(tmp_path / "t", index=f"lmdb://{index}-old")
+    for call in (old.sync_index, lambda: old.lookup(["a"]), lambda: old.delete(["a"])):
+        with pytest.raises(IndexNotReadyError, match=r"have left the active timeline.*rli index bootstrap"):
+            call()
+    assert old.bootstrap_index(shards=3) == len(rows)
+    check_stored(old)
+    old.close()
+    newer = open_table(tmp_path / "t", index=f"lmdb://{index}-newer")
+    assert len(newer.sync_index().applied) == 1
+    check_stored(newer)
+    newer.close()
+    table.close()
+
+
+def test_a_reader_that_lists_while_instants_leave_misses_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    instants = [_commit(table, version) for version in range(6)]
+    rows = rows_of(table)
+    timeline = table.snapshot().timeline
+    list_files = type(timeline.storage).list_files
+    other = open_table(table.location)
+    listed: list[str] = []
+
+    def archive_while_listing(storage: object, path: str = "", **options: bool) -> object:
+        """What a listing may show that began before an archive and ended after it: the first commits and the last."""
+        if path != timeline.layout.folder or listed:
+            return list_files(storage, path, **options)  # type: ignore[arg-type]
+        listed.append(path)
+        before = list_files(storage, path, **options)  # type: ignore[arg-type]
+        other.archive(keep_commits=2)
+        after = {file.path for file in list_files(storage, path, **options)}  # type: ignore[arg-type]
+        return [file for file in before if file.path in after or file.name.startswith(instants[0])]
+
+    monkeypatch.setattr(type(timeline.storage), "list_files", archive_while_listing)
+    assert rows_of(table) == rows
+    assert listed
+
+
+@pytest.mark.parametrize("reached", ["archived", "pending states removed", "some instants removed"])
+def test_an_archive_that_was_killed_is_finished_by_the_next(reached: str, table: Table, tmp_path: Path) -> None:
+    for version in range(5):
+        _commit(table, version)
+    before = Path(shutil.copytree(table.location, tmp_path / "before"))
+    table.archive(keep_commits=2)
+    layout = table.definition.timeline_writer.layout
+    # The table as the archive found it, with what it had done when it was killed.
+    shutil.rmtree(before / layout.archive_folder, ignore_errors=True)
+    shutil.copytree(Path(table.location, layout.archive_folder), before / layout.archive_folder)
+    left = {path.name for path in Path(table.location, layout.folder).iterdir()}
+    gone = [path for path in sorted((before / layout.folder).iterdir()) if path.name not in left]
+    pending = [path for path in gone if path.name.endswith((".requested", "inflight"))]
+    completed = [path for path in gone if path not in pending]
+    steps = {"archived": [], "pending states removed": pending, "some instants removed": [*pending, *completed[:2]]}
+    for path in steps[reached]:
+        path.unlink()
+    again = open_table(before)
+    assert rows_of(again) == rows_of(table)
+    check_stored(again)
+    again.archive(keep_commits=2)
+    assert {path.name for path in (before / layout.folder).iterdir()} == left
+    assert rows_of(again) == rows_of(table)
+    assert check_archived(again) == check_archived(table)
+    check_stored(again)
+
+
+def test_a_replacement_stays_until_the_files_that_it_replaced_are_cleaned(trips: Table) -> None:
+    """Without it, what it replaced would be data again. The replacement is made by hand, as other engines do it."""
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    (old,) = Path(trips.location, "x").glob("*.parquet")
+    file_id = old.name.partition("_")[0]
+    time = f"{int(trips.timeline()[-1].time) + 1}"
+    shutil.copy(old, old.with_name(f"new-0_0-0-0_{time}.parquet"))
+    stat = {"fileId": "new-0", "path": f"x/new-0_0-0-0_{time}.parquet", "numWrites": 2}
+    replacement = {"partitionToWriteStats": {"x": [stat]}, "partitionToReplaceFileIds": {"x": [file_id]}}
+    Path(trips.location, ".hoodie", f"{time}.replacecommit").write_text(json.dumps(replacement))
+    for version in (2, 3, 4):
+        _commit(trips, version)
+    rows = rows_of(trips)
+    assert trips.archive(keep_commits=1).earliest_active == time
+    assert rows_of(trips) == rows
+    assert trips.clean(keep_commits=1).files_deleted
+    assert not old.exists()
+    assert trips.archive(keep_commits=1).earliest_active == _times(trips)[-1]
+    assert rows_of(trips) == rows
+    assert (time, "replacecommit") in check_archived(trips)
+    assert trips.verify_index().agrees
