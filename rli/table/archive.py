@@ -8,26 +8,35 @@ Hudi and rli take every base file that is older than the oldest active write for
 2. replacements stay as long as a base file of a file group that they replaced is there.
 
 Instants are in the archive before they leave the active timeline, and leave it in the order of their times: there are
-never holes, and an archive that was interrupted is finished by the next one.
+never holes. The archive's file gets its name by a step that only a holder of the lease can take, and whoever has the
+lease next finishes what has got so far, before anything else (``rli.table.recovery``). So a process that was paused
+within an archive finds nothing left to remove when it goes on.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+from uuid import uuid4
 
-from rli.errors import InvalidInputError
+from rli.errors import InvalidInputError, LeaseLostError
 from rli.layout.file_slices import FileSlice, list_base_files
 from rli.model import FileGroupId
+from rli.table import paths
 from rli.table.clean import delete_journals, earliest_kept, finish_cleans
 from rli.table.definition import TableDefinition
 from rli.table.metadata_table import switch_off_metadata_table
 from rli.table.snapshot import Snapshot
-from rli.timeline.archive import ARCHIVED_ACTIONS, Archive
+from rli.timeline.archive import ARCHIVED_ACTIONS
 from rli.timeline.instant import Action, Instant
+from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import Timeline, list_instants
 
+_PLAN_VERSION: Final = 1
 _STATES: Final = ("requested", "inflight", "completed")
 
 
@@ -46,10 +55,13 @@ class ArchiveResult:
     files_deleted: int
 
 
-def archive(table: TableDefinition, keep_commits: int) -> ArchiveResult:
+def archive(table: TableDefinition, keep_commits: int, require_held: Callable[[], None]) -> ArchiveResult:
     """Move all but the last ``keep_commits`` commits, and what goes with them, to the archive; see ``Table.archive``.
 
-    The caller holds the lease, and the index has followed the timeline.
+    Args:
+        table: the table; the caller holds the lease, and the index has followed the timeline.
+        keep_commits: how many commits stay.
+        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
     """
     if keep_commits < 1:
         raise InvalidInputError(
@@ -70,9 +82,8 @@ def archive(table: TableDefinition, keep_commits: int) -> ArchiveResult:
     dead = [part.path for part in base_files if part.instant < boundary and not timeline.is_visible(part.instant)]
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     table.storage.delete_files(dead)
-    files = _files_of(table, leaving)
-    Archive(table.storage, timeline.layout).add(files)
-    _remove(table, timeline, files)
+    _publish(table, timeline.layout, _files_of(table, leaving), require_held)
+    finish_archives(table)
     # Neither a rollback nor an index that is behind gets at the commits any more.
     delete_journals(table, boundary)
     return ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
@@ -129,9 +140,54 @@ def _files_of(table: TableDefinition, leaving: list[Instant]) -> list[list[Insta
     return [sorted(found[key], key=lambda instant: _STATES.index(instant.state)) for key in sorted(found)]
 
 
-def _remove(table: TableDefinition, timeline: Timeline, files: list[list[Instant]]) -> None:
-    """Remove instants from the active timeline: pending states first, so that none seems to be pending."""
-    path = timeline.layout.path
-    table.storage.delete_files(path(state.file_name) for states in files for state in states[:-1])
-    # In the order of their times: what a reader takes for archived is all that is older than what it finds.
-    table.storage.delete_files(path(states[-1].file_name) for states in files)
+def _publish(
+    table: TableDefinition, layout: TimelineLayout, files: list[list[Instant]], require_held: Callable[[], None]
+) -> None:
+    """Write instants to the archive, and down which files leave the active timeline for it."""
+    storage, file = table.storage, table.archive.file_for(files)
+    # Pending states first, so that none seems to be pending; then in the order of the times: what a reader takes for
+    # archived is all that is older than what it finds.
+    leaving = [*(state for states in files for state in states[:-1]), *(states[-1] for states in files)]
+    plan = {
+        "version": _PLAN_VERSION,
+        "archive": None if file is None else file.path,
+        "digest": None if file is None else hashlib.sha256(file.content).hexdigest(),
+        "files": [layout.path(state.file_name) for state in leaving],
+    }
+    storage.make_folder(layout.archive_folder)
+    folder = paths.archiving_folder(uuid4().hex)
+    storage.write_bytes(paths.archive_content(folder), b"" if file is None else file.content)
+    storage.write_bytes(paths.archive_plan(folder), json.dumps(plan).encode())
+    require_held()
+    if file is None:
+        return
+    try:
+        storage.publish(paths.archive_content(folder), file.path)
+    except FileNotFoundError as error:
+        raise LeaseLostError(
+            f"another writer took the lease over: archive={file.path}; nothing was archived, call it again"
+        ) from error
+
+
+def finish_archives(table: TableDefinition) -> None:
+    """Finish archives whose file has its name, drop those whose has not; may be repeated. The caller holds the lease."""
+    storage = table.storage
+    for folder in storage.list_folders(paths.ARCHIVING):
+        # Without its content nobody can give the file its name any more, and it may just have got it.
+        storage.delete_files([paths.archive_content(folder)])
+        plan = json.loads(storage.read_bytes(paths.archive_plan(folder)) or b"null")
+        if plan is not None and _is_published(table, plan):
+            storage.delete_files(plan["files"])
+        storage.delete_folder(folder)
+
+
+def _is_published(table: TableDefinition, plan: dict[str, Any]) -> bool:
+    """Whether the instants of a plan are in the archive; sees to it that their file counts."""
+    if plan["archive"] is None:
+        return True
+    content = table.storage.read_bytes(plan["archive"])
+    # Where another engine was first, its file has the name.
+    if content is None or hashlib.sha256(content).hexdigest() != plan["digest"]:
+        return False
+    table.archive.add(plan["archive"], len(content))
+    return True

@@ -54,9 +54,14 @@ class TableDefinition:
         """The timeline as it is now."""
         return load_timeline(self.storage, self._timeline_layout)
 
+    @property
+    def archive(self) -> Archive:
+        """Where instants go that leave the active timeline."""
+        return Archive(self.storage, self._timeline_layout)
+
     def has_archive(self) -> bool:
         """Whether instants have left the active timeline."""
-        return not Archive(self.storage, self._timeline_layout).is_empty()
+        return not self.archive.is_empty()
 
     @property
     def timeline_writer(self) -> TimelineWriter:

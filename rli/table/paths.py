@@ -15,6 +15,8 @@ WORK: Final = f"{_FOLDER}/work"
 JOURNAL: Final = f"{_FOLDER}/journal"
 UNDOING: Final = f"{_FOLDER}/undoing"
 
+ARCHIVING: Final = f"{_FOLDER}/archiving"
+
 
 def work_folder(instant: str) -> str:
     """Holds what a write has not published yet: base files, the commit's content, the manifest."""
@@ -44,6 +46,21 @@ def commit_content(instant: str) -> str:
 def undoing_mark(instant: str, action: str) -> str:
     """Holds the plan of a rollback or restore of rli's; with the plan on the timeline, any writer finishes it."""
     return f"{UNDOING}/{instant}.{action}"
+
+
+def archiving_folder(attempt: str) -> str:
+    """Holds what one archive is about to do."""
+    return f"{ARCHIVING}/{attempt}"
+
+
+def archive_plan(folder: str) -> str:
+    """Says which files leave the active timeline once the archive's file has its name."""
+    return f"{folder}/plan.json"
+
+
+def archive_content(folder: str) -> str:
+    """Content of the archive's file before it has its name; without it nobody can give it."""
+    return f"{folder}/content"
 
 
 def journal_folder(instant: str) -> str:

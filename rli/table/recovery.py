@@ -22,6 +22,7 @@ from rli.index.record_index import RecordIndex
 from rli.storage import Storage
 from rli.store.contract import Store
 from rli.table import paths
+from rli.table.archive import finish_archives
 from rli.table.definition import TableDefinition
 from rli.table.lease import KeptHolding, is_left_behind, table_lease
 from rli.table.liveness import Holding
@@ -48,8 +49,9 @@ def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterat
     """
     with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
         _clear_displaced(table, index.store, lease)
-        # Also one whose process failed and let the lease go: nothing may be built on what it is to undo.
+        # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
         _finish_undoing(table)
+        finish_archives(table)
         yield lease
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rli.codec import entries as codec
 from rli.errors import (
+    ConflictError,
     CorruptIndexError,
     IndexMismatchError,
     IndexNotFoundError,
@@ -31,6 +32,7 @@ from rli.table.bootstrap import bootstrap
 from rli.table.clean import CleanResult, clean, finish_cleans
 from rli.table.cleaned import require_files_as_of
 from rli.table.definition import TableDefinition
+from rli.table.lease import KeptHolding
 from rli.table.metadata_table import switch_off_metadata_table
 from rli.table.readiness import await_synced, require_synced
 from rli.table.recovery import exclusive, recover
@@ -191,7 +193,7 @@ class Table:
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
-        with self._exclusively("savepoint") as definition:
+        with self._exclusively("savepoint") as (definition, _):
             return create_savepoint(definition, instant, comment)
 
     def delete_savepoint(self, instant: str) -> None:
@@ -201,7 +203,7 @@ class Table:
             InstantNotFoundError: the commit has no savepoint.
             UnsupportedTableError, IndexNotReadyError: as ``savepoint``.
         """
-        with self._exclusively("deletion of a savepoint") as definition:
+        with self._exclusively("deletion of a savepoint") as (definition, _):
             delete_savepoint(definition, instant)
 
     def restore(self, instant: str) -> RestoreResult:
@@ -218,6 +220,7 @@ class Table:
             InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
             UnsupportedTableError: a later commit replaced whole file groups, or a savepoint keeps one.
             LeaseLostError: this process was paused so long that another one took over; nothing was undone.
+            ConflictError: another writer committed before the restore was done; call it again.
         """
         definition, index = self.refreshed(), self.index
         require_writable(definition.properties)
@@ -229,9 +232,14 @@ class Table:
         with exclusive(definition, index, writer) as lease:
             snapshot = _snapshot_to_undo(definition, index)
             restore = request_restore(definition, snapshot, instant, lease.require_held)
-            done = None if restore is None else finish_restore(definition, restore)
+            done = RestoreResult(None, instant, ()) if restore is None else finish_restore(definition, restore)
         sync(definition, index, InProcess())
-        return done or RestoreResult(None, instant, ())
+        if done is None:
+            raise ConflictError(
+                f"another writer committed after the restore was planned, and its commit stays: restore={restore} "
+                f"instant={instant}; restore again if that commit is to be undone too"
+            )
+        return done
 
     def clean(self, keep_commits: int = 10) -> CleanResult:
         """Remove the base files that only readers of older commits need, and what rli kept to roll those back.
@@ -248,7 +256,7 @@ class Table:
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
-        with self._exclusively("clean") as definition:
+        with self._exclusively("clean") as (definition, _):
             return clean(definition, keep_commits)
 
     def archive(self, keep_commits: int = 30) -> ArchiveResult:
@@ -265,9 +273,10 @@ class Table:
             InvalidInputError: ``keep_commits`` is less than 1.
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+            LeaseLostError: this process was paused so long that another one took over; nothing was archived.
         """
-        with self._exclusively("archive") as definition:
-            return archive(definition, keep_commits)
+        with self._exclusively("archive") as (definition, lease):
+            return archive(definition, keep_commits, lease.require_held)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -447,15 +456,15 @@ class Table:
         self.close()
 
     @contextmanager
-    def _exclusively(self, service: str) -> Iterator[TableDefinition]:
+    def _exclusively(self, service: str) -> Iterator[tuple[TableDefinition, KeptHolding]]:
         """Hold the lease for a table service; the index has followed the timeline."""
         definition, index = self.refreshed(), self.index
         require_writable(definition.properties)
         writer = f"{service} at {datetime.now(UTC).isoformat()}"
         recover(definition, index, writer)
-        with exclusive(definition, index, writer):
+        with exclusive(definition, index, writer) as lease:
             sync(definition, index, InProcess())
-            yield definition
+            yield definition, lease
 
     def _open_index(self) -> RecordIndex:
         settings = self.settings

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rli.errors import CorruptTableError
 from rli.storage import Storage
-from rli.timeline import archive_log
+from rli.timeline import archive_history, archive_log
 from rli.timeline.archive_history import ArchivedInstant, History
 from rli.timeline.avro_files import MALFORMED, read_record
 from rli.timeline.instant import Action, Instant
@@ -26,6 +27,19 @@ _FIELDS: Final[dict[str, str]] = {
 }
 _IN_JSON: Final = frozenset[str]({Action.COMMIT, Action.REPLACE_COMMIT})
 _WITH_PLAN: Final = frozenset[str]({Action.REPLACE_COMMIT, Action.CLEAN})
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFile:
+    """A file of the archive.
+
+    Attributes:
+        path: relative to the table.
+        content: of the file.
+    """
+
+    path: str
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +60,11 @@ class Archive:
             return self._history.is_empty()
         return self._newest_log_file() is None
 
-    def add(self, files: Sequence[Sequence[Instant]]) -> None:
-        """Write instants to the archive, but for those that an interrupted archive has written there.
+    def file_for(self, files: Sequence[Sequence[Instant]]) -> ArchiveFile | None:
+        """The file that instants are to be archived in, less those that are archived already; None if all are.
 
-        Hudi reads archived files from the newest one back, and stops at one that brings it nothing new.
+        Hudi reads archived files from the newest one back, and stops at one that brings it nothing new: so nothing
+        is archived twice.
 
         Args:
             files: each instant in the states of which there are files, the completed one last; by time.
@@ -60,9 +75,9 @@ class Archive:
         if self.layout.keeps_completion_times:
             known = self._history.since(files[0][-1].time)
             added = [self._archived(states) for states in files if _name(states) not in known]
-            if added:
-                self._history.add(added)
-            return
+            if not added:
+                return None
+            return ArchiveFile(self._path(archive_history.file_name(added)), archive_history.to_parquet(added))
         newest = self._newest_log_file()
         known = set() if newest is None else self._entries_of(newest)
         entries = [
@@ -71,9 +86,18 @@ class Archive:
             if _name(states) not in known
             for state in states
         ]
-        if entries:
-            path = self._path(archive_log.next_file_name(newest))
-            self.storage.create(path, archive_log.to_log_file(entries))
+        if not entries:
+            return None
+        return ArchiveFile(self._path(archive_log.next_file_name(newest)), archive_log.to_log_file(entries))
+
+    def add(self, path: str, size: int) -> None:
+        """Let a file of the archive count that lies where it belongs; may be repeated.
+
+        Raises:
+            CorruptTableError: a file of the archive cannot be read.
+        """
+        if self.layout.keeps_completion_times:
+            self._history.add(posixpath.basename(path), size)
 
     @property
     def _history(self) -> History:

@@ -52,6 +52,21 @@ class ArchivedInstant:
     plan: bytes | None
 
 
+def file_name(instants: Sequence[ArchivedInstant]) -> str:
+    """Name of the file that holds these instants, in the order of their times and at least one."""
+    return f"{instants[0].time}_{instants[-1].time}_0.parquet"
+
+
+def to_parquet(instants: Sequence[ArchivedInstant]) -> bytes:
+    """Content of a file that holds these instants."""
+    rows = [(i.time, i.completion_time, i.action, i.metadata, i.plan, _ROW_VERSION) for i in instants]
+    columns = [pa.array(values, kind.type) for values, kind in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(columns, schema=_SCHEMA), sink, compression="gzip", store_schema=False)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """The archive of one table.
@@ -90,16 +105,20 @@ class History:
             found.update(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return found
 
-    def add(self, instants: Sequence[ArchivedInstant]) -> None:
-        """Add instants, in the order of their times and at least one.
+    def add(self, name: str, size: int) -> None:
+        """Let a file count that lies in the folder; may be repeated.
+
+        Args:
+            name: of the file.
+            size: its bytes.
 
         Raises:
             CorruptTableError: the manifest cannot be read.
         """
-        name = f"{instants[0].time}_{instants[-1].time}_0.parquet"
         version = self._latest_version()
         files = self._files(version)
-        size = self._write(name, instants)
+        if any(file["fileName"] == name for file in files):
+            return
         manifest = json.dumps({"files": [*files, {"fileName": name, "fileLen": size}]}, indent=2)
         self.storage.write_bytes(self._path(f"{_MANIFEST}{version + 1}"), manifest.encode())
         self.storage.write_bytes(self._path(_VERSION_FILE), str(version + 1).encode())
@@ -124,15 +143,6 @@ class History:
                 f"the list of the timeline's archived files cannot be read: file={path} "
                 f"({type(error).__name__}: {error}); restore it from a backup, or let Hudi archive once"
             ) from error
-
-    def _write(self, name: str, instants: Sequence[ArchivedInstant]) -> int:
-        rows = [(i.time, i.completion_time, i.action, i.metadata, i.plan, _ROW_VERSION) for i in instants]
-        columns = [pa.array(values, kind.type) for values, kind in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(columns, schema=_SCHEMA), sink, compression="gzip", store_schema=False)
-        content = sink.getvalue().to_pybytes()
-        self.storage.write_bytes(self._path(name), content)
-        return len(content)
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}"

@@ -114,6 +114,7 @@ def assert_nothing_left_over(table: Table) -> None:
     assert timeline.pending == ()
     assert list((root / ".hoodie/.rli/work").glob("*")) == []
     assert list((root / ".hoodie/.rli/undoing").glob("*")) == []
+    assert list((root / ".hoodie/.rli/archiving").glob("*")) == []
     assert table.index.store.scan_control("writer/") == []
     assert table.index.store.read_control("lease") is None
     completed = {instant.time for instant in timeline.completed_writes} | {time for time, _ in check_archived(table)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,15 @@ from rli import (
     IndexNotReadyError,
     InstantNotFoundError,
     InvalidInputError,
+    LeaseLostError,
     Table,
     UnsupportedTableError,
     create_table,
     open_table,
 )
 from rli.model import Step
-from rli.table.archive import ArchiveResult
+from rli.table.archive import ArchiveResult, archive
+from tests.support.faults import PointedStorage
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
 
 
@@ -287,3 +290,38 @@ def test_a_replacement_stays_until_the_files_that_it_replaced_are_cleaned(trips:
     assert rows_of(trips) == rows
     assert (time, "replacecommit") in check_archived(trips)
     assert trips.verify_index().agrees
+
+
+def test_who_lost_the_lease_archives_nothing(table: Table) -> None:
+    """The successor comes between the question who has the lease and the step that publishes."""
+    instants = [_commit(table, version) for version in range(4)]
+    state = rows_of(table.read(as_of=instants[1]))
+    other = open_table(table.location)
+    with pytest.raises(LeaseLostError, match="nothing was archived"):
+        archive(table.definition, 1, lambda: assert_restored(other, instants[1]))
+    assert rows_of(table) == state
+    assert check_archived(table) == []
+    assert _times(table) == instants[:2]
+    check_stored(table)
+
+
+def assert_restored(table: Table, instant: str) -> None:
+    assert table.restore(instant).restored_to == instant
+
+
+def test_an_archive_that_was_paused_removes_nothing_that_came_later(table: Table) -> None:
+    """The successor finishes it, and commits; then it goes on."""
+    instants = [_commit(table, version) for version in range(4)]
+    other = open_table(table.location)
+    later: list[str] = []
+
+    def succeed(point: str) -> None:
+        if point.startswith(("after publish .hoodie/archived", "after publish .hoodie/timeline/history")):
+            later.extend(_commit(other, version) for version in (4, 5))
+            other.restore(later[0])
+
+    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=succeed))
+    assert archive(definition, 1, lambda: None).instants_archived == 3
+    assert _times(table) == [instants[3], later[0]]
+    assert check_archived(table) == [(time, "commit") for time in instants[:3]]
+    check_stored(table)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rli import ConflictError, InstantNotFoundError, Table, UnsupportedTableError, create_table, open_table
+from rli import (
+    ConflictError,
+    InstantNotFoundError,
+    LeaseLostError,
+    Table,
+    UnsupportedTableError,
+    create_table,
+    open_table,
+)
 from rli.model import Step
 from rli.table.recovery import exclusive
-from rli.table.restore import RestoreResult, request_restore
+from rli.table.restore import RestoreResult, finish_restore, request_restore
+from tests.support.faults import PointedStorage
 from tests.support.tables import (
     Row,
     check_stored,
@@ -272,3 +282,35 @@ def test_what_another_engine_built_on_commits_that_were_to_be_undone_stays(table
     _require_state(table, rows)
     table.restore(instants[0])
     _require_state(table, states[0])
+
+
+def test_who_lost_the_lease_restores_nothing(table: Table) -> None:
+    """The successor comes between the question who has the lease and the step that announces the restore."""
+    instants, _ = _commits(table, 3)
+    other = open_table(table.location)
+
+    def succeed() -> None:
+        _commit(other, 3)
+
+    with pytest.raises(LeaseLostError, match="nothing was undone"):
+        request_restore(table.definition, table.snapshot(), instants[0], succeed)
+    assert [row["id"] for row in rows_of(table)] == ["a", "m", "n2", "n3"]
+    check_stored(table)
+
+
+def test_a_restore_that_was_paused_undoes_nothing_that_came_later(table: Table) -> None:
+    """The successor finishes it, and commits; then it goes on."""
+    instants, states = _commits(table, 3)
+    other = open_table(table.location)
+    later: list[str] = []
+
+    def succeed(point: str) -> None:
+        if point.startswith("after publish") and point.endswith(".restore.requested"):
+            later.append(other.upsert(records(("n2", "z", 9, 9.0))).instant or "")
+
+    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=succeed))
+    restore = request_restore(definition, table.snapshot(), instants[0], lambda: None)
+    assert restore is not None
+    assert finish_restore(definition, restore) is None
+    assert [i.time for i in table.snapshot().timeline.completed_writes][-1:] == later
+    _require_state(table, [*states[0], {"id": "n2", "city": "z", "ts": 9, "v": 9.0}])

@@ -9,7 +9,7 @@ import pytest
 
 from rli.errors import CorruptTableError
 from rli.storage import Storage
-from rli.timeline import archive_log
+from rli.timeline import archive_history, archive_log
 from rli.timeline.archive import Archive
 from rli.timeline.archive_history import ArchivedInstant, History
 from rli.timeline.layouts import TimelineLayout
@@ -55,13 +55,15 @@ def test_commits_of_other_engines_are_archived_in_layout_1(tmp_path: Path) -> No
     (folder / f"{TIMES[1]}.replacecommit").write_text(json.dumps(replaced))
     archive = Archive(storage, layout)
     assert archive.is_empty()
-    archive.add([[instant] for instant in list_instants(storage, layout)])
-    assert not archive.is_empty()
-    (path,) = (folder / "archived").iterdir()
-    found = archive_log.completed_entries(path.read_bytes(), "x")
+    files = [[instant] for instant in list_instants(storage, layout)]
+    file = archive.file_for(files)
+    assert file is not None
+    assert file.path == ".hoodie/archived/.commits_.archive.1_1-0-1"
+    found = archive_log.completed_entries(file.content, "x")
     assert found == {(TIMES[0], "commit"), (TIMES[1], "replacecommit")}
-    archive.add([[instant] for instant in list_instants(storage, layout)])
-    assert list((folder / "archived").iterdir()) == [path]
+    storage.create(file.path, file.content)
+    assert not archive.is_empty()
+    assert archive.file_for(files) is None
 
 
 def test_what_cannot_be_read_is_not_archived(tmp_path: Path) -> None:
@@ -69,8 +71,7 @@ def test_what_cannot_be_read_is_not_archived(tmp_path: Path) -> None:
     (tmp_path / ".hoodie").mkdir()
     (tmp_path / ".hoodie" / f"{TIMES[0]}.commit").write_text("{")
     with pytest.raises(CorruptTableError, match=rf"cannot be archived.*file=\.hoodie/{TIMES[0]}\.commit"):
-        Archive(storage, layout).add([list_instants(storage, layout)])
-    assert Archive(storage, layout).is_empty()
+        Archive(storage, layout).file_for([list_instants(storage, layout)])
 
 
 def _archived(time: str) -> ArchivedInstant:
@@ -80,8 +81,11 @@ def _archived(time: str) -> ArchivedInstant:
 def test_each_version_of_a_history_lists_all_files_before(tmp_path: Path) -> None:
     history = History(Storage(str(tmp_path)), "history")
     assert history.is_empty()
-    history.add([_archived(time) for time in TIMES[:2]])
-    history.add([_archived(TIMES[2])])
+    for times in (TIMES[:2], TIMES[2:], TIMES[2:]):
+        instants = [_archived(time) for time in times]
+        content = archive_history.to_parquet(instants)
+        history.storage.write_bytes(f"history/{archive_history.file_name(instants)}", content)
+        history.add(archive_history.file_name(instants), len(content))
     assert (tmp_path / "history" / "_version_").read_text() == "2"
     files = json.loads((tmp_path / "history" / "manifest_2").read_text())["files"]
     assert [file["fileName"] for file in files] == [
@@ -95,4 +99,4 @@ def test_each_version_of_a_history_lists_all_files_before(tmp_path: Path) -> Non
     assert history.since(TIMES[2]) == {(TIMES[2], "commit")}
     (tmp_path / "history" / "manifest_2").write_text("{")
     with pytest.raises(CorruptTableError, match="file=history/manifest_2"):
-        history.add([_archived(TIMES[0])])
+        history.add("x.parquet", 1)
