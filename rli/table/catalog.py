@@ -97,7 +97,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         created = create_index(
             settings.index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id
         )
-        created.mark_applied(0)
+        created.store.mark_applied(created.store.applied(), 0)
         created.close()
         storage.write_bytes(paths.SETTINGS, settings.to_json())
         # The properties come last: with them the folder is a table.

@@ -34,7 +34,7 @@ from rli.table.lease import KeptHolding
 from rli.table.metadata_table import switch_off_metadata_table
 from rli.table.recovery import exclusive, is_published, recover, undo_unpublished, writer_record
 from rli.table.snapshot import Snapshot
-from rli.table.sync import SyncResult, apply_registered, register, require_bootstrapped, sync
+from rli.table.sync import SyncResult, sync
 from rli.table.tasks import TaskRunner
 from rli.timeline.commit_metadata import CommitMetadata, WriteStat
 from rli.timeline.instant import Action, new_instant_time
@@ -161,7 +161,14 @@ class WriteTransaction:
             self.abort()
             raise
         try:
-            self._register_and_apply()
+            sync(
+                self.table,
+                self.index,
+                self._tasks,
+                on_registered=partial(self.on_step, Step.REGISTERED),
+                on_part=partial(self.on_step, Step.CHANGES_APPLIED),
+            )
+            self.on_step(Step.APPLIED)
         finally:
             # The commit stands whatever happens to the index: the next sync brings that up to date.
             self.table.storage.delete_folder(paths.work_folder(self.instant))
@@ -250,13 +257,6 @@ class WriteTransaction:
         # lost: no other write has this instant.
         completed_at = timeline.next_time(self.table.now())
         self.table.timeline_writer.publish(content, self.instant, Action.COMMIT, completed_at)
-
-    def _register_and_apply(self) -> None:
-        applied = require_bootstrapped(self.table, self.index)
-        current = register(self.table, self.index)
-        self.on_step(Step.REGISTERED)
-        apply_registered(current, self.index, applied, self._tasks, partial(self.on_step, Step.CHANGES_APPLIED))
-        self.on_step(Step.APPLIED)
 
 
 def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) -> tuple[str, KeptHolding]:

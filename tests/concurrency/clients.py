@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from rli import RecordIndex, RliError, Step, Table, open_table
 from rli.index.key_arrays import as_key_array
-from rli.store.contract import Store
+from rli.store.contract import Applied, Store
 from rli.table import write_transaction
 from rli.timeline.timeline import Timeline
 from tests.concurrency.history import (
@@ -222,6 +222,10 @@ class _Telling(PointedStore):
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
         with self._lock:
             return super().compare_and_set(name, expected, value)
+
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        with self._lock:
+            return super().mark_applied(since, sequence)
 
     def read_control(self, name: str) -> bytes | None:
         if name.startswith("writer/"):
