@@ -12,8 +12,8 @@ not been lost.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
 
 from rli.store.contract import Applied
 from rli_redis.families import Family
@@ -24,6 +24,8 @@ from rli_redis.scripts import MARK_APPLIED
 from rli_redis.servers import Command, Servers
 
 WidthAndShard: TypeAlias = tuple[int, int]
+
+_FAMILIES_PER_COMMAND: Final = 1000
 
 
 class Marks:
@@ -41,10 +43,10 @@ class Marks:
         """What the families say, given what the control record says."""
         # Before the marks: what they say then holds for as long as these processes live.
         evidence = self._servers.incarnations()
-        by_place = self._by_place(self._families())
-        commands = [Command(place, ("MGET", *self._states(some))) for place, some in by_place.items()]
+        parts = list(self._parts(self._families()))
+        replies = self._servers.exchange([Command(place, ("MGET", *self._states(some))) for place, some in parts])
         marks = [announced or 0]
-        for some, states in zip(by_place.values(), self._servers.exchange(commands), strict=True):
+        for (_, some), states in zip(parts, replies, strict=True):
             if None in states:
                 raise self._reader.lost(*some[states.index(None)])
             marks += [Family.from_bytes(state).applied for state in states]
@@ -66,12 +68,10 @@ class Marks:
         for width, shard in sorted(set(written) - set(families)):
             confirm(self._servers, self._names, width, [shard])
             families.append((width, shard))
-        by_place = self._by_place(families)
-        replies = self._servers.exchange(
-            [self._raising(place, some, sequence, since) for place, some in by_place.items()]
-        )
+        parts = list(self._parts(families))
+        replies = self._servers.exchange([self._raising(place, some, sequence, since) for place, some in parts])
         is_whole = True
-        for some, reply in zip(by_place.values(), replies, strict=True):
+        for (_, some), reply in zip(parts, replies, strict=True):
             if reply is None:
                 raise self._reader.lost(*some[0])
             is_whole = is_whole and reply == 1
@@ -90,8 +90,11 @@ class Marks:
     def _states(self, families: Iterable[WidthAndShard]) -> list[bytes]:
         return [self._names.family(*family) for family in families]
 
-    def _by_place(self, families: Iterable[WidthAndShard]) -> dict[int, list[WidthAndShard]]:
-        found: defaultdict[int, list[WidthAndShard]] = defaultdict(list)
+    def _parts(self, families: Iterable[WidthAndShard]) -> Iterator[tuple[int, list[WidthAndShard]]]:
+        """Families of one place, as many as suit a command, and the place."""
+        by_place: defaultdict[int, list[WidthAndShard]] = defaultdict(list)
         for width, shard in families:
-            found[self._servers.place(self._names, shard)].append((width, shard))
-        return found
+            by_place[self._servers.place(self._names, shard)].append((width, shard))
+        for place, all_there in by_place.items():
+            for start in range(0, len(all_there), _FAMILIES_PER_COMMAND):
+                yield place, all_there[start : start + _FAMILIES_PER_COMMAND]

@@ -98,6 +98,7 @@ class RedisStore(Store):
         self._opened()
         if not self._marks.raise_to(sequence, since, self._writer.confirmed):
             return False
+        self._expected = max(self._expected, sequence)
         return super().mark_applied(since, sequence)
 
     def drop(self) -> None:

@@ -12,9 +12,11 @@ from redis.crc import key_slot
 
 import rli
 from rli import Step
+from rli.model import FileGroupId
 from rli_redis import RedisStore
 from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
+from tests.support.locations import commit_places
 from tests.support.redis import SpareServer, cluster_url, spare_server
 from tests.support.redis_cluster import Cluster
 from tests.support.services import REDIS_PORT
@@ -146,6 +148,21 @@ def test_a_server_that_went_back_to_before_a_bootstrap_is_bootstrapped_again(
     writer.table.bootstrap_index()
     require_healed(writer)
     writer.table.drop_index()
+
+
+def test_an_index_that_is_used_alone_says_that_it_has_lost_transactions(url: str, spares: list[SpareServer]) -> None:
+    """What they had staged is gone by then, so that they cannot be applied again."""
+    first, second = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
+    with rli.create_index(url, shards=3) as index:
+        commit_places(index, dict.fromkeys(KEYS, first))
+        take_snapshot(spares[OTHER])
+        commit_places(index, dict.fromkeys(KEYS, second))
+        go_back(spares[OTHER])
+        with pytest.raises(rli.IndexNotReadyError, match="went back"):
+            index.lookup(KEYS)
+        with pytest.raises(rli.CorruptIndexError, match="lost entries of a transaction"):
+            index.begin()
+        index.drop()
 
 
 @pytest.fixture(params=["one server", "one of three"])
