@@ -14,6 +14,7 @@ CLAIM: Final = f"{_FOLDER}/creating.json"
 WORK: Final = f"{_FOLDER}/work"
 JOURNAL: Final = f"{_FOLDER}/journal"
 ROLLBACK: Final = f"{_FOLDER}/rollback"
+RECORDS: Final = f"{_FOLDER}/records"
 
 
 def work_folder(instant: str) -> str:
