@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from rli.store.contract import Applied
 from rli_redis.families import Family
-from rli_redis.family_set import all_confirmed_families, confirm
+from rli_redis.family_set import all_confirmed_families, announce, confirm
 from rli_redis.names import Names
 from rli_redis.reading import Reader
 from rli_redis.scripts import MARK_APPLIED
@@ -43,13 +43,11 @@ class Marks:
         """What the families say, given what the control record says."""
         # Before the marks: what they say then holds for as long as these processes live.
         evidence = self._servers.incarnations()
-        parts = list(self._parts(self._families()))
-        replies = self._servers.exchange([Command(place, ("MGET", *self._states(some))) for place, some in parts])
         marks = [announced or 0]
-        for (_, some), states in zip(parts, replies, strict=True):
-            if None in states:
-                raise self._reader.lost(*some[states.index(None)])
-            marks += [Family.from_bytes(state).applied for state in states]
+        for family, state in self._states_of(self._families()):
+            if state is None:
+                raise self._reader.lost(*family)
+            marks.append(Family.from_bytes(state).applied)
         return Applied(None if announced is None else min(marks), max(marks), evidence)
 
     def raise_to(self, sequence: int, since: Applied, written: Iterable[WidthAndShard]) -> bool:
@@ -64,10 +62,12 @@ class Marks:
             False if a server may have lost something since.
         """
         families = self._families()
-        # The server that keeps the set may have gone back to before they were confirmed.
-        for width, shard in sorted(set(written) - set(families)):
-            confirm(self._servers, self._names, width, [shard])
-            families.append((width, shard))
+        # The server that keeps the set may have gone back to before they were confirmed, with or without themselves.
+        for (width, shard), state in list(self._states_of(sorted(set(written) - set(families)))):
+            if state is not None:
+                announce(self._servers, self._names, width, [shard])
+                confirm(self._servers, self._names, width, [shard])
+                families.append((width, shard))
         parts = list(self._parts(families))
         replies = self._servers.exchange([self._raising(place, some, sequence, since) for place, some in parts])
         is_whole = True
@@ -86,6 +86,13 @@ class Marks:
         if families is None:
             raise self._reader.lost_list()
         return families
+
+    def _states_of(self, families: list[WidthAndShard]) -> Iterator[tuple[WidthAndShard, bytes | None]]:
+        """Families, and the state of each as it is stored."""
+        parts = list(self._parts(families))
+        replies = self._servers.exchange([Command(place, ("MGET", *self._states(some))) for place, some in parts])
+        for (_, some), states in zip(parts, replies, strict=True):
+            yield from zip(some, states, strict=True)
 
     def _states(self, families: Iterable[WidthAndShard]) -> list[bytes]:
         return [self._names.family(*family) for family in families]
