@@ -23,7 +23,7 @@ from rli.errors import (
 )
 from rli.index.record_index import IndexStats, RecordIndex, create_index, open_index
 from rli.index.transaction import IndexTransaction
-from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
+from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange, Step
 from rli.table.archive import ArchiveResult
 from rli.table.catalog import create_table, open_table
 from rli.table.clean import CleanResult
@@ -49,6 +49,7 @@ __all__ = [
     "InvalidKeyError",
     "KeyMode",
     "LeaseLostError",
+    "LeasePlace",
     "OnPartitionChange",
     "PartitionChangeError",
     "RecordIndex",

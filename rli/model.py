@@ -42,6 +42,16 @@ class OnPartitionChange(StrEnum):
     """The upsert raises ``PartitionChangeError`` and writes nothing."""
 
 
+class LeasePlace(StrEnum):
+    """Where the writers of a table agree on which of them commits."""
+
+    INDEX = "index"
+    """In the index's store: all writers share one index."""
+
+    TABLE = "table"
+    """In the table's folder: several hosts share its file system, and each has an index of its own."""
+
+
 class Step(StrEnum):
     """The steps of a write, in their order; each is reported when it has been completed."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import SettingsError
-from rli.model import KeyMode, OnPartitionChange
+from rli.model import KeyMode, LeasePlace, OnPartitionChange
 
 MAX_SHARDS: Final = 65_536
 
@@ -80,6 +80,7 @@ class TableSettings(StoredSettings):
         compression: Parquet codec of base files.
         write_attempts: how often a write is tried before its conflicts with other writers are given up.
         lease_seconds: for how long a writer that shows no life keeps what it holds.
+        lease: where the writers agree on which of them commits.
     """
 
     format_version: Literal[1] = 1
@@ -91,6 +92,7 @@ class TableSettings(StoredSettings):
     compression: Literal["zstd", "snappy", "gzip", "none"] = "zstd"
     write_attempts: Annotated[int, Field(ge=1)] = DEFAULT_WRITE_ATTEMPTS
     lease_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
+    lease: LeasePlace = LeasePlace.INDEX
 
 
 def _describe(error: ValidationError) -> str:

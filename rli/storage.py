@@ -96,8 +96,8 @@ class Storage:
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists; returns whether it was written.
 
-        Atomic on a local file system. Elsewhere it is a check followed by a write, so callers that race hold the
-        table's lease.
+        Atomic on a local file system, and on one that several hosts have mounted. Elsewhere it is a check followed by
+        a write, so callers that race hold the table's lease.
         """
         if not self.is_local:
             if self.exists(path):
@@ -108,7 +108,8 @@ class Storage:
         try:
             os.link(temporary, self.full_path(path))
         except FileExistsError:
-            return False
+            # Over a network the answer to a first attempt may have been lost: then it is this file that is there.
+            return os.stat(temporary).st_nlink > 1
         finally:
             os.unlink(temporary)
         return True

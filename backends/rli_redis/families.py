@@ -23,7 +23,9 @@ _HASH_SEED: Final = 0x6275_636B
 _MULTIPLIERS: Final = (np.uint64(0xFF51_AFD7_ED55_8CCD), np.uint64(0xC4CE_B9FE_1A85_EC53))
 _HALF: Final = np.uint64(32)
 _LOW_HALF: Final = np.uint64(0xFFFF_FFFF)
-_STATE: Final = np.dtype([("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8")])
+_STATE: Final = np.dtype(
+    [("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8"), ("applied", ">u4")]
+)
 
 VERSION_WIDTH: Final = 8
 
@@ -45,12 +47,14 @@ class Family:
         buckets: how many there are, at least 1.
         entries: all of them, tombstones included.
         tombstones: how many of the entries are tombstones.
+        applied: the last commit sequence up to which the family has the entries of all commits.
     """
 
     version: bytes
     buckets: int
     entries: int
     tombstones: int
+    applied: int
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Family:
@@ -61,7 +65,8 @@ class Family:
             )
         values = np.frombuffer(stored, dtype=_STATE)[0]
         return cls(
-            values["version"].tobytes(), int(values["buckets"]), int(values["entries"]), int(values["tombstones"])
+            values["version"].tobytes(),
+            *(int(values[name]) for name in ("buckets", "entries", "tombstones", "applied")),
         )
 
 

@@ -33,10 +33,18 @@ def confirm(servers: Servers, names: Names, width: int, shards: Iterable[int]) -
 
 def announced_families(servers: Servers, names: Names) -> list[tuple[int, int]] | None:
     """Width and shard of each family that was ever announced, in order; None if the set is not there."""
-    members = servers.execute(Command(servers.place(names), ("SMEMBERS", names.families)))
-    if _SET_ITSELF not in members:
+    members = _members(servers, names)
+    if members is None:
         return None
     return sorted(family_of(int(member)) for member in members if member.isdigit())
+
+
+def all_confirmed_families(servers: Servers, names: Names) -> list[tuple[int, int]] | None:
+    """Width and shard of each family that may have entries, in order; None if the set is not there."""
+    members = _members(servers, names)
+    if members is None:
+        return None
+    return sorted(family_of(int(member[1:])) for member in members if member.startswith(_CONFIRMED))
 
 
 def confirmed_families(servers: Servers, names: Names, width: int, shards: list[int]) -> list[int] | None:
@@ -44,6 +52,11 @@ def confirmed_families(servers: Servers, names: Names, width: int, shards: list[
     members = [_SET_ITSELF, *(_confirmed(width, shard) for shard in shards)]
     is_set, *are_in = servers.execute(Command(servers.place(names), ("SMISMEMBER", names.families, *members)))
     return [shard for shard, is_in in zip(shards, are_in, strict=True) if is_in] if is_set else None
+
+
+def _members(servers: Servers, names: Names) -> list[bytes] | None:
+    members: list[bytes] = servers.execute(Command(servers.place(names), ("SMEMBERS", names.families)))
+    return members if _SET_ITSELF in members else None
 
 
 def _confirmed(width: int, shard: int) -> bytes:

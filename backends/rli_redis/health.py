@@ -9,7 +9,7 @@ from typing import Final
 
 from rli.errors import SettingsError
 from rli.store.health import Finding, Verdict
-from rli_redis.servers import Command, Servers
+from rli_redis.servers import Command, Servers, info_fields
 
 _LOG = logging.getLogger(__name__)
 
@@ -149,6 +149,5 @@ def _replicas(server: _Server) -> Finding:
 
 def _all(servers: Servers) -> Iterator[_Server]:
     for place in servers.places_of_nodes():
-        text: bytes = servers.execute(Command(place, ("INFO",)))
-        lines = (line.partition(":") for line in text.decode().splitlines() if not line.startswith("#"))
-        yield _Server(servers.node_name(place), {name: value for name, _, value in lines})
+        info = info_fields(servers.execute(Command(place, ("INFO",))))
+        yield _Server(servers.node_name(place), info)

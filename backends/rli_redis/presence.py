@@ -35,7 +35,7 @@ class Header(StoredSettings):
         state: of the index; only the first server's counts.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     id: str
     server: int
     servers: int

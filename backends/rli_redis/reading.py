@@ -124,26 +124,27 @@ class Reader:
         """Width and shard of each family that there is or soon will be, in order."""
         known = announced_families(self._servers, self._names)
         if known is None:
-            raise self._lost_list()
+            raise self.lost_list()
         return known
 
     def lost(self, width: int, shard: int) -> CorruptIndexError:
         """The error for a family that lacks something; raises ``IndexNotFoundError`` if the index was dropped."""
         return self._presence.lost(self._names, f"entries of shard {shard} with keys of {width} bytes")
 
+    def lost_list(self) -> CorruptIndexError:
+        """The error for a set of families that is gone; raises ``IndexNotFoundError`` if the index was dropped."""
+        return self._presence.lost(self._names, "the list of its parts")
+
     def _require_never_made(self, width: int, shards: list[int]) -> None:
         """Raise if families that were not there just now have been there before."""
         self._presence.require(self._names)
         confirmed = confirmed_families(self._servers, self._names, width, shards)
         if confirmed is None:
-            raise self._lost_list()
+            raise self.lost_list()
         for shard in confirmed:
             # Unless it was made a moment ago.
             if self._servers.execute(self._state(width, shard)) is None:
                 raise self.lost(width, shard)
-
-    def _lost_list(self) -> CorruptIndexError:
-        return self._presence.lost(self._names, "the list of its parts")
 
     def _state(self, width: int, shard: int) -> Command:
         return Command(self._servers.place(self._names, shard), ("GET", self._names.family(width, shard)))

@@ -114,9 +114,23 @@ class Servers(ABC):
     def close(self) -> None:
         """Close all connections."""
 
+    def incarnations(self) -> dict[str, str]:
+        """What each process that takes writes is called, and what tells that it kept all that it has acknowledged.
+
+        The latter is another one where a process was started again, or was made to follow another one for a time.
+        """
+        found: dict[str, str] = {}
+        for place in self.places_of_nodes():
+            server, replication = (
+                info_fields(self.execute(Command(place, ("INFO", section)))) for section in ("server", "replication")
+            )
+            found[self.node_name(place)] = server["run_id"] + replication["master_replid"]
+        return found
+
     def node_name(self, place: int) -> str:
         """What the server that has a place at present is called, for messages."""
-        options = self._pool(place).connection_kwargs
+        with translated_errors(self.name):
+            options = self._retries.run(lambda: self._pool(place)).connection_kwargs
         return str(options.get("path") or f"{options['host']}:{options['port']}")
 
     def execute(self, command: Command, *, repeated: Command | None = None) -> Reply:
@@ -235,6 +249,12 @@ class _Conversation:
         if connection is not None:
             connection.disconnect()
             self._pool.release(connection)
+
+
+def info_fields(info: bytes) -> dict[str, str]:
+    """The answer to INFO, field by field."""
+    lines = (line.partition(":") for line in info.decode().splitlines() if not line.startswith("#"))
+    return {name: value for name, _, value in lines}
 
 
 def _packed(arguments: tuple[Argument, ...], more: PackedArguments | None) -> bytes:

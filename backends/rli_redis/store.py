@@ -9,8 +9,8 @@ import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, Entries
-from rli.errors import StoreUnavailableError
-from rli.store.contract import Store, StoreStats
+from rli.errors import IndexNotReadyError, StoreUnavailableError
+from rli.store.contract import Applied, Store, StoreStats
 from rli.store.health import Finding
 from rli_redis.address import Address, Kind, parse_address
 from rli_redis.cluster import ClusterServers
@@ -18,10 +18,11 @@ from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
 from rli_redis.health import require_safe_servers, servers_health
 from rli_redis.independent_servers import IndependentServers
+from rli_redis.marks import Marks
 from rli_redis.names import Names
 from rli_redis.packed import PackedBuckets
 from rli_redis.presence import Presence
-from rli_redis.reading import Reader
+from rli_redis.reading import Piece, Reader
 from rli_redis.scanning import scan
 from rli_redis.servers import Servers
 from rli_redis.writing import Writer
@@ -43,8 +44,10 @@ class RedisStore(Store):
         self._presence = presence
         self._names = names
         self._reader = Reader(servers, names, presence)
-        self._writer = Writer(servers, names, self._reader, presence)
         self._control = ControlRecords(servers, names, presence)
+        self._writer = Writer(servers, names, self._reader, presence, self._control)
+        self._marks = Marks(servers, names, self._reader)
+        self._expected = 0
 
     @property
     def url(self) -> str:
@@ -54,6 +57,7 @@ class RedisStore(Store):
         self._opened()
         entries = np.full(len(keys), ABSENT, dtype=np.uint64)
         for piece in self._reader.pieces(keys):
+            self._require_kept(piece)
             packed = PackedBuckets(piece.buckets, keys.width)
             places = packed.find(keys.keys[piece.requests], piece.slots)
             entries[piece.requests] = packed.entries_at(places, piece.slots)
@@ -79,6 +83,24 @@ class RedisStore(Store):
         self._opened()
         return self._control.compare_and_set(name, expected, value)
 
+    def applied_sequence(self) -> int | None:
+        sequence = super().applied_sequence()
+        self._expected = sequence or 0
+        return sequence
+
+    def applied(self) -> Applied:
+        self._opened()
+        applied = self._marks.read(super().applied_sequence())
+        self._expected = applied.least or 0
+        return applied
+
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        self._opened()
+        if not self._marks.raise_to(sequence, since, self._writer.confirmed):
+            return False
+        self._expected = max(self._expected, sequence)
+        return super().mark_applied(since, sequence)
+
     def drop(self) -> None:
         self._opened()
         if not self._presence.drop(self._names):
@@ -102,13 +124,22 @@ class RedisStore(Store):
         if servers is not None:
             servers.close()
 
+    def _require_kept(self, piece: Piece) -> None:
+        """Raise for buckets of a server that went back to before what this store was told to be applied."""
+        least = min((family.applied for family in piece.families.values()), default=self._expected)
+        if least < self._expected:
+            raise IndexNotReadyError(
+                f"a server of the index went back to an earlier state: store={self._address.public_url} "
+                f"applied={self._expected} the server has={least}; run: rli index sync TABLE"
+            )
+
     def _opened(self) -> Servers:
         if self._servers is None:
             raise StoreUnavailableError(f"the store was closed: url={self._address.public_url}; open it again")
         return self._servers
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _open_copy, (self.url,)
+        return _open_copy, (self.url, self._expected)
 
 
 def open_redis_store(url: str, *, create: bool) -> RedisStore:
@@ -139,5 +170,8 @@ def _servers(address: Address) -> Servers:
     return ClusterServers(address) if address.kind is Kind.CLUSTER else IndependentServers(address)
 
 
-def _open_copy(url: str) -> RedisStore:
-    return open_redis_store(url, create=False)
+def _open_copy(url: str, expected: int) -> RedisStore:
+    """A store in another process, that has been told of the same commits."""
+    store = open_redis_store(url, create=False)
+    store._expected = expected  # noqa: SLF001  (its own kind)
+    return store

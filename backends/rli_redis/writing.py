@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, supersedes
 from rli.errors import IndexNotFoundError
+from rli.store.contract import APPLIED
 from rli_redis.buckets import Positions, empty_bucket, random_step
 from rli_redis.contents import remove_contents, remove_families
+from rli_redis.control import ControlRecords
 from rli_redis.families import VERSION_WIDTH, outgrows, wanted_buckets
 from rli_redis.family_set import announce, confirm
 from rli_redis.growing import grow
@@ -52,12 +54,20 @@ class _Swap:
 class Writer:
     """Writes to the buckets of one index."""
 
-    def __init__(self, servers: Servers, names: Names, reader: Reader, presence: Presence) -> None:
+    def __init__(
+        self, servers: Servers, names: Names, reader: Reader, presence: Presence, control: ControlRecords
+    ) -> None:
         self._servers = servers
         self._names = names
         self._reader = reader
         self._presence = presence
+        self._control = control
         self._confirmed: set[tuple[int, int]] = set()
+
+    @property
+    def confirmed(self) -> frozenset[tuple[int, int]]:
+        """Width and shard of the families that this writer knows to be confirmed."""
+        return frozenset(self._confirmed)
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
         """Write each entry unless the stored one has the same or a greater sequence; keys are distinct."""
@@ -138,18 +148,24 @@ class Writer:
 
     def _make_families(self, width: int, counts: dict[int, int], entries: Entries) -> None:
         """Make families, each with room for so many entries."""
+        # Read before they are made: no commit that is applied by now has a key of theirs.
+        applied = int(self._control.read(APPLIED) or 0)
         announce(self._servers, self._names, width, counts)
         # A random stamp, so that nothing that was read of another index in this place fits a bucket of this one.
         bucket = empty_bucket(secrets.randbits(32), entries)
-        commands = [self._making(width, shard, wanted_buckets(count, width), bucket) for shard, count in counts.items()]
+        commands = [
+            self._making(width, shard, wanted_buckets(count, width), (bucket, applied))
+            for shard, count in counts.items()
+        ]
         for _ in self._servers.exchange(commands):
             pass
 
-    def _making(self, width: int, shard: int, buckets: int, bucket: bytes) -> Command:
+    def _making(self, width: int, shard: int, buckets: int, content: tuple[bytes, int]) -> Command:
         numbers = np.arange(min(buckets, _MAX_NEW_BUCKETS))
         names = [self._names.family(width, shard), *self._names.buckets(width, shard, numbers)]
         place = self._servers.place(self._names, shard)
-        return Command.run(place, CREATE_FAMILY, names, [bucket, secrets.token_bytes(VERSION_WIDTH)])
+        bucket, applied = content
+        return Command.run(place, CREATE_FAMILY, names, [bucket, secrets.token_bytes(VERSION_WIDTH), applied])
 
     def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece) -> Iterator[_Swap]:
         """What brings the entries into a piece's buckets, shard by shard."""

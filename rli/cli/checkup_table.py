@@ -20,6 +20,7 @@ from rli.table.definition import TableDefinition, load_definition
 from rli.table.liveness import Holding
 from rli.table.readiness import require_synced
 from rli.table.recovery import abandoned_instants, writer_record
+from rli.table.shared_records import SharedRecords, shared_records
 from rli.table.snapshot import Snapshot
 from rli.table.table import Table
 from rli.timeline.instant import Instant
@@ -157,7 +158,7 @@ class TableCheckup:
             self.findings.append(problem("index", error))
             return
         try:
-            self._look_at_writers(snapshot, index)
+            self._look_at_writers(snapshot, shared_records(definition, index))
             require_synced(definition, index)
             self._add("sync", "the index has seen all commits of the table")
             self._compare_counts(index, records)
@@ -168,9 +169,9 @@ class TableCheckup:
         finally:
             table.close()
 
-    def _look_at_writers(self, snapshot: Snapshot | None, index: RecordIndex) -> None:
+    def _look_at_writers(self, snapshot: Snapshot | None, records: SharedRecords) -> None:
         """Who is writing, and what did writers leave that died?"""
-        dead = abandoned_instants(self._storage, index.store)
+        dead = abandoned_instants(self._storage, records)
         if dead:
             self._add(
                 "writers",
@@ -180,7 +181,7 @@ class TableCheckup:
             )
         for instant in snapshot.timeline.pending if snapshot else ():
             if instant.time not in dead:
-                self._add(*_pending(instant, index))
+                self._add(*_pending(instant, records))
 
     def _compare_counts(self, index: RecordIndex, records: int | None) -> None:
         entries = index.store.stats().live_entries
@@ -194,9 +195,9 @@ class TableCheckup:
         )
 
 
-def _pending(instant: Instant, index: RecordIndex) -> tuple[str, str, Verdict, str | None]:
+def _pending(instant: Instant, records: SharedRecords) -> tuple[str, str, Verdict, str | None]:
     detail = f"instant={instant.time} action={instant.action} state={instant.state}"
-    content = index.store.read_control(writer_record(instant.time))
+    content = records.read_control(writer_record(instant.time))
     if content is not None:
         holding = Holding.from_json(content)
         seconds = holding.expires_at - time.time()

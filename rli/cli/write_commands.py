@@ -24,7 +24,7 @@ from rli.cli.options import (
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError, SettingsError
-from rli.model import CommitResult, KeyMode, OnPartitionChange
+from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange
 from rli.store.registry import without_password
 from rli.table.table import Table
 
@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
         create,
         "rli create trips --record-key id --partition-by city --ordering ts",
         "rli create trips --record-key vendor,id --index lmdb:///data/idx/trips --shards 128",
+        "rli create /mnt/shared/trips --record-key id --index lmdb:///var/lib/rli/trips --lease table",
     )
     add_command(
         app,
@@ -122,6 +123,13 @@ def create(
     target_file_size: Annotated[
         int, typer.Option(parser=parse_size, metavar="SIZE", help="New records fill a file up to this size.")
     ] = "120M",  # type: ignore[assignment]  # typer hands it to the parser
+    lease: Annotated[
+        LeasePlace,
+        typer.Option(
+            help="Where writers agree on who commits. index: in the store, which all share. table: in the table's "
+            "folder, which several hosts have mounted, each with an index of its own at the same URL."
+        ),
+    ] = LeasePlace.INDEX,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty table with its index."""
@@ -138,6 +146,7 @@ def create(
         hive_style=hive_style,
         url_encode_partitions=url_encode_partitions,
         target_file_size=target_file_size,
+        lease=lease,
     )
     if index is not None and index.startswith("memory:"):
         print_note("the index is in the memory of this command and ends with it; bootstrap one elsewhere before use")

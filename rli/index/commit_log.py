@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import pyarrow as pa
@@ -119,10 +119,13 @@ class CommitLog:
     Attributes:
         store: where it is kept.
         records: all records read, in order.
+        last_dictionaries: what ``dictionaries`` gave last, of this log as far as it had been read then.
     """
 
     store: Store
     records: list[LogRecord] = field(default_factory=list)
+    last_dictionaries: Dictionaries | None = None
+    _last: bytes = b""
     _next_file_group: int = 0
     _numbers: dict[FileGroupId, int] = field(default_factory=dict)
     _partition_paths: list[str] = field(default_factory=list)
@@ -161,9 +164,18 @@ class CommitLog:
         return self.records[first:]
 
     def refresh(self) -> None:
-        """Read what was appended since the last call."""
-        for name, content in self.store.scan_control(RECORD_PREFIX, start=record_name(self.head + 1)):
-            self._add(LogRecord.from_json(_sequence(name), content))
+        """Read what was appended since the last call; all of it where the store went back to an earlier state."""
+        first = self.records[-1].first_sequence if self.records else 1
+        found = self.store.scan_control(RECORD_PREFIX, start=record_name(first))
+        if self.records:
+            # The last record known is read again: a server that lost it may have been given another one since.
+            if found[:1] != [(record_name(first), self._last)]:
+                self._forget()
+                found = self.store.scan_control(RECORD_PREFIX)
+            else:
+                del found[0]
+        for name, content in found:
+            self._add(LogRecord.from_json(_sequence(name), content), content)
 
     def append(
         self,
@@ -210,15 +222,15 @@ class CommitLog:
                 f"the index has given out all its numbers: sequence={record.last_sequence} "
                 f"file groups={self._next_file_group}; bootstrap a new index"
             )
-        name = record_name(record.first_sequence)
-        if not self.store.compare_and_set(name, None, record.to_json()):
+        name, content = record_name(record.first_sequence), record.to_json()
+        if not self.store.compare_and_set(name, None, content):
             # The answer to an earlier attempt of ours may have been lost on the way.
             stored = self.store.read_control(name)
             # A record of the same writer may still be another one: two processes that register what they find of
             # another engine's commits may have found different ones.
             if stored is None or LogRecord.from_json(record.first_sequence, stored) != record:
                 return None
-        self._add(record)
+        self._add(record, content)
         return record
 
     def knows_group(self, group: FileGroupId) -> bool:
@@ -245,19 +257,27 @@ class CommitLog:
 
     def dictionaries(self) -> Dictionaries:
         """What the numbers given out so far mean."""
-        return Dictionaries(
+        self.last_dictionaries = Dictionaries(
             partition_paths=pa.array(self._partition_paths, pa.string()),
             file_ids=pa.array(self._file_ids, pa.string()),
             instants=pa.array(self._located_at, pa.string()),
         )
+        return self.last_dictionaries
 
-    def _add(self, record: LogRecord) -> None:
+    def _forget(self) -> None:
+        """Be as before the first ``refresh``."""
+        empty = CommitLog(self.store)
+        for item in fields(self):
+            setattr(self, item.name, getattr(empty, item.name))
+
+    def _add(self, record: LogRecord, content: bytes) -> None:
         if record.first_sequence != self.head + 1 or record.first_file_group != self._next_file_group:
             raise CorruptIndexError(
                 f"the index's commit log has a gap: sequence={record.first_sequence} expected={self.head + 1}; "
                 "bootstrap the index again"
             )
         self.records.append(record)
+        self._last = content
         self._located_at.extend(record.located_at)
         for group in record.file_groups:
             self._numbers[group] = self._next_file_group

@@ -28,11 +28,10 @@ from rli.index.key_arrays import as_key_array
 from rli.index.transaction import IndexTransaction, apply_transactions
 from rli.model import KeyMode
 from rli.settings import IndexSettings
-from rli.store.contract import Store
+from rli.store.contract import Applied, Store
 from rli.store.registry import open_store, without_password
 
 _SETTINGS: Final = "settings"
-_APPLIED: Final = "applied"
 _SECONDS_TO_APPLY: Final = 30.0
 _PAUSE_SECONDS: Final = 0.02
 
@@ -89,7 +88,6 @@ class RecordIndex:
         self.settings = settings
         self.codec = KeyCodec(settings)
         self.log = CommitLog(store)
-        self._dictionaries: Dictionaries | None = None
 
     @property
     def url(self) -> str:
@@ -164,15 +162,16 @@ class RecordIndex:
         Raises:
             CorruptIndexError: an entry has a number that the commit log never gave out.
         """
-        if self._dictionaries is None or not _covers(self._dictionaries, entries):
+        names = self.log.last_dictionaries
+        if names is None or not _covers(names, entries):
             self.log.refresh()
-            self._dictionaries = self.log.dictionaries()
-            if not _covers(self._dictionaries, entries):
+            names = self.log.dictionaries()
+            if not _covers(names, entries):
                 raise CorruptIndexError(
                     f"the index holds entries of commits that it does not know: url={self.url}; "
                     "bootstrap the index again"
                 )
-        return self._dictionaries
+        return names
 
     # Changes ---------------------------------------------------------------------------------------------------
 
@@ -183,17 +182,23 @@ class RecordIndex:
 
     def applied_sequence(self) -> int | None:
         """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
-        stored = self.store.read_control(_APPLIED)
-        return None if stored is None else int(stored)
+        return self.store.applied_sequence()
 
-    def mark_applied(self, sequence: int) -> None:
-        """Record that the changes of all commits up to ``sequence`` are in the index."""
-        while True:
-            stored = self.store.read_control(_APPLIED)
-            if stored is not None and int(stored) >= sequence:
-                return
-            if self.store.compare_and_set(_APPLIED, stored, str(sequence).encode()):
-                return
+    def read_progress(self) -> Applied:
+        """Up to which sequence each part of the index has all entries, with the commit log read after it.
+
+        Raises:
+            CorruptIndexError: the commit log has lost commits whose entries are in the index.
+        """
+        applied = self.store.applied()
+        self.log.refresh()
+        if (applied.greatest or 0) > self.log.head:
+            raise CorruptIndexError(
+                f"the index's commit log went back to an earlier state than the entries: url={self.url} "
+                f"log={self.log.head} entries={applied.greatest}; a server lost what it had acknowledged: "
+                "drop the index and bootstrap it again"
+            )
+        return applied
 
     def scan(self, shard: int, batch_size: int = 65_536) -> Iterator[tuple[pa.StringArray, Entries]]:
         """All entries of a shard with their record keys, tombstones included, in batches."""
@@ -309,7 +314,7 @@ def create_index(
         )
     index = RecordIndex(store, settings)
     if table_id is None:
-        index.mark_applied(0)
+        store.mark_applied(store.applied(), 0)
     return index
 
 

@@ -19,6 +19,11 @@ from rli.errors import CorruptIndexError
 from rli.index.changes import LocationChanges
 from rli.store.contract import Store
 
+
+class ChunksGoneError(Exception):
+    """Chunks of a transaction are not in the store any more: all of them were applied once."""
+
+
 _PREFIX: Final = "stage/"
 _ROWS_PER_CHUNK: Final = 100_000
 _SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
@@ -42,12 +47,14 @@ def write_chunks(store: Store, writer: str, first_number: int, changes: Location
 def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationChanges]:
     """The changes of a transaction in the order in which they are to be applied, a chunk at a time.
 
-    Ends early where a chunk is gone: chunks are removed only once all of them are applied.
+    Raises:
+        ChunksGoneError: a chunk is gone.
+        CorruptIndexError: a chunk is damaged.
     """
     for number in reversed(range(count)):
         content = store.read_control(_name(writer, number))
         if content is None:
-            return
+            raise ChunksGoneError
         try:
             table = ipc.open_stream(content).read_all().combine_chunks()
         except pa.ArrowInvalid as error:
@@ -59,6 +66,9 @@ def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationChang
 
 def remove_chunks(store: Store, writer: str, count: int) -> None:
     """Remove the chunks of a transaction; may be repeated."""
+    # The last one goes last.
+    if not count or store.read_control(_name(writer, count - 1)) is None:
+        return
     for number in range(count):
         name = _name(writer, number)
         store.compare_and_set(name, store.read_control(name), None)

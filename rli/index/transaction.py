@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.codec import entries as codec
-from rli.errors import ConflictError, InvalidInputError, InvalidKeyError, SchemaError
+from rli.errors import ConflictError, CorruptIndexError, InvalidInputError, InvalidKeyError, SchemaError
 from rli.index import staging
 from rli.index.changes import LocationChanges
 from rli.index.key_arrays import as_key_array
@@ -25,7 +25,9 @@ from rli.model import FileGroupId
 from rli.timeline.instant import new_instant_time
 
 if TYPE_CHECKING:
+    from rli.index.commit_log import LogRecord
     from rli.index.record_index import RecordIndex
+    from rli.store.contract import Applied
 
 _ACTION: Final = "transaction"
 _SAMPLE: Final = 10
@@ -179,13 +181,34 @@ class IndexTransaction:
 
 def apply_transactions(index: RecordIndex) -> None:
     """Bring an index that is used on its own up to its commit log; may be repeated and raced."""
-    index.log.refresh()
-    applied = index.applied_sequence() or 0
-    for record in index.log.records_after(applied):
+    while True:
+        applied = index.read_progress()
+        waiting = index.log.records_after(applied.least or 0)
+        for record in index.log.records[: len(index.log.records) - len(waiting)][-1:]:
+            # Whoever applied it may have died before it had removed what was staged.
+            staging.remove_chunks(index.store, record.writer, record.staged_chunks)
+        if all(_apply_record(index, record, applied) for record in waiting):
+            return
+
+
+def _apply_record(index: RecordIndex, record: LogRecord, since: Applied) -> bool:
+    """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
+    try:
         for changes in staging.read_chunks(index.store, record.writer, record.staged_chunks):
             changes.apply(index, record.first_sequence)
-        staging.remove_chunks(index.store, record.writer, record.staged_chunks)
-        index.mark_applied(record.last_sequence)
+    except staging.ChunksGoneError:
+        # Chunks are removed once they are marked as applied, by another process just now.
+        if (index.store.applied().least or 0) >= record.last_sequence:
+            return True
+        raise CorruptIndexError(
+            f"the index has lost entries of a transaction: url={index.url} instant={record.instant}; a server went "
+            "back to an earlier state, and what the transaction had staged is kept no more: restore all servers "
+            "from backups of one time, or build the index anew"
+        ) from None
+    if not index.store.mark_applied(since, record.last_sequence):
+        return False
+    staging.remove_chunks(index.store, record.writer, record.staged_chunks)
+    return True
 
 
 def _text_column(table: pa.Table, name: str) -> pa.Array:

@@ -7,19 +7,40 @@ A store keeps two kinds of things for one index:
   it may be repeated, interrupted half way and repeated, or raced by another process, and the outcome is the same.
 * **control records**: few, small, named byte strings (settings, commit log, lease), changed by compare-and-set.
 
+And it keeps **marks**: up to which commit sequence it has the entries of all commits. A store of several servers, each
+of which may lose its last changes while the others keep theirs, keeps one in each part that can be lost on its own.
+
 ``rli.testing.StoreConformance`` is the executable form of this contract.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Self
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.settings import IndexSettings
+
+APPLIED: Final = "applied"
+"""The control record that holds the mark of a store that goes back in time as a whole, if at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Up to which commit sequence entries are in a store.
+
+    Attributes:
+        least: every part of the store has the entries of all commits up to this one; None before the first mark.
+        greatest: some part has them up to this one. Far greater than ``least`` where a part has lost entries.
+        evidence: by which the store tells later whether a part may have lost entries since; the store's own.
+    """
+
+    least: int | None
+    greatest: int | None
+    evidence: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +85,10 @@ class Store(ABC):
         """The entry of each key, in the order of ``keys``; 0 where the store holds none.
 
         Keys may repeat and come in any order; a deleted key gives its tombstone.
+
+        Raises:
+            IndexNotReadyError: a part that keys belong to has lost entries of commits that ``applied_sequence`` told
+                this instance of (stores of several servers).
         """
 
     @abstractmethod
@@ -97,6 +122,35 @@ class Store(ABC):
 
         Returns whether it was set. Names are ASCII, at most 200 characters; values may be of several megabytes.
         """
+
+    # Marks -----------------------------------------------------------------------------------------------------
+
+    def applied_sequence(self) -> int | None:
+        """The last commit sequence that was marked as applied; None before the first mark."""
+        stored = self.read_control(APPLIED)
+        return None if stored is None else int(stored)
+
+    def applied(self) -> Applied:
+        """What every part of the store says; to be asked for before entries are written that are to be marked."""
+        sequence = self.applied_sequence()
+        return Applied(sequence, sequence)
+
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        """Note that the entries of all commits after ``since.least`` and up to ``sequence`` are in the store.
+
+        Returns:
+            Whether that was noted, or a greater sequence before. False where a part of the store has gone back to an
+            earlier state, or may have, since ``since`` was read: read it again, and write again what it asks for.
+        """
+        while True:
+            stored = self.applied_sequence()
+            if stored is not None and stored >= sequence:
+                return True
+            if (stored or 0) < (since.least or 0):
+                return False
+            expected = None if stored is None else str(stored).encode()
+            if self.compare_and_set(APPLIED, expected, str(sequence).encode()):
+                return True
 
     # The store as a whole --------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from rli.errors import CorruptTableError
+from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.index.changes import LocationChanges
 from rli.index.record_index import RecordIndex
 from rli.layout.file_slices import FileSlice
@@ -14,7 +14,8 @@ from rli.table.snapshot import Snapshot
 from rli.table.tasks import TaskRunner
 from rli.table.verify import find_repeated_keys
 
-_ACTION: Final = "bootstrap"
+BOOTSTRAP: Final = "bootstrap"
+"""Action in the commit log: entries that were read from base files."""
 
 
 def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> int:
@@ -25,7 +26,9 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
 
     Raises:
         CorruptTableError: a record key lives in more than one place.
+        IndexNotReadyError: a server of the index was replaced meanwhile.
     """
+    applied = index.store.applied()
     snapshot = Snapshot(table, table.load_timeline())
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
     completed = [instant.time for instant in snapshot.timeline.completed]
@@ -36,9 +39,9 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
         index.log.refresh()
         record = index.log.append(
             (completed or instants)[-1],
-            _ACTION,
+            BOOTSTRAP,
             file_groups=[file_slice.group for file_slice in slices],
-            writer=_ACTION,
+            writer=BOOTSTRAP,
             located_at=located_at,
             covers=completed,
         )
@@ -53,7 +56,11 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
         _require_distinct_keys(snapshot, index, tasks, rows)
     else:
         rows = 0
-    index.mark_applied(sequence)
+    if not index.store.mark_applied(applied, sequence):
+        raise IndexNotReadyError(
+            f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}; "
+            "bootstrap the index again"
+        )
     return rows
 
 

@@ -14,7 +14,7 @@ from rli.index.record_index import create_index
 from rli.layout.avro_schema import to_avro
 from rli.layout.properties import new_table_properties, save_properties
 from rli.layout.schema import RESERVED_PREFIX, written_schema
-from rli.model import KeyMode, OnPartitionChange
+from rli.model import KeyMode, LeasePlace, OnPartitionChange
 from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE
 from rli.storage import Storage
 from rli.table import paths
@@ -43,6 +43,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     compression: str = "zstd",
     write_attempts: int = DEFAULT_WRITE_ATTEMPTS,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
+    lease: LeasePlace | str = LeasePlace.INDEX,
 ) -> Table:
     """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
 
@@ -65,6 +66,10 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         write_attempts: how often an upsert or a delete is tried where other writers get there first.
         lease_seconds: for how long a writer that shows no life, because its host is gone or it is paused, keeps what
             it holds: so long others may have to wait for it.
+        lease: where writers agree on which of them commits. "index": in the index's store, which all of them share.
+            "table": in the table's folder, on a file system that several hosts have mounted and that can create a
+            file only if there is none; each host then has an index of its own, at ``index`` or where it says when it
+            opens the table.
 
     Raises:
         TableExistsError, IndexExistsError: there is one already; nothing was changed.
@@ -83,7 +88,10 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         compression=compression,
         write_attempts=write_attempts,
         lease_seconds=lease_seconds,
+        lease=lease,
     )
+    if settings.lease is LeasePlace.TABLE:
+        _require_lease_in_table(storage, index)
     properties = new_table_properties(
         table_name,
         record_key_fields=keys,
@@ -97,7 +105,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         created = create_index(
             settings.index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id
         )
-        created.mark_applied(0)
+        created.store.mark_applied(created.store.applied(), 0)
         created.close()
         storage.write_bytes(paths.SETTINGS, settings.to_json())
         # The properties come last: with them the folder is a table.
@@ -129,6 +137,20 @@ def _default_index_url(storage: Storage) -> str:
             "give index=, for example redis://host:6379/0"
         )
     return f"lmdb://{Path(storage.root).resolve() / '.hoodie' / '.rli' / 'index'}"
+
+
+def _require_lease_in_table(storage: Storage, index: str | None) -> None:
+    if not storage.is_local:
+        raise SettingsError(
+            f"the lease cannot be kept with this table: path={storage.location} lease={LeasePlace.TABLE}; its storage "
+            f"has no way to create a file only if there is none: use lease={LeasePlace.INDEX} and an index that all "
+            "writers share, or a mounted file system"
+        )
+    if index is None:
+        raise SettingsError(
+            f"each host needs an index of its own: path={storage.location} lease={LeasePlace.TABLE}; give index= on a "
+            "disk of this host, for example lmdb:///var/lib/rli/trips, and the other hosts bootstrap theirs"
+        )
 
 
 def _columns(names: Sequence[str] | str, argument: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Final
 
-from rli.errors import IndexNotFoundError, TableExistsError
+from rli.errors import IndexNotFoundError, RliError, TableExistsError
 from rli.index.record_index import open_index
 from rli.layout.properties import PROPERTIES_PATH
 from rli.settings import TableSettings
@@ -40,10 +40,14 @@ def claimed(storage: Storage, settings: TableSettings) -> Iterator[None]:
     try:
         _require_no_table(storage)
         yield
-    except BaseException:
-        if not storage.exists(PROPERTIES_PATH):
-            _drop_index(settings.index_url, settings.table_id)
-            storage.delete_files([paths.SETTINGS])
+    except BaseException as error:
+        try:
+            if not storage.exists(PROPERTIES_PATH):
+                _drop_index(settings.index_url, settings.table_id)
+                storage.delete_files([paths.SETTINGS])
+        except (RliError, OSError) as left:
+            # Why the creation failed is what the caller has to know first.
+            error.add_note(f"what had been made could not be removed: {left}")
         raise
     finally:
         storage.delete_files([paths.CLAIM])

@@ -1,4 +1,4 @@
-"""The lease of a table: one writer at a time checks and publishes. Kept in the index's store.
+"""The lease of a table: one writer at a time checks and publishes. Kept where all writers of the table see it.
 
 A lease lapses unless it is renewed, so that a dead holder stops nobody. What a holder that was only paused can still
 do when it wakes up is for its successor to prevent (``rli.table.recovery``), not for clocks.
@@ -15,8 +15,8 @@ from typing import Final
 
 from rli.errors import LeaseLostError, RliError, StoreUnavailableError
 from rli.settings import DEFAULT_LEASE_SECONDS
-from rli.store.contract import Store
 from rli.table.liveness import Holding, ProcessId, Watch
+from rli.table.shared_records import SharedRecords
 
 _LEASE: Final = "lease"
 _RENEWALS_PER_TERM: Final = 3
@@ -24,17 +24,17 @@ _PAUSE_SECONDS: Final = 0.05
 
 
 class KeptHolding:
-    """A control record that says what this process holds, renewed by a thread until it is released.
+    """A shared record that says what this process holds, renewed by a thread until it is released.
 
     Args:
-        store: of the index.
-        name: of the control record.
+        records: where it is kept.
+        name: of the record.
         writer: identity of the write.
         seconds: for how long it is held without a sign of life.
     """
 
-    def __init__(self, store: Store, name: str, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> None:
-        self._store = store
+    def __init__(self, records: SharedRecords, name: str, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> None:
+        self._records = records
         self._name = name
         self._writer = writer
         self._seconds = seconds
@@ -54,7 +54,7 @@ class KeptHolding:
             before = Holding.from_json(over)
             # A successor that died before it had cleared up leaves that to its own successor.
             self._displaced = (before.writer, *before.displaced)
-        taken = self._store.compare_and_set(self._name, over, self._content())
+        taken = self._records.compare_and_set(self._name, over, self._content())
         if taken:
             self._thread.start()
         return taken
@@ -65,11 +65,14 @@ class KeptHolding:
 
     def require_held(self) -> None:
         """Raise ``LeaseLostError`` if another process has taken over."""
-        if self._own_record() is None:
-            raise LeaseLostError(
-                f"another writer took over: record={self._name}; this writer was paused or cut off for too long, "
-                "write again"
-            )
+        while (own := self._own_record()) is not None:
+            # What is read may be old, where hosts cache files; what is replaced was there.
+            if self._records.compare_and_set(self._name, own, self._content()):
+                return
+        raise LeaseLostError(
+            f"another writer took over: record={self._name}; this writer was paused or cut off for too long, "
+            "write again"
+        )
 
     def release(self) -> None:
         """Stop holding; a record that another process has taken over is left alone."""
@@ -77,7 +80,7 @@ class KeptHolding:
         self._thread.join()
         own = self._own_record()
         if own is not None:
-            self._store.compare_and_set(self._name, own, None)
+            self._records.compare_and_set(self._name, own, None)
 
     def _renew_until_ended(self) -> None:
         while not self._ended.wait(self._seconds / _RENEWALS_PER_TERM):
@@ -85,14 +88,14 @@ class KeptHolding:
                 own = self._own_record()
                 if own is None:
                     return
-                self._store.compare_and_set(self._name, own, self._content())
-            except StoreUnavailableError:
+                self._records.compare_and_set(self._name, own, self._content())
+            except (StoreUnavailableError, OSError):
                 continue  # the next round may reach it; if none does in time, the record lapses
             except RliError:
                 return  # the index is gone, and the write itself will say so
 
     def _own_record(self) -> bytes | None:
-        stored = self._store.read_control(self._name)
+        stored = self._records.read_control(self._name)
         return stored if stored is not None and Holding.from_json(stored).writer == self._writer else None
 
     def _content(self) -> bytes:
@@ -101,21 +104,21 @@ class KeptHolding:
 
 
 @contextmanager
-def table_lease(store: Store, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> Iterator[KeptHolding]:
+def table_lease(records: SharedRecords, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> Iterator[KeptHolding]:
     """Hold the table's lease; waits for the present holder to release it, to let it lapse or to die.
 
     Who takes it over from a holder that did not release it clears up after that one first:
     ``rli.table.recovery.exclusive`` does both.
 
     Args:
-        store: of the index.
+        records: where it is kept.
         writer: identity of the caller.
         seconds: for how long it is held without a sign of life.
     """
-    holding = KeptHolding(store, _LEASE, writer, seconds)
+    holding = KeptHolding(records, _LEASE, writer, seconds)
     watch = Watch()
     while True:
-        stored = store.read_control(_LEASE)
+        stored = records.read_control(_LEASE)
         if (stored is None or watch.has_lapsed(stored)) and holding.take(over=stored):
             break
         # Those who wait do not come back in step, or the same one would always be the first.
@@ -126,7 +129,7 @@ def table_lease(store: Store, writer: str, seconds: float = DEFAULT_LEASE_SECOND
         holding.release()
 
 
-def is_left_behind(store: Store) -> bool:
+def is_left_behind(records: SharedRecords) -> bool:
     """Whether the table's lease seems to be held by nobody who lives; who takes it finds out."""
-    stored = store.read_control(_LEASE)
+    stored = records.read_control(_LEASE)
     return stored is not None and Holding.from_json(stored).is_over(time.time())

@@ -16,6 +16,7 @@ JOURNAL: Final = f"{_FOLDER}/journal"
 UNDOING: Final = f"{_FOLDER}/undoing"
 
 ARCHIVING: Final = f"{_FOLDER}/archiving"
+RECORDS: Final = f"{_FOLDER}/records"
 
 
 def work_folder(instant: str) -> str:

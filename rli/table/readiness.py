@@ -8,10 +8,10 @@ from typing import Final
 
 from rli.errors import IndexNotReadyError
 from rli.index.record_index import RecordIndex
-from rli.store.contract import Store
 from rli.table.definition import TableDefinition
 from rli.table.liveness import Holding
 from rli.table.recovery import writer_record
+from rli.table.shared_records import SharedRecords, shared_records
 from rli.table.sync import SyncResult, unseen_instants
 
 _PAUSE_SECONDS: Final = 0.02
@@ -31,6 +31,7 @@ def await_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
     Raises:
         IndexNotReadyError: it lacks a commit whose writer is dead, or another engine's: sync it.
     """
+    records = shared_records(table, index)
     orphans: set[str] = set()
     while True:
         state, unseen = unseen_instants(table, index)
@@ -39,12 +40,12 @@ def await_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
         # A writer gives its record back once it has applied its commit: perhaps just now, so that it takes two looks.
         if orphans & set(unseen):
             raise _not_ready(table, index, unseen)
-        orphans = {instant for instant in unseen if not _is_being_written(index.store, instant)}
+        orphans = {instant for instant in unseen if not _is_being_written(records, instant)}
         time.sleep(_PAUSE_SECONDS)
 
 
-def _is_being_written(store: Store, instant: str) -> bool:
-    record = store.read_control(writer_record(instant))
+def _is_being_written(records: SharedRecords, instant: str) -> bool:
+    record = records.read_control(writer_record(instant))
     return record is not None and not Holding.from_json(record).is_over(time.time())
 
 

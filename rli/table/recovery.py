@@ -1,6 +1,6 @@
 """Recovery: what a writer finds of writers that died, and how it cleans up after them.
 
-Every write of rli has a record in the store that says who writes (``writer/<instant>``) and a work folder. Where the
+Every write of rli has a shared record that says who writes (``writer/<instant>``) and a work folder. Where the
 writer is dead, its instant either completed, and only its work folder is left to remove, or it did not, and is rolled
 back as if it had never been. Pending instants of other engines are left alone.
 
@@ -20,7 +20,6 @@ from typing import Final
 
 from rli.index.record_index import RecordIndex
 from rli.storage import Storage
-from rli.store.contract import Store
 from rli.table import paths
 from rli.table.archive import finish_archives
 from rli.table.definition import TableDefinition
@@ -28,13 +27,14 @@ from rli.table.lease import KeptHolding, is_left_behind, table_lease
 from rli.table.liveness import Holding
 from rli.table.restore import RestoreResult, finish_restore
 from rli.table.rollback import finish_rollback
+from rli.table.shared_records import SharedRecords, shared_records
 from rli.timeline.instant import Action
 
 _WRITERS: Final = "writer/"
 
 
 def writer_record(instant: str) -> str:
-    """Name of the control record that says who writes an instant."""
+    """Name of the shared record that says who writes an instant."""
     return f"{_WRITERS}{instant}"
 
 
@@ -47,8 +47,9 @@ def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterat
         index: its index.
         writer: identity of the caller.
     """
-    with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
-        _clear_displaced(table, index.store, lease)
+    records = shared_records(table, index)
+    with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
+        _clear_displaced(table, records, lease)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
         _finish_undoing(table)
         finish_archives(table)
@@ -79,17 +80,18 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished
         index: its index.
         writer: identity of the caller, for the lease.
     """
+    records = shared_records(table, index)
     if not (
-        abandoned_instants(table.storage, index.store)
+        abandoned_instants(table.storage, records)
         or table.storage.list_files(paths.UNDOING)
-        or is_left_behind(index.store)
+        or is_left_behind(records)
     ):
         return Finished()
-    with table_lease(index.store, writer, table.require_settings().lease_seconds) as lease:
-        finished = _clear_displaced(table, index.store, lease)
+    with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
+        finished = _clear_displaced(table, records, lease)
         # Asked again, because the lease may have been long in coming.
-        for instant in abandoned_instants(table.storage, index.store):
-            _clear(table, index.store, instant)
+        for instant in abandoned_instants(table.storage, records):
+            _clear(table, records, instant)
         return finished | _finish_undoing(table)
 
 
@@ -118,34 +120,34 @@ def is_published(table: TableDefinition, instant: str) -> bool:
     return table.timeline_writer.is_completed(instant, Action.COMMIT)
 
 
-def abandoned_instants(storage: Storage, store: Store) -> list[str]:
+def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
     """Instants with a work folder or a writer's record, whose writer is dead."""
     # A writer makes its record before its folder and removes it after it. So the folders are listed first: whoever
     # lives and is found by its folder is then found by its record too.
     folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
-    records = {name.removeprefix(_WRITERS): content for name, content in store.scan_control(_WRITERS)}
+    writers = {name.removeprefix(_WRITERS): content for name, content in records.scan_control(_WRITERS)}
     now = time.time()
     return sorted(
         instant
-        for instant in folders | records.keys()
-        if instant not in records or Holding.from_json(records[instant]).is_over(now)
+        for instant in folders | writers.keys()
+        if instant not in writers or Holding.from_json(writers[instant]).is_over(now)
     )
 
 
-def _clear_displaced(table: TableDefinition, store: Store, lease: KeptHolding) -> Finished:
+def _clear_displaced(table: TableDefinition, records: SharedRecords, lease: KeptHolding) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     if not lease.displaced:
         return Finished()
     for writer in lease.displaced:
         # Of the holders only writes are named by an instant; rollbacks and restores leave marks.
         if writer.isdecimal():
-            _clear(table, store, writer)
+            _clear(table, records, writer)
     finished = _finish_undoing(table)
     lease.settle()
     return finished
 
 
-def _clear(table: TableDefinition, store: Store, instant: str) -> None:
+def _clear(table: TableDefinition, records: SharedRecords, instant: str) -> None:
     """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
     table.storage.delete_files([paths.commit_content(instant)])
     if is_published(table, instant):
@@ -153,7 +155,7 @@ def _clear(table: TableDefinition, store: Store, instant: str) -> None:
     else:
         undo_unpublished(table, instant)
     name = writer_record(instant)
-    store.compare_and_set(name, store.read_control(name), None)
+    records.compare_and_set(name, records.read_control(name), None)
 
 
 def _finish_undoing(table: TableDefinition) -> Finished:

@@ -18,7 +18,9 @@ from rli.index.commit_log import LogRecord
 from rli.index.record_index import RecordIndex
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.store.contract import Applied
 from rli.table import paths
+from rli.table.bootstrap import BOOTSTRAP
 from rli.table.definition import TableDefinition
 from rli.table.foreign_changes import apply_group_change, changed_groups
 from rli.table.journal import Journal
@@ -26,12 +28,14 @@ from rli.table.journal_list import COMMIT_MARK, require_journals
 from rli.table.snapshot import Snapshot
 from rli.table.tasks import TaskRunner
 from rli.table.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
+from rli.table.verify import REPAIR
 from rli.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.timeline.timeline import Timeline
 
 _FOREIGN: Final = "foreign"
 _UNDOING: Final = "undoing"
 _FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, *UNDOING_ACTIONS, REREAD})
+_READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -50,20 +54,39 @@ class SyncResult:
     applied: tuple[str, ...]
 
 
-def sync(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> SyncResult:
-    """Apply every completed instant that the index has not applied.
+def sync(
+    table: TableDefinition,
+    index: RecordIndex,
+    tasks: TaskRunner,
+    on_registered: Callable[[], None] = lambda: None,
+    on_part: Callable[[], None] = lambda: None,
+) -> SyncResult:
+    """Apply every completed instant that the index has not applied, or of which a server of its store lost entries.
+
+    Args:
+        table: the table.
+        index: its index.
+        tasks: runs the work on each journal or file group.
+        on_registered: called when every completed instant has its commit sequence.
+        on_part: called after each journal or file group.
 
     Raises:
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
+        CorruptIndexError: the commit log has lost commits whose entries are in the index.
     """
-    applied = require_bootstrapped(table, index)
-    snapshot = register(table, index)
-    # Nothing is added to the log by applying it, so this is the sequence of the timeline that was registered.
-    sequence = index.log.head
-    return SyncResult(snapshot.timeline, sequence, apply_registered(snapshot, index, applied, tasks))
+    while True:
+        applied = index.read_progress()
+        _require_bootstrapped(table, index, applied.least)
+        snapshot = _register(table, index)
+        on_registered()
+        # Nothing is added to the log by applying it, so this is the sequence of the timeline that was registered.
+        sequence = index.log.head
+        records = index.log.records_after(applied.least or 0)
+        if all(_apply_record(snapshot, index, record, applied, tasks=tasks, on_part=on_part) for record in records):
+            return SyncResult(snapshot.timeline, sequence, _instants(records))
 
 
-def register(table: TableDefinition, index: RecordIndex) -> Snapshot:
+def _register(table: TableDefinition, index: RecordIndex) -> Snapshot:
     """Register every completed instant; returns the state of the table that the commit log now describes."""
     while True:
         # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
@@ -75,31 +98,8 @@ def register(table: TableDefinition, index: RecordIndex) -> Snapshot:
             return snapshot
 
 
-def apply_registered(
-    snapshot: Snapshot,
-    index: RecordIndex,
-    applied: int,
-    tasks: TaskRunner,
-    on_part: Callable[[], None] = lambda: None,
-) -> tuple[str, ...]:
-    """Apply the registered commits after a sequence; returns their instants.
-
-    Args:
-        snapshot: from ``register``.
-        index: the index.
-        applied: up to which all commits are in the index.
-        tasks: runs the work on each journal or file group.
-        on_part: called after each of those.
-    """
-    records = index.log.records_after(applied)
-    for record in records:
-        _apply_record(snapshot, index, record, tasks, on_part)
-    return _instants(records)
-
-
-def require_bootstrapped(table: TableDefinition, index: RecordIndex) -> int:
+def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: int | None) -> int:
     """The sequence up to which the index is applied; raises ``IndexNotReadyError`` if it was never bootstrapped."""
-    applied = index.applied_sequence()
     if applied is None:
         raise IndexNotReadyError(
             f"the index has not been bootstrapped: table={table.location} index={index.url}; "
@@ -114,7 +114,7 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
     Raises:
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
     """
-    applied = require_bootstrapped(table, index)
+    applied = _require_bootstrapped(table, index, index.applied_sequence())
     index.log.refresh()
     timeline = table.load_timeline()
     _require_known_past(table, timeline, index)
@@ -134,15 +134,30 @@ def _register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> L
 
 
 def _apply_record(
-    snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner, on_part: Callable[[], None]
-) -> None:
-    """Bring the changes of a registered commit into the index, and say so in the index."""
+    snapshot: Snapshot,
+    index: RecordIndex,
+    record: LogRecord,
+    since: Applied,
+    *,
+    tasks: TaskRunner,
+    on_part: Callable[[], None],
+) -> bool:
+    """Bring the changes of a registered commit into the index, and say so in the index.
+
+    Returns:
+        False if a part of the index's store went back to an earlier state meanwhile.
+    """
+    if record.action in _READ_FROM_FILES and record.last_sequence <= (since.greatest or 0):
+        raise IndexNotReadyError(
+            f"a server of the index has lost entries that no journal has: index={index.url} written by={record.action} "
+            f"sequence={record.last_sequence}; bootstrap the index again: rli index bootstrap TABLE"
+        )
     if record.action == REREAD:
         reread(snapshot, index, record, tasks, on_part)
     for function, items in _work_of(snapshot, index, record):
         for _ in tasks.run(function, items):
             on_part()
-    index.mark_applied(record.last_sequence)
+    return index.store.mark_applied(since, record.last_sequence)
 
 
 def apply_journal(storage: Storage, index: RecordIndex, sequence: int, journal: Journal) -> None:

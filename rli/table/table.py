@@ -22,7 +22,7 @@ from rli.errors import (
 from rli.index.key_arrays import as_key_array
 from rli.index.record_index import RecordIndex, create_index, drop_store, open_index, require_settings
 from rli.layout.support import require_writable
-from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
+from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange, Step
 from rli.settings import TableSettings
 from rli.store.registry import without_password
 from rli.table import local_engine
@@ -314,14 +314,18 @@ class Table:
     def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.
 
-        Waits for writers that are bringing a commit into the index.
+        Waits for writers that are bringing a commit into the index. Of a table whose lease is with the table, the
+        index is synced first: other hosts commit without telling it.
 
         Raises:
             IndexNotReadyError: the index has not seen all commits of the table: sync it.
         """
         keys = as_key_array(record_keys)
         while True:
-            synced = await_synced(self.refreshed(), self.index)
+            if self.settings.lease is LeasePlace.TABLE:
+                synced = sync(self.refreshed(), self.index, InProcess())
+            else:
+                synced = await_synced(self.refreshed(), self.index)
             entries = self.index.get(keys)
             if codec.sequences(entries).max(initial=0) <= synced.sequence:
                 return self.index.locations(keys, entries)

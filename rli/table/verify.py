@@ -24,7 +24,8 @@ from rli.table.snapshot import Snapshot
 from rli.table.tasks import TaskRunner
 
 _SAMPLE: Final = 10
-_REPAIR: Final = "repair"
+REPAIR: Final = "repair"
+"""Action in the commit log: entries that were corrected from base files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +96,13 @@ def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, sequence: 
         sequence: the last commit sequence of that state.
 
     Returns:
-        What was wrong; None, and nothing was changed, if something was committed after that state.
+        What was wrong; None if something was committed after that state, or a server of the index was replaced
+        meanwhile: sync and repair again.
 
     Raises:
         SettingsError: the index keeps digests, and some of them have no record.
     """
+    applied = index.store.applied()
     report = verify(snapshot, index, tasks)
     if report.agrees:
         return report
@@ -116,7 +119,7 @@ def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, sequence: 
     # Appended right behind that state, or not at all: a later sequence would win over what was committed meanwhile.
     record = index.log.append(
         None,
-        _REPAIR,
+        REPAIR,
         file_groups=[file_slice.group for file_slice in slices],
         writer=uuid4().hex,
         located_at=(snapshot.timeline.latest_time or "", *instants),
@@ -131,8 +134,7 @@ def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, sequence: 
     items = [(file_slice, first + 1 + instants.index(file_slice.instant)) for file_slice in slices]
     for _ in tasks.run(partial(correct_slice, snapshot, index), items):
         pass
-    index.mark_applied(record.last_sequence)
-    return report
+    return report if index.store.mark_applied(applied, record.last_sequence) else None
 
 
 def find_repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from rli.errors import ConflictError
+from rli.errors import ConflictError, LeaseLostError
 from rli.index.record_index import RecordIndex
 from rli.layout.avro_schema import to_avro
 from rli.layout.file_slices import write_partition_metadata
@@ -33,8 +33,9 @@ from rli.table.key_form import require_known_key_form
 from rli.table.lease import KeptHolding
 from rli.table.metadata_table import switch_off_metadata_table
 from rli.table.recovery import exclusive, is_published, recover, undo_unpublished, writer_record
+from rli.table.shared_records import shared_records
 from rli.table.snapshot import Snapshot
-from rli.table.sync import SyncResult, apply_registered, register, require_bootstrapped, sync
+from rli.table.sync import SyncResult, sync
 from rli.table.tasks import TaskRunner
 from rli.timeline.commit_metadata import CommitMetadata, WriteStat
 from rli.timeline.instant import Action, new_instant_time
@@ -155,19 +156,37 @@ class WriteTransaction:
             with exclusive(self.table, self.index, self.instant) as lease, self._naming_the_loss(lease):
                 self.on_step(Step.LEASED)
                 # From here on nobody rolls this write back but one who takes the lease over.
-                self._holding.require_held()
+                self._require_not_undone()
                 self._check_and_publish(prepared, stats, lease.require_held)
         except BaseException:
             self.abort()
             raise
         try:
-            self._register_and_apply()
+            sync(
+                self.table,
+                self.index,
+                self._tasks,
+                on_registered=partial(self.on_step, Step.REGISTERED),
+                on_part=partial(self.on_step, Step.CHANGES_APPLIED),
+            )
+            self.on_step(Step.APPLIED)
         finally:
             # The commit stands whatever happens to the index: the next sync brings that up to date.
             self.table.storage.delete_folder(paths.work_folder(self.instant))
             self._holding.release()
         self.on_step(Step.FINISHED)
         return _result(self.instant, counts, stats)
+
+    def _require_not_undone(self) -> None:
+        """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
+        self._holding.require_held()
+        # Whoever undoes a write removes its folder before its record, and a record in files may have been made again
+        # by a renewal that was paused.
+        if not self.table.storage.exists(paths.work_folder(self.instant)):
+            raise LeaseLostError(
+                f"another writer took this one for dead and removed what it had written: instant={self.instant}; this "
+                "writer was paused or cut off for too long, write again"
+            )
 
     def abort(self) -> None:
         """Remove every trace of the write, unless it was published."""
@@ -264,21 +283,15 @@ class WriteTransaction:
         completed_at = timeline.next_time(self.table.now())
         self.table.timeline_writer.publish(content, self.instant, Action.COMMIT, completed_at)
 
-    def _register_and_apply(self) -> None:
-        applied = require_bootstrapped(self.table, self.index)
-        current = register(self.table, self.index)
-        self.on_step(Step.REGISTERED)
-        apply_registered(current, self.index, applied, self._tasks, partial(self.on_step, Step.CHANGES_APPLIED))
-        self.on_step(Step.APPLIED)
-
 
 def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) -> tuple[str, KeptHolding]:
-    """Request a new instant, after saying in the store who writes it."""
+    """Request a new instant, after saying where all writers see it who writes it."""
+    records = shared_records(table, index)
     latest = timeline.latest_time
     while True:
         instant = new_instant_time(table.now(), latest)
         seconds = table.require_settings().lease_seconds
-        holding = KeptHolding(index.store, writer_record(instant), instant, seconds)
+        holding = KeptHolding(records, writer_record(instant), instant, seconds)
         if holding.take(over=None):
             if table.timeline_writer.request(instant, Action.COMMIT):
                 table.storage.make_folder(paths.work_folder(instant))

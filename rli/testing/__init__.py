@@ -18,6 +18,7 @@ pytest.register_assert_rewrite(
     "rli.testing.control_cases",
     "rli.testing.entry_cases",
     "rli.testing.lifecycle_cases",
+    "rli.testing.mark_cases",
     "rli.testing.model",
     "rli.testing.scan_cases",
 )

@@ -15,11 +15,12 @@ from rli.store.registry import open_store
 from rli.testing.control_cases import ControlCases
 from rli.testing.entry_cases import EntryCases
 from rli.testing.lifecycle_cases import LifecycleCases
+from rli.testing.mark_cases import MarkCases
 from rli.testing.model import StoreMachine
 from rli.testing.scan_cases import ScanCases
 
 
-class StoreConformance(EntryCases, ScanCases, ControlCases, LifecycleCases):
+class StoreConformance(EntryCases, ScanCases, ControlCases, MarkCases, LifecycleCases):
     """Proves a backend; a subclass says where its stores are.
 
     The backend is reached through its entry point; a subclass may open its stores in another way.

@@ -70,6 +70,11 @@ def set_control(store: Store, name: str, value: bytes) -> bool:
     return store.compare_and_set(name, None, value)
 
 
+def mark(store: Store, sequence: int) -> bool:
+    """Whether commits up to ``sequence`` could be marked as applied."""
+    return store.mark_applied(store.applied(), sequence)
+
+
 def count_up(store: Store, name: str, times: int) -> None:
     """Add one to the number in a control record, so many times, against any others that do the same."""
     for _ in range(times):

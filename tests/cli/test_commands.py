@@ -32,6 +32,15 @@ def test_create_reports_what_it_made(rli: Rli, tmp_path: Path) -> None:
     assert library.open_table("t").definition.properties.record_key_fields == ("a", "b", "c")
 
 
+def test_create_takes_the_place_of_the_lease(rli: Rli, tmp_path: Path) -> None:
+    rli("create", "t", "--record-key", "id", "--lease", "table", "--index", f"lmdb://{tmp_path}/i")
+    assert library.open_table("t").settings.lease is library.LeasePlace.TABLE
+    rli("create", "u", "--record-key", "id")
+    assert library.open_table("u").settings.lease is library.LeasePlace.INDEX
+    assert "index of its own" in rli("create", "v", "--record-key", "id", "--lease", "table", status=2).err
+    assert "nowhere" in rli("create", "v", "--record-key", "id", "--lease", "nowhere", status=2).err
+
+
 def test_create_twice_is_refused(rli: Rli, trips: str) -> None:
     refused = rli("create", trips, "--record-key", "id", status=2)
     assert refused.out == ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from rli import RecordIndex, RliError, Step, Table, open_table
 from rli.index.key_arrays import as_key_array
-from rli.store.contract import Store
+from rli.store.contract import Applied, Store
 from rli.table import write_transaction
 from rli.timeline.timeline import Timeline
 from tests.concurrency.history import (
@@ -155,7 +155,7 @@ class Client:
 
 @contextmanager
 def clients(
-    location: str, count: int, off: Protection | None = None, index: str | None = None
+    location: str, count: int, off: Protection | None = None, indexes: Sequence[str | None] = (None,)
 ) -> Iterator[list[Client]]:
     """Processes that have opened a table; they end with the context.
 
@@ -163,12 +163,13 @@ def clients(
         location: of the table.
         count: how many.
         off: the protection that is switched off in all of them.
-        index: URL of the table's index, if it is elsewhere than the table says.
+        indexes: URLs of the table's indexes, which the clients take in turn; None for the one that the table names.
     """
     started: list[Client] = []
     try:
         for number in range(count):
             ours, theirs = duplex_pipe()
+            index = indexes[number % len(indexes)]
             started.append(Client(number, start_child(_serve, location, index, number, off, theirs), ours))
             theirs.close()
         for client in started:
@@ -222,6 +223,10 @@ class _Telling(PointedStore):
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
         with self._lock:
             return super().compare_and_set(name, expected, value)
+
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        with self._lock:
+            return super().mark_applied(since, sequence)
 
     def read_control(self, name: str) -> bytes | None:
         if name.startswith("writer/"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, clients, history_of
 from tests.concurrency.history import Committed, Delete, Event, Lookup, Operation, Read, Upsert
 from tests.support.docker import Service
+from tests.support.leased_tables import leased_by_the_table
 from tests.support.redis import dropped_afterwards, redis_url
 from tests.support.tables import check_stored
 
@@ -49,10 +51,10 @@ def _operation(source: random.Random, number: int) -> Operation:
     )
 
 
-def run(table: Table, seed: int, index: str | None = None) -> list[Event]:
+def run(table: Table, seed: int, indexes: Sequence[str | None] = (None,)) -> list[Event]:
     """Let all processes do their operations at once."""
     works = [operations(seed, process) for process in range(CLIENTS)]
-    with clients(table.location, CLIENTS, index=index) as started:
+    with clients(table.location, CLIENTS, indexes=indexes) as started:
         # Each has its next operation waiting for it.
         for client, work in zip(started, works, strict=True):
             for operation in work:
@@ -64,9 +66,10 @@ def results(client: Client) -> list[Event]:
     return [client.result() for _ in range(OPERATIONS)]
 
 
-def require_serialisable(table: Table, seed: int) -> None:
+def require_serialisable(table: Table, seed: int, indexes: Sequence[str | None] = (None,)) -> None:
     print(f"RLI_HISTORY_SEED={seed}")  # noqa: T201  (shown when the test fails)
-    events = run(table, seed)
+    events = run(table, seed, indexes)
+    table.sync_index()
     anomalies = check(history_of(table, events))
     assert anomalies == [], "\n".join(map(str, [*anomalies, *sorted(events, key=lambda event: event.called)]))
     # At most the attempts of a few writes are exhausted; a history without commits would say nothing.
@@ -81,6 +84,16 @@ def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i", shards=3
     )
     require_serialisable(table, SEED + number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_history_of_writers_with_two_indexes_is_serialisable(tmp_path: Path, number: int) -> None:
+    """As on hosts that share the table's file system alone."""
+    table, other = leased_by_the_table(tmp_path)
+    require_serialisable(table, SEED + number, [None, other.settings.index_url])
+    other.sync_index()
+    check_stored(other)
 
 
 @pytest.mark.slow

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from rli import Step, Table, create_table
+from rli import LeasePlace, Step, Table, create_table
 from rli.table import paths
 from rli.table.liveness import Holding
 from rli.table.recovery import writer_record
+from rli.table.shared_records import shared_records
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Point, clients, history_of
 from tests.concurrency.history import Committed, Delete, Event, Read, Refused, Upsert
+from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -46,9 +48,23 @@ POINTS: tuple[Step | Point, ...] = (
 EARLY = (Step.REQUESTED, Step.TAGGED)
 
 
+@pytest.fixture(params=list(LeasePlace))
+def lease(request: pytest.FixtureRequest) -> LeasePlace:
+    """Where the writers meet."""
+    return LeasePlace(request.param)
+
+
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
+def indexes(lease: LeasePlace, tmp_path: Path) -> list[str | None]:
+    """Of each client: one for all, or one for each where only the table is shared."""
+    return [None] if lease is LeasePlace.INDEX else [None, f"lmdb://{tmp_path}/other"]
+
+
+@pytest.fixture
+def table(tmp_path: Path, lease: LeasePlace) -> Table:
     """A table whose writers have to give signs of life all the time."""
+    if lease is LeasePlace.TABLE:
+        return leased_by_the_table(tmp_path, lease_seconds=LEASE_SECONDS)[0]
     return create_table(
         tmp_path / "t",
         record_key="id",
@@ -69,14 +85,16 @@ def await_takeover(table: Table) -> None:
     """Let others clean up until one of them has taken the stopped writer for dead."""
     record = writer_record(instant_under_way(table))
     deadline = time.monotonic() + _DEADLINE_SECONDS
-    while table.index.store.read_control(record) is not None:
+    while shared_records(table.definition, table.index).read_control(record) is not None:
         assert time.monotonic() < deadline, f"nobody has taken over: record={record}"
         table.sync_index()
 
 
 @pytest.mark.parametrize(("point", "attempts"), list(zip(POINTS, cycle((1, 4)), strict=False)))
-def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(table: Table, point: Step | Point, attempts: int) -> None:
-    with clients(table.location, 2) as (paused, rival):
+def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(
+    table: Table, indexes: list[str | None], point: Step | Point, attempts: int
+) -> None:
+    with clients(table.location, 2, indexes=indexes) as (paused, rival):
         events = [rival.do(BASE)]
         with paused.stopped(PAUSED, point, attempts):
             await_takeover(table)
@@ -84,6 +102,7 @@ def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(table: Table, poin
         ours = paused.finish()
         events += [ours, paused.do(Read()), rival.do(Delete(("b",)))]
     require_fenced(point, attempts, ours)
+    table.sync_index()
     assert check(history_of(table, events)) == []
     check_stored(table)
 
@@ -98,9 +117,11 @@ def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(table: Table, poin
         (Step.PUBLISHED, 1),
     ],
 )
-def test_a_successor_in_the_lease_fences_off_the_one_before(table: Table, point: Step | Point, attempts: int) -> None:
+def test_a_successor_in_the_lease_fences_off_the_one_before(
+    table: Table, indexes: list[str | None], point: Step | Point, attempts: int
+) -> None:
     """The rival has begun before, so that it finds the stopped writer only when it wants the lease itself."""
-    with clients(table.location, 2) as (paused, rival):
+    with clients(table.location, 2, indexes=indexes) as (paused, rival):
         events = [rival.do(BASE)]
         rival.hold(RIVAL, Step.WRITTEN)
         with paused.stopped(PAUSED, point, attempts):
@@ -108,6 +129,7 @@ def test_a_successor_in_the_lease_fences_off_the_one_before(table: Table, point:
         ours = paused.finish()
         events += [ours, paused.do(Read())]
     require_fenced(point, attempts, ours)
+    table.sync_index()
     assert check(history_of(table, events)) == []
     check_stored(table)
 
@@ -127,11 +149,12 @@ def test_a_stopped_write_of_a_table_that_nobody_else_writes_goes_on(table: Table
     with clients(table.location, 1) as (client,):
         events = [client.do(BASE)]
         with client.stopped(PAUSED, Step.PROMOTED, attempts=1):
-            record = table.index.store.read_control(writer_record(instant_under_way(table)))
+            record = shared_records(table.definition, table.index).read_control(writer_record(instant_under_way(table)))
             assert record is not None
             while not Holding.from_json(record).is_over(time.time()):
                 time.sleep(LEASE_SECONDS)
         events.append(client.finish())
     assert isinstance(events[-1].outcome, Committed)
+    table.sync_index()
     assert check(history_of(table, events)) == []
     check_stored(table)

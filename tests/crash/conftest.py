@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rli import create_table
-from tests.crash.writes import FIRST, SECOND, index_url, open_copy, place_index
+from rli import LeasePlace, create_table, open_table
+from tests.crash.writes import FIRST, SECOND, index_url, open_copy, other_index_url, place_index
 from tests.support.docker import Service
 from tests.support.hbase import hbase_url, new_table
 from tests.support.redis import redis_url
@@ -27,9 +27,24 @@ def template_9(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _write_template(tmp_path_factory.mktemp("template"), version=9)
 
 
-def _write_template(folder: Path, version: int) -> Path:
+@pytest.fixture(scope="session")
+def template_leased(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with the lease in the table, and a second index of it."""
+    folder = _write_template(tmp_path_factory.mktemp("template"), version=6, lease=LeasePlace.TABLE)
+    with open_table(folder / "table", index=other_index_url(folder)) as other:
+        other.bootstrap_index(shards=3)
+    return folder
+
+
+def _write_template(folder: Path, version: int, lease: LeasePlace = LeasePlace.INDEX) -> Path:
     table = create_table(
-        folder / "table", record_key="id", partition_by="city", ordering="ts", index=index_url(folder), shards=3
+        folder / "table",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index_url(folder),
+        shards=3,
+        lease=lease,
     )
     if version == 9:
         turn_into_version_9(table)
@@ -49,6 +64,12 @@ def copies(template: Path, tmp_path: Path) -> Copies:
 def copies_9(template_9: Path, tmp_path: Path) -> Copies:
     """Makes copies of the template of version 9."""
     return Copies(template_9, tmp_path)
+
+
+@pytest.fixture
+def leased_copies(template_leased: Path, tmp_path: Path) -> Copies:
+    """Makes copies of the template with two indexes."""
+    return Copies(template_leased, tmp_path)
 
 
 class Copies:

@@ -18,6 +18,7 @@ from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.table.creation import claimed
 from tests.support.children import was_killed
+from tests.support.docker import free_ports
 from tests.support.faults import KillAt, PointedStorage, PointedStore
 from tests.support.tables import check_stored, records
 
@@ -78,3 +79,11 @@ def test_a_creation_that_fails_leaves_no_index_and_no_table(tmp_path: Path) -> N
         create_index(settings.index_url, table_id="1").close()
         raise ZeroDivisionError
     create(tmp_path, "i").drop_index()
+
+
+def test_the_error_of_a_creation_is_told_before_that_of_its_removal(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    settings = TableSettings(table_id="1", index_url=f"redis://localhost:{port}/0?timeout=0.1")
+    with pytest.raises(ZeroDivisionError) as raised, claimed(Storage(str(tmp_path / "t")), settings):
+        raise ZeroDivisionError
+    assert "could not be removed" in raised.value.__notes__[0]

@@ -56,6 +56,11 @@ def index_url(folder: Path) -> str:
     return placed.read_text() if placed.exists() else f"lmdb://{folder}/index"
 
 
+def other_index_url(folder: Path) -> str:
+    """Where a copy has a second index, if it has one."""
+    return f"lmdb://{folder}/other"
+
+
 def place_index(folder: Path, url: str) -> None:
     """Say where the index of a copy is, for every process that opens it."""
     (folder / _PLACED).write_text(url)

@@ -505,33 +505,35 @@ def test_a_server_named_twice_is_refused(redis_server: Service) -> None:
         open_store(url, create=False)
 
 
-def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str) -> None:
-    raw.set("{rli}index:trips", b'{"version": 2}')
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str, version: int) -> None:
+    raw.set("{rli}index:trips", b'{"version":%d,"id":"AAA","server":0,"servers":1,"state":"ready"}' % version)
     for create in (False, True):
         with pytest.raises(IndexMismatchError, match="version"):
             open_store(url, create=create)
 
 
-def test_the_stored_bytes_are_those_of_version_1(raw: redis.Redis, url: str) -> None:
+def test_the_stored_bytes_are_those_of_version_2(raw: redis.Redis, url: str) -> None:
     with open_store(url, create=True) as store:
         store.put(key_batch([b"key"], 65), entries_of(7, [5]))
         store.compare_and_set("settings", None, b"value")
+        assert store.mark_applied(store.applied(), 9)
         names = names_of(store)
     index_id = names.index_id.encode()
     header = raw.get(b"{rli}index:trips")
     assert isinstance(header, bytes)
     assert Header.from_json(header) == Header(id=names.index_id, server=0, servers=1, state="ready")
-    assert b"".join(header.split()) == b'{"version":1,"id":"%s","server":0,"servers":1,"state":"ready"}' % index_id
+    assert b"".join(header.split()) == b'{"version":2,"id":"%s","server":0,"servers":1,"state":"ready"}' % index_id
     assert raw.get(b"{rli}id:" + index_id) == b"trips"
-    assert raw.hgetall(b"{rli%s}c" % index_id) == {b"\xff": b"1", b"settings": b"value"}
-    assert raw.zrange(b"{rli%s}n" % index_id, 0, -1) == [b"settings"]
-    assert [len(token) for token in raw.lrange(b"{rli%s}t" % index_id, 0, -1)] == [8]
+    assert raw.hgetall(b"{rli%s}c" % index_id) == {b"\xff": b"2", b"settings": b"value", b"applied": b"9"}
+    assert raw.zrange(b"{rli%s}n" % index_id, 0, -1) == [b"applied", b"settings"]
+    assert [len(token) for token in raw.lrange(b"{rli%s}t" % index_id, 0, -1)] == [8, 8]
     number = b"%d" % (3 << 16 | 65)
     assert raw.smembers(b"{rli%s}f" % index_id) == {b"families", number, b"+" + number}
     state = raw.get(b"{rli%sBB}\x03" % index_id)
     bucket = raw.get(b"{rli%sBB}\x03\0\0\0\0" % index_id)
     assert isinstance(state, bytes)
     assert isinstance(bucket, bytes)
-    assert state[8:] == bytes.fromhex("00000001 0000000000000001 0000000000000000")
+    assert state[8:] == bytes.fromhex("00000001 0000000000000001 0000000000000000 00000009")
     assert bucket[4:] == bytes.fromhex("11 6b6579 07 05")
     assert len(all_keys(raw)) == 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from threading import Event
 import pytest
 
 import rli
+from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
 from tests.support.hbase import (
     hbase_url,
@@ -27,59 +27,18 @@ from tests.support.hbase import url_of as hbase_url_of
 from tests.support.redis import SpareServer, cluster_url, spare_server
 from tests.support.redis import url_of as redis_url_of
 from tests.support.redis_cluster import Cluster
-from tests.support.table_model import Rows, Version, deleted, upserted
-from tests.support.tables import check_stored, records, rows_of
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-KEYS = [f"key-{number}" for number in range(400)]
-DELETES_EVERY = 3
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
-
-
-class Writer:
-    """Writes batch after batch and checks after each what the table and its index say."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self.table = rli.create_table(
-            folder / "table", record_key="id", partition_by="city", ordering="ts", index=url, target_file_size=16_384
-        )
-        self.rows: Rows = {}
-        self.rounds = 0
-
-    def write(self) -> None:
-        """Write one more batch."""
-        self.rounds += 1
-        source = random.Random(self.rounds)
-        if self.rounds % DELETES_EVERY:
-            batch = [version(source, self.rounds) for _ in range(150)]
-            self.table.upsert(records(*batch))
-            self.rows = upserted(self.rows, batch).rows
-        else:
-            keys = source.sample(KEYS, 40)
-            self.table.delete(keys)
-            self.rows = deleted(self.rows, keys).rows
-        self.require_right_tags()
-
-    def require_right_tags(self) -> None:
-        found = self.table.lookup(KEYS).column("partition_path").to_pylist()
-        assert found == [self.rows[key][1] if key in self.rows else None for key in KEYS]
-
-    def require_all(self) -> None:
-        assert [tuple(row.values()) for row in rows_of(self.table)] == sorted(self.rows.values())
-        check_stored(self.table)
-
-
-def version(source: random.Random, number: int) -> Version:
-    return (source.choice(KEYS), source.choice("wxyz"), source.randrange(number, number + 3), number + 0.5)
 
 
 @contextmanager
 def work_going_on(folder: Path, url: str) -> Iterator[Callable[[], None]]:
     """A writer at work; gives a function that waits until it has got further. All is checked in the end."""
-    writer = Writer(folder, url)
+    writer = CheckedWriter(folder, url)
     writer.write()
     is_over = Event()
 
@@ -146,7 +105,7 @@ def test_connections_to_redis_are_cut(proxy: TcpProxy, tmp_path: Path) -> None:
 
 
 def test_redis_answers_late(proxy: TcpProxy, tmp_path: Path) -> None:
-    writer = Writer(tmp_path, redis_url_of(proxy.host, proxy.port))
+    writer = CheckedWriter(tmp_path, redis_url_of(proxy.host, proxy.port))
     writer.write()
     proxy.delay_seconds = 0.05
     writer.write()
@@ -157,7 +116,7 @@ def test_redis_answers_late(proxy: TcpProxy, tmp_path: Path) -> None:
 def test_a_redis_server_comes_back_from_an_old_snapshot(spare: SpareServer, tmp_path: Path) -> None:
     """What it acknowledged since is lost with it, and found again on the table's timeline by the next write."""
     with spare.client() as raw:
-        writer = Writer(tmp_path, spare.url())
+        writer = CheckedWriter(tmp_path, spare.url())
         for _ in range(2):
             writer.write()
         raw.config_set("appendonly", "no")

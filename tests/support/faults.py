@@ -15,7 +15,7 @@ from typing import TypeAlias
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.storage import Storage
-from rli.store.contract import Store, StoreStats
+from rli.store.contract import Applied, Store, StoreStats
 
 AtPoint: TypeAlias = Callable[[str], None]
 """Called with a name such as ``before put`` or ``after compare_and_set lease``."""
@@ -67,6 +67,18 @@ class PointedStore(Store):
         self._at_point(f"before compare_and_set {name}")
         done = self._store.compare_and_set(name, expected, value)
         self._at_point(f"after compare_and_set {name}")
+        return done
+
+    def applied_sequence(self) -> int | None:
+        return self._store.applied_sequence()
+
+    def applied(self) -> Applied:
+        return self._store.applied()
+
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        self._at_point("before mark_applied")
+        done = self._store.mark_applied(since, sequence)
+        self._at_point("after mark_applied")
         return done
 
     def drop(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -105,13 +106,42 @@ class Cluster:
 
     def kill(self, port: int) -> None:
         """Kill a node; if it is a master, its replica will soon take over."""
+        self._let_replica_take_over(port)
+        self._signal("KILL", self._process(port))
+
+    @contextmanager
+    def losing_what_is_written_to(self, port: int) -> Iterator[None]:
+        """Let a master's replica lack what is written in the context, and take over from the master afterwards."""
+        own_id = next(node.node_id for node in self.nodes() if node.port == port)
+        replica = next(node.port for node in self.nodes() if node.master_id == own_id)
+        process, replica_process = self._process(port), self._process(replica)
+        eventually(lambda: self._offset(replica) == self._offset(port), "the replica has all")
+        self._let_replica_take_over(port)
+        self._signal("STOP", replica_process)
+        # What has been sent to it already, it would still read.
+        self.tell(port, "CLIENT", "KILL", "TYPE", "replica")
+        try:
+            yield
+        finally:
+            self._signal("KILL", process)
+            self._signal("CONT", replica_process)
+        eventually(lambda: self.tell(replica, "ROLE")[0] == b"master", "the replica has taken over")
+
+    def _let_replica_take_over(self, port: int) -> None:
         own_id = next(node.node_id for node in self.nodes() if node.port == port)
         for node in self.nodes():
             may_take_over = "no" if node.master_id == own_id else "yes"
             self.tell(node.port, "CONFIG SET", "cluster-replica-no-failover", may_take_over)
             self.tell(node.port, "CONFIG SET", "cluster-node-timeout", _IMPATIENT)
-        process = self.tell(port, "INFO", "server")["process_id"]
-        self.service.run("sh", "-c", f"kill -KILL {process}")
+
+    def _process(self, port: int) -> int:
+        return int(self.tell(port, "INFO", "server")["process_id"])
+
+    def _offset(self, port: int) -> int:
+        return int(self.tell(port, "INFO", "replication")["master_repl_offset"])
+
+    def _signal(self, name: str, process: int) -> None:
+        self.service.run("sh", "-c", f"kill -{name} {process}")
 
     def start(self, port: int) -> None:
         """Start a node that was killed; it finds its place in the cluster by itself."""

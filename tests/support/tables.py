@@ -20,6 +20,7 @@ from rli.layout.bloom_filter import BloomFilter
 from rli.layout.meta_columns import META_COLUMNS
 from rli.layout.properties import Key, save_properties
 from rli.store.contract import Store
+from rli.table.file_records import FileRecords
 
 Row: TypeAlias = dict[str, Any]
 
@@ -115,8 +116,9 @@ def assert_nothing_left_over(table: Table) -> None:
     assert list((root / ".hoodie/.rli/work").glob("*")) == []
     assert list((root / ".hoodie/.rli/undoing").glob("*")) == []
     assert list((root / ".hoodie/.rli/archiving").glob("*")) == []
-    assert table.index.store.scan_control("writer/") == []
-    assert table.index.store.read_control("lease") is None
+    for records in (table.index.store, FileRecords(table.definition.storage)):
+        assert records.scan_control("writer/") == []
+        assert records.read_control("lease") is None
     completed = {instant.time for instant in timeline.completed_writes} | {time for time, _ in check_archived(table)}
     written = {path.stem.rpartition("_")[2] for path in root.rglob("*.parquet") if ".hoodie" not in path.parts}
     assert written <= completed, "a base file of no commit"

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from rli.errors import LeaseLostError
-from rli.store.contract import Store
+from rli.storage import Storage
 from rli.store.registry import open_store
+from rli.table.file_records import FileRecords
 from rli.table.lease import KeptHolding, table_lease
 from rli.table.liveness import CLOCK_SLACK_SECONDS, Holding, ProcessId, Watch
+from rli.table.shared_records import SharedRecords
 from tests.support.children import start_child
 
 ELSEWHERE = ProcessId("another host", 1, "1")
 
 
-@pytest.fixture
-def store() -> Store:
+@pytest.fixture(params=["store", "files"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> SharedRecords:
+    """Where a lease is kept."""
+    if request.param == "files":
+        return FileRecords(Storage(str(tmp_path)))
     return open_store(f"memory:{uuid4().hex}", create=True)
 
 
@@ -65,25 +71,25 @@ def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> N
     assert there.is_over(now + CLOCK_SLACK_SECONDS)
 
 
-def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_up(store: Store) -> None:
-    assert store.compare_and_set("lease", None, held(dead_process(), "second", displaced=("first",)))
-    with table_lease(store, "third") as lease:
+def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_up(shared: SharedRecords) -> None:
+    assert shared.compare_and_set("lease", None, held(dead_process(), "second", displaced=("first",)))
+    with table_lease(shared, "third") as lease:
         assert lease.displaced == ("second", "first")
-        stored = store.read_control("lease")
+        stored = shared.read_control("lease")
         assert stored is not None
         assert Holding.from_json(stored).displaced == ("second", "first")
         lease.settle()
-    with table_lease(store, "fourth") as lease:
+    with table_lease(shared, "fourth") as lease:
         assert lease.displaced == ()
 
 
-def test_a_holder_that_was_displaced_leaves_its_successor_alone(store: Store) -> None:
-    first, second = KeptHolding(store, "lease", "first"), KeptHolding(store, "lease", "second")
+def test_a_holder_that_was_displaced_leaves_its_successor_alone(shared: SharedRecords) -> None:
+    first, second = KeptHolding(shared, "lease", "first"), KeptHolding(shared, "lease", "second")
     assert first.take(over=None)
-    assert second.take(over=store.read_control("lease"))
+    assert second.take(over=shared.read_control("lease"))
     with pytest.raises(LeaseLostError, match="lease"):
         first.require_held()
     first.release()
     second.require_held()
     second.release()
-    assert store.read_control("lease") is None
+    assert shared.read_control("lease") is None

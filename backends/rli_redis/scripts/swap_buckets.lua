@@ -14,7 +14,7 @@ local state = redis.call('GET', KEYS[1])
 if not state then
   return false
 end
-local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
+local buckets, entries, tombstones, applied = struct.unpack('>I4I8I8I4', state, 9)
 local refused, written, count = {}, {}, 0
 -- Calls into the server are most of a script's cost: buckets are looked at only if the family was changed at all.
 local is_unchanged = string.sub(state, 1, 8) == ARGV[1]
@@ -40,7 +40,7 @@ for position = 2, #KEYS do
 end
 if count > 0 then
   written[count + 1] = KEYS[1]
-  written[count + 2] = ARGV[2] .. struct.pack('>I4I8I8', buckets, entries, tombstones)
+  written[count + 2] = ARGV[2] .. struct.pack('>I4I8I8I4', buckets, entries, tombstones, applied)
   redis.call('MSET', unpack(written))
 end
 return refused

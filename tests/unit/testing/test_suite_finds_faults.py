@@ -15,7 +15,7 @@ from hypothesis import Phase, settings
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import TOMBSTONE, Entries, file_groups, sequences
-from rli.store.contract import Store, StoreStats
+from rli.store.contract import Applied, Store, StoreStats
 from rli.store.memory import open_memory_store
 from rli.testing import StoreConformance
 from rli.testing.batches import key_batch
@@ -48,6 +48,15 @@ class PassingStore(Store):
 
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
         return self.inner.compare_and_set(name, expected, value)
+
+    def applied_sequence(self) -> int | None:
+        return self.inner.applied_sequence()
+
+    def applied(self) -> Applied:
+        return self.inner.applied()
+
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        return self.inner.mark_applied(since, sequence)
 
     def drop(self) -> None:
         self.inner.drop()
@@ -168,6 +177,23 @@ class ControlScanSkipsItsStart(PassingStore):
 class ControlScanIsUnordered(PassingStore):
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
         return self.inner.scan_control(prefix, start)[::-1]
+
+
+class LowersTheMark(PassingStore):
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        _ = since
+        return self.inner.compare_and_set("applied", self.inner.read_control("applied"), b"%d" % sequence)
+
+
+class MarksBehindAGap(PassingStore):
+    def mark_applied(self, since: Applied, sequence: int) -> bool:
+        _ = since
+        return self.inner.mark_applied(self.inner.applied(), sequence)
+
+
+class TellsReadersOfNoMark(PassingStore):
+    def applied_sequence(self) -> int | None:
+        return None
 
 
 class DropDoesNothing(PassingStore):

@@ -1,0 +1,227 @@
+"""One Redis server of an index loses what it has acknowledged: it is noticed, and the next write or sync heals it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from redis.crc import key_slot
+
+import rli
+from rli import Step
+from rli.model import FileGroupId
+from rli_redis import RedisStore
+from tests.support.checked_writer import KEYS, CheckedWriter
+from tests.support.docker import Service
+from tests.support.locations import commit_places
+from tests.support.redis import SpareServer, cluster_url, spare_server
+from tests.support.redis_cluster import Cluster
+from tests.support.services import REDIS_PORT
+from tests.support.tables import records
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+CONTROL, OTHER = 0, 1
+
+
+@pytest.fixture
+def spares(redis_server: Service) -> Iterator[list[SpareServer]]:
+    """Two servers that may be killed; the first one is to have the control records."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(spare_server(redis_server, *DURABLE, number=number)) for number in (CONTROL, OTHER)]
+
+
+@pytest.fixture
+def url(redis_server: Service, spares: list[SpareServer]) -> str:
+    """An index on three servers."""
+    hosts = [f"{host}:{port}" for host, port in (spare.target for spare in spares)]
+    return f"redis+shards://{','.join([*hosts, redis_server.address(REDIS_PORT)])}/0?name={uuid4().hex}"
+
+
+@pytest.fixture
+def cluster(redis_cluster: Service) -> Iterator[Cluster]:
+    cluster = Cluster(redis_cluster)
+    cluster.mend()
+    yield cluster
+    cluster.mend()
+
+
+def writer_with_all_keys(folder: Path, url: str) -> CheckedWriter:
+    """A writer whose index has every part that it will ever have."""
+    writer = CheckedWriter(folder, url)
+    batch = [(key, "w", 0, 0.5) for key in KEYS]
+    writer.table.upsert(records(*batch))
+    writer.rows = {row[0]: row for row in batch}
+    writer.write()
+    return writer
+
+
+def take_snapshot(server: SpareServer) -> None:
+    """Keep what the server has now, and let it write nothing to disk from now on."""
+    with server.client() as raw:
+        raw.config_set("appendonly", "no")
+        raw.save()
+
+
+def go_back(server: SpareServer) -> None:
+    """Start the server again from its snapshot."""
+    server.kill()
+    server.start()
+
+
+def require_healed(writer: CheckedWriter) -> None:
+    writer.require_right_tags()
+    writer.require_all()
+    with rli.open_table(writer.table.location) as table:
+        assert table.verify_index().agrees
+        assert table.sync_index().applied == ()
+    writer.write()
+    writer.require_all()
+
+
+def test_a_server_of_several_comes_back_from_an_old_snapshot(
+    url: str, spares: list[SpareServer], tmp_path: Path
+) -> None:
+    writer = writer_with_all_keys(tmp_path, url)
+    take_snapshot(spares[OTHER])
+    for _ in range(4):
+        writer.write()
+    go_back(spares[OTHER])
+    for look in (lambda: writer.table.lookup(KEYS), writer.table.verify_index):
+        with pytest.raises(rli.IndexNotReadyError, match="went back"):
+            look()
+    with rli.open_table(writer.table.location) as another:
+        assert len(another.sync_index().applied) == 4
+    require_healed(writer)
+    writer.table.drop_index()
+
+
+def test_the_next_write_heals_a_server_that_came_back_from_an_old_snapshot(
+    url: str, spares: list[SpareServer], tmp_path: Path
+) -> None:
+    writer = writer_with_all_keys(tmp_path, url)
+    take_snapshot(spares[OTHER])
+    for _ in range(2):
+        writer.write()
+    go_back(spares[OTHER])
+    writer.write()
+    require_healed(writer)
+    writer.table.drop_index()
+
+
+def test_the_server_with_the_commit_log_comes_back_from_an_old_snapshot(
+    url: str, spares: list[SpareServer], tmp_path: Path
+) -> None:
+    """The others have entries of commits that the log does not know: their numbers must not be given out again."""
+    writer = writer_with_all_keys(tmp_path, url)
+    take_snapshot(spares[CONTROL])
+    for _ in range(2):
+        writer.write()
+    go_back(spares[CONTROL])
+    with pytest.raises(rli.RliError):
+        writer.table.lookup(KEYS)
+    for use in (writer.write, writer.table.sync_index):
+        with pytest.raises(rli.CorruptIndexError, match="commit log went back"):
+            use()
+    writer.table.drop_index()
+    writer.table.bootstrap_index()
+    require_healed(writer)
+    writer.table.drop_index()
+
+
+def test_a_server_that_went_back_to_before_a_bootstrap_is_bootstrapped_again(
+    url: str, spares: list[SpareServer], tmp_path: Path
+) -> None:
+    writer = writer_with_all_keys(tmp_path, url)
+    writer.table.bootstrap_index()
+    # As if no commit had been applied since the server came to have this part.
+    with spares[OTHER].client() as raw:
+        for key in raw.scan_iter(match="{rli*"):
+            if raw.strlen(key) == 32:
+                raw.setrange(key, 28, bytes(4))
+    with pytest.raises(rli.IndexNotReadyError, match="rli index bootstrap"):
+        writer.write()
+    writer.table.bootstrap_index()
+    require_healed(writer)
+    writer.table.drop_index()
+
+
+def test_an_index_that_is_used_alone_says_that_it_has_lost_transactions(url: str, spares: list[SpareServer]) -> None:
+    """What they had staged is gone by then, so that they cannot be applied again."""
+    first, second = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
+    with rli.create_index(url, shards=3) as index:
+        commit_places(index, dict.fromkeys(KEYS, first))
+        take_snapshot(spares[OTHER])
+        commit_places(index, dict.fromkeys(KEYS, second))
+        go_back(spares[OTHER])
+        with pytest.raises(rli.IndexNotReadyError, match="went back"):
+            index.lookup(KEYS)
+        with pytest.raises(rli.CorruptIndexError, match="lost entries of a transaction"):
+            index.begin()
+        index.drop()
+
+
+@pytest.fixture(params=["one server", "one of three"])
+def index_and_server(request: pytest.FixtureRequest, spares: list[SpareServer], url: str) -> tuple[str, SpareServer]:
+    """An index, and the server of it that is to go back."""
+    return (spares[OTHER].url(), spares[OTHER]) if request.param == "one server" else (url, spares[OTHER])
+
+
+def test_a_server_goes_back_while_a_commit_is_applied(
+    index_and_server: tuple[str, SpareServer], tmp_path: Path
+) -> None:
+    """It acknowledged entries of the commit, and comes back without them before they are marked as applied."""
+    url, server = index_and_server
+    writer = writer_with_all_keys(tmp_path, url)
+    writer.write()
+    writer.write()
+    take_snapshot(server)
+    write_and_meanwhile(writer, Step.CHANGES_APPLIED, lambda: go_back(server))
+    require_healed(writer)
+    writer.table.drop_index()
+
+
+def test_a_server_goes_back_while_records_are_tagged(index_and_server: tuple[str, SpareServer], tmp_path: Path) -> None:
+    """What it lost would be taken for new, and inserted twice."""
+    url, server = index_and_server
+    writer = writer_with_all_keys(tmp_path, url)
+    take_snapshot(server)
+    writer.write()
+    with pytest.raises(rli.IndexNotReadyError, match="went back"):
+        write_and_meanwhile(writer, Step.INFLIGHT, lambda: go_back(server))
+    writer.write()
+    require_healed(writer)
+    writer.table.drop_index()
+
+
+def write_and_meanwhile(writer: CheckedWriter, at: Step, happen: Callable[[], None]) -> None:
+    """Insert, update and move records; something happens the first time that a step is reached."""
+    batch = [(key, "wxyz"[number % 4], 1000, 0.5) for number, key in enumerate(KEYS)]
+    waiting = [happen]
+
+    def on_step(step: Step) -> None:
+        if step is at and waiting:
+            waiting.pop()()
+
+    writer.table.upsert(records(*batch), on_step=on_step)
+    writer.rows = {row[0]: row for row in batch}
+
+
+def test_a_replica_that_lacks_the_last_writes_takes_over(cluster: Cluster, tmp_path: Path) -> None:
+    writer = writer_with_all_keys(tmp_path, cluster_url(cluster.service))
+    store = writer.table.index.store
+    assert isinstance(store, RedisStore)
+    log = cluster.node_of_slot(key_slot(store._names.tag))  # noqa: SLF001  (to leave that node alone)
+    victim = min(port for port in cluster.masters() if port != log)
+    with cluster.losing_what_is_written_to(victim):
+        for _ in range(3):
+            writer.write()
+    with pytest.raises(rli.IndexNotReadyError, match="went back"):
+        writer.table.lookup(KEYS)
+    writer.write()
+    require_healed(writer)
+    writer.table.drop_index()

@@ -1,0 +1,191 @@
+"""Shared records in files: a compare-and-set, whatever processes do at once and however long one is paused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rli.storage import Storage
+from rli.table.file_records import FileRecords
+from tests.support.children import start_child
+from tests.support.faults import PointedStorage
+
+INCREMENTS = 40
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> FileRecords:
+    return FileRecords(Storage(str(tmp_path)))
+
+
+def files(folder: Path) -> list[str]:
+    root = folder / ".hoodie/.rli/records"
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def test_a_record_is_set_replaced_and_removed_where_it_is_as_expected(records: FileRecords) -> None:
+    assert records.read_control("lease") is None
+    assert not records.compare_and_set("lease", b"one", b"two")
+    assert records.compare_and_set("lease", None, b"one")
+    assert not records.compare_and_set("lease", None, b"two")
+    assert not records.compare_and_set("lease", b"on", b"two")
+    assert records.read_control("lease") == b"one"
+    assert records.compare_and_set("lease", b"one", b"two")
+    assert records.read_control("lease") == b"two"
+    assert not records.compare_and_set("lease", b"one", None)
+    assert records.compare_and_set("lease", b"two", None)
+    assert records.read_control("lease") is None
+    assert records.compare_and_set("lease", None, None)
+    assert records.compare_and_set("lease", None, b"three")
+    assert records.read_control("lease") == b"three"
+
+
+def test_records_do_not_touch_each_other(records: FileRecords) -> None:
+    names = ["lease", "writer/2", "writer/1", "writer/10"]
+    for name in names:
+        assert records.compare_and_set(name, None, name.encode())
+    assert records.scan_control("writer/") == [(name, name.encode()) for name in ("writer/1", "writer/10", "writer/2")]
+    assert records.compare_and_set("writer/1", b"writer/1", None)
+    assert [name for name, _ in records.scan_control("writer/")] == ["writer/10", "writer/2"]
+    assert records.read_control("lease") == b"lease"
+
+
+def test_what_is_over_leaves_next_to_nothing(records: FileRecords, tmp_path: Path) -> None:
+    """One empty file for the lease, so that its versions go on; nothing of any writer."""
+    for name in ("lease", "writer/1"):
+        for number in range(5):
+            assert records.compare_and_set(name, b"%d" % number if number else None, b"%d" % (number + 1))
+        assert records.compare_and_set(name, b"5", None)
+    assert files(tmp_path) == ["lease.6"]
+
+
+def replaced(records: FileRecords) -> bytes | None:
+    assert records.compare_and_set("lease", b"seen", b"theirs")
+    return b"theirs"
+
+
+def replaced_often(records: FileRecords) -> bytes | None:
+    for number in range(4):
+        assert records.compare_and_set("lease", records.read_control("lease"), b"%d" % number)
+    return b"3"
+
+
+def removed(records: FileRecords) -> bytes | None:
+    assert records.compare_and_set("lease", b"seen", None)
+    return None
+
+
+def removed_and_made_again(records: FileRecords) -> bytes | None:
+    assert records.compare_and_set("lease", b"seen", None)
+    assert records.compare_and_set("lease", None, b"theirs")
+    return b"theirs"
+
+
+def removed_and_made_again_as_it_was(records: FileRecords) -> bytes | None:
+    assert records.compare_and_set("lease", b"seen", None)
+    assert records.compare_and_set("lease", None, b"seen")
+    return b"seen"
+
+
+@pytest.mark.parametrize("value", [b"late", None])
+@pytest.mark.parametrize(
+    "meanwhile", [replaced, replaced_often, removed, removed_and_made_again, removed_and_made_again_as_it_was]
+)
+def test_who_is_paused_before_it_replaces_what_it_read_comes_too_late(
+    records: FileRecords, tmp_path: Path, meanwhile: Callable[[FileRecords], bytes | None], value: bytes | None
+) -> None:
+    """The versions that it knows of are deleted by then, and the one that it wants to make may be, too."""
+    expected: list[bytes | None] = []
+
+    def at_point(point: str) -> None:
+        if point.startswith("before create"):
+            expected.append(meanwhile(records))
+
+    assert records.compare_and_set("lease", None, b"seen")
+    paused = FileRecords(PointedStorage(str(tmp_path), at_point=at_point))
+    assert not paused.compare_and_set("lease", b"seen", value)
+    assert [records.read_control("lease")] == expected
+    assert records.compare_and_set("lease", expected[0], b"next")
+    assert records.read_control("lease") == b"next"
+    assert len(files(tmp_path)) == 1
+
+
+def test_the_greatest_version_is_read_again_where_it_was_replaced_meanwhile(
+    records: FileRecords, tmp_path: Path
+) -> None:
+    class Paused(Storage):
+        def read_bytes(self, path: str) -> bytes | None:
+            if records.read_control("lease") == b"one":
+                assert records.compare_and_set("lease", b"one", b"two")
+            return super().read_bytes(path)
+
+    assert records.compare_and_set("lease", None, b"one")
+    assert FileRecords(Paused(str(tmp_path))).read_control("lease") == b"two"
+
+
+def count_up(folder: str, number: int) -> None:
+    """A child's work: add one to the number in a file, so many times, each time as the holder of a record."""
+    records = FileRecords(Storage(folder))
+    counter = Path(folder, "counter")
+    for _ in range(INCREMENTS):
+        while not records.compare_and_set("lease", None, b"%d" % number):
+            pass
+        counter.write_text(str(int(counter.read_text()) + 1))
+        # Whoever takes it at once makes this one miss that it let go.
+        records.compare_and_set("lease", b"%d" % number, None)
+
+
+def test_one_of_many_processes_holds_a_record(tmp_path: Path) -> None:
+    (tmp_path / "counter").write_text("0")
+    children = [start_child(count_up, str(tmp_path), number) for number in range(3)]
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    assert (tmp_path / "counter").read_text() == str(3 * INCREMENTS)
+    assert len(files(tmp_path)) == 1
+
+
+def test_what_a_process_left_that_died_as_it_removed_its_record_is_removed(
+    records: FileRecords, tmp_path: Path
+) -> None:
+    class Dying(Storage):
+        def delete_files(self, paths: Iterable[str]) -> None:
+            _ = paths
+            raise InterruptedError
+
+    assert records.compare_and_set("writer/1", None, b"one")
+    with pytest.raises(InterruptedError):
+        FileRecords(Dying(str(tmp_path))).compare_and_set("writer/1", b"one", None)
+    assert records.scan_control("writer/") == []
+    assert records.compare_and_set("writer/2", None, b"two")
+    assert files(tmp_path) == ["writer/2.1"]
+
+
+def test_a_file_whose_creation_got_no_answer_was_created(
+    records: FileRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a network, a link that was made is asked for again, and is there."""
+    link = os.link
+
+    def link_twice(source: Any, target: Any) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_twice)
+    assert records.compare_and_set("lease", None, b"one")
+    assert records.read_control("lease") == b"one"
+    monkeypatch.undo()
+    assert not Storage(str(tmp_path)).create(".hoodie/.rli/records/lease.1", b"two")
+
+
+def test_versions_are_numbers(records: FileRecords) -> None:
+    for number in count(1):
+        assert records.compare_and_set("lease", b"%d" % (number - 1) if number > 1 else None, b"%d" % number)
+        if number == 12:
+            break
+    assert records.read_control("lease") == b"12"
