@@ -82,9 +82,7 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished
     """
     records = shared_records(table, index)
     if not (
-        abandoned_instants(table.storage, records)
-        or table.storage.list_files(paths.UNDOING)
-        or is_left_behind(records)
+        abandoned_instants(table.storage, records) or table.storage.list_files(paths.UNDOING) or is_left_behind(records)
     ):
         return Finished()
     with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
