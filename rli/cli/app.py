@@ -9,7 +9,17 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from rli.cli import INTERRUPTED, capacity, clean_command, demo, doctor, index_commands, read_commands, write_commands
+from rli.cli import (
+    INTERRUPTED,
+    capacity,
+    clean_command,
+    cluster_command,
+    demo,
+    doctor,
+    index_commands,
+    read_commands,
+    write_commands,
+)
 from rli.cli.output import FAILED, print_error
 from rli.errors import RliError
 
@@ -68,6 +78,7 @@ def _root(
 demo.register(app)
 write_commands.register(app)
 clean_command.register(app)
+cluster_command.register(app)
 read_commands.register(app)
 index_commands.register(app)
 doctor.register(app)

@@ -31,7 +31,7 @@ from rli.timeline.timeline import Timeline
 
 _FOREIGN: Final = "foreign"
 _UNDOING: Final = "undoing"
-_FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, Action.ROLLBACK, REREAD})
+_FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, Action.REPLACE_COMMIT, Action.ROLLBACK, REREAD})
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -125,12 +125,30 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
 
 
 def _register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
-    """Register one commit that rli made; None if another writer changed the log first."""
+    """Register one commit that rli made; None if another writer changed the log first.
+
+    The first sequence of a clustering is not used; the others are of the keys that it put elsewhere, one for each
+    instant since which any of them have been where they are.
+    """
     stats = snapshot.commit(instant).write_stats
     groups = [FileGroupId(stat.partition_path, stat.file_id) for stat in stats]
+    kept: list[str] = []
+    if instant.action == Action.REPLACE_COMMIT:
+        storage = snapshot.table.storage
+        journals = _own_journals(storage, instant.time)
+        kept = sorted({prior or "" for journal in journals for prior in journal.prior_instants(storage)})
     return index.log.append(
-        instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=[instant.time]
+        instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=[instant.time, *kept]
     )
+
+
+def _own_journals(storage: Storage, instant: str) -> list[Journal]:
+    journals = load_journals(storage, instant)
+    if journals is None:
+        raise IndexNotReadyError(
+            f"the journal of a commit is gone: instant={instant}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    return journals
 
 
 def _apply_record(
@@ -150,6 +168,13 @@ def apply_journal(storage: Storage, index: RecordIndex, sequence: int, journal: 
     index.log.refresh()
     for changes in journal.changes(storage):
         changes.apply(index, sequence)
+
+
+def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
+    """Apply one journal file of a clustering: a task."""
+    index.log.refresh()
+    for position, changes in journal.regrouped(storage, record.located_at):
+        changes.apply(index, record.first_sequence + position)
 
 
 def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
@@ -260,11 +285,8 @@ def _work_of(
             if instant.time not in covered and index.log.knows_before(instant.time, record.first_sequence)
         )
         yield partial(apply_group_change, snapshot, index, record), changed_groups(snapshot, before, before | covered)
+    elif record.action == Action.REPLACE_COMMIT:
+        yield partial(apply_clustering, storage, index, record), _own_journals(storage, record.instant or "")
     elif record.action in WRITE_ACTIONS:
-        journals = load_journals(storage, record.instant or "")
-        if journals is None:
-            raise IndexNotReadyError(
-                f"the journal of a commit is gone: instant={record.instant}; bootstrap the index again: "
-                "rli index bootstrap TABLE"
-            )
+        journals = _own_journals(storage, record.instant or "")
         yield partial(apply_journal, storage, index, record.first_sequence), journals

@@ -28,6 +28,7 @@ from rli.table.adoption import adopt
 from rli.table.bootstrap import bootstrap
 from rli.table.clean import CleanResult, clean, finish_cleans
 from rli.table.cleaned import require_files_as_of
+from rli.table.clustering import cluster
 from rli.table.definition import TableDefinition
 from rli.table.metadata_table import switch_off_metadata_table
 from rli.table.readiness import await_synced, require_synced
@@ -175,6 +176,43 @@ class Table:
             finish_rollback(definition, rollback)
         sync(definition, index, InProcess())
         return rollback
+
+    def cluster(
+        self,
+        *,
+        smaller_than: int | None = None,
+        tasks: TaskRunner | None = None,
+        attempts: int | None = None,
+        on_step: OnStep = pass_over,
+    ) -> CommitResult:
+        """Rewrite the small base files of each partition into fewer, of about the table's ``target_file_size``.
+
+        No record changes: each keeps its version, and look-ups report the instant that they did before. File groups
+        that another writer changes meanwhile are left as they are.
+
+        Args:
+            smaller_than: bytes from which on a base file is left alone; by default half of ``target_file_size``.
+            tasks: runs the work on each new base file; in this process by default.
+            attempts: as for ``upsert``; another attempt is made where other writers have changed every file group.
+            on_step: as for ``upsert``.
+
+        Returns:
+            What was committed: ``files_replaced`` base files have become ``files_created``.
+
+        Raises:
+            InvalidInputError: ``smaller_than`` is less than 1.
+            Otherwise as ``upsert``.
+        """
+        if smaller_than is not None and smaller_than < 1:
+            raise InvalidInputError(f"no base file is so small: smaller_than={smaller_than}; give 1 or more bytes")
+        return cluster(
+            self.refreshed(),
+            self.index,
+            smaller_than,
+            tasks=tasks or InProcess(),
+            attempts=self.attempts(attempts),
+            on_step=on_step,
+        )
 
     def clean(self, keep_commits: int = 10) -> CleanResult:
         """Remove the base files that only readers of older commits need, and what rli kept to roll those back.

@@ -1,4 +1,7 @@
-"""Avro schema of a completed commit in table versions 8 and 9 (``HoodieCommitMetadata``)."""
+"""Avro schemas of completed writes in table versions 8 and 9.
+
+``HoodieCommitMetadata`` of commits and ``HoodieReplaceCommitMetadata`` of those that replace file groups.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,21 @@ _WRITE_STAT: Final = record(
     optional("numUpdates", "long"),
 )
 
+_STATS: Final = optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT)))
+_EXTRA: Final = optional("extraMetadata", map_of(TEXT))
+_OPERATION: Final = optional("operationType", TEXT)
+
 COMMIT_METADATA: Final = record(
-    "HoodieCommitMetadata",
-    optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT))),
-    optional("compacted", "boolean"),
-    optional("extraMetadata", map_of(TEXT)),
-    VERSION,
-    optional("operationType", TEXT),
+    "HoodieCommitMetadata", _STATS, optional("compacted", "boolean"), _EXTRA, VERSION, _OPERATION
 )
 """Content of ``<time>_<completion time>.commit``."""
+
+REPLACE_COMMIT_METADATA: Final = record(
+    "HoodieReplaceCommitMetadata",
+    _STATS,
+    _EXTRA,
+    VERSION,
+    _OPERATION,
+    optional("partitionToReplaceFileIds", map_of(TEXTS)),
+)
+"""Content of ``<time>_<completion time>.replacecommit``."""
