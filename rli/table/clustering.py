@@ -1,7 +1,9 @@
 """Clustering: small base files of a partition become fewer ones of about the target size, in new file groups.
 
 No record changes, nor since when it is where it is. On the timeline it is Hudi's replacement of file groups by the
-operation ``CLUSTER``. What another writer changes while it runs is left out: nothing is lost by leaving it as it was.
+operation ``CLUSTER``, announced without a plan: with one, Hudi would keep its own writers off those file groups for as
+long as nobody has cleared up after a clustering that died. What another writer changes while it runs is left out:
+nothing is lost by leaving it as it was.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def cluster(
     """Rewrite small base files into fewer; see ``Table.cluster``."""
     require_writable(table.properties)
     return write_until_committed(
-        partial(WriteTransaction.begin, table, index, tasks, on_step, Action.CLUSTERING),
+        partial(WriteTransaction.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT),
         partial(_write_clusters, tasks, smaller_than),
         attempts,
     )

@@ -195,7 +195,9 @@ def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
 
 def _withdrawn(timeline: Timeline, index: RecordIndex) -> list[str]:
     """Commits that the index has followed and that are pending again, because they are being rolled back."""
-    return [instant.time for instant in timeline.pending if index.log.knows(instant.time)]
+    # Of a clustering that it has rolled back, Hudi leaves the plan.
+    pending = (instant.time for instant in timeline.pending if instant.time not in timeline.undone)
+    return [time for time in pending if index.log.knows(time)]
 
 
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex) -> None:

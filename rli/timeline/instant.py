@@ -60,16 +60,6 @@ _COMPLETES_AS: Final[dict[str, str]] = {
 }
 
 
-def completed_action(action: str) -> str:
-    """The action of the completed instant that a pending one of this action becomes: a compaction becomes a commit."""
-    return _COMPLETES_AS.get(action, action)
-
-
-def pending_actions(action: str) -> tuple[str, ...]:
-    """The actions of the pending instants that become a completed one of this action."""
-    return (action, *(pending for pending, completed in _COMPLETES_AS.items() if completed == action))
-
-
 @dataclass(frozen=True, slots=True)
 class Instant:
     """One instant in one state, as a file of the timeline tells it.
@@ -96,8 +86,8 @@ class Instant:
 
     @property
     def completed_action(self) -> str:
-        """The action of the completed instant that this one becomes."""
-        return completed_action(self.action)
+        """The action of the completed instant that this one becomes: a compaction completes as a commit."""
+        return _COMPLETES_AS.get(self.action, self.action)
 
     @property
     def is_write(self) -> bool:

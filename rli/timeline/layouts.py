@@ -1,8 +1,7 @@
 """The two layouts of a timeline: where the files of instants are, how they are named, how commits are written down.
 
 * layout 1 (table version 6), in ``.hoodie/``: ``<time>.<action>.requested``, ``<time>.<action>.inflight`` and
-  ``<time>.<action>``, where an inflight commit is just ``<time>.inflight``, and a clustering is called a replacement
-  from the beginning; commit metadata is JSON;
+  ``<time>.<action>``, where an inflight commit is just ``<time>.inflight``; commit metadata is JSON;
 * layout 2 (versions 8 and 9), in ``.hoodie/timeline/``: the same, but the completed file is
   ``<time>_<completion time>.<action>``; commit metadata is Avro.
 
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from rli.timeline.commit_metadata import CommitMetadata
-from rli.timeline.instant import Action, State, completed_action
+from rli.timeline.instant import Action, State
 
 META_FOLDER: Final = ".hoodie"
 _WITHOUT_COMPLETION_TIMES: Final = 1
@@ -51,16 +50,13 @@ class TimelineLayout:
 
     def pending_path(self, time: str, action: str, state: State) -> str:
         """File of an instant that is requested or inflight, relative to the table."""
-        if not self.keeps_completion_times and action == Action.CLUSTERING:
-            action = Action.REPLACE_COMMIT
         if state is State.INFLIGHT and action == Action.COMMIT:
             return self.path(f"{time}.inflight")
         return self.path(f"{time}.{action}.{state}")
 
     def completed_path(self, time: str, action: str, completion_time: str) -> str:
-        """File of an instant of this action once it has completed, relative to the table."""
-        suffix = completed_action(action)
-        return self.path(f"{time}_{completion_time}.{suffix}" if self.keeps_completion_times else f"{time}.{suffix}")
+        """File of a completed instant, relative to the table."""
+        return self.path(f"{time}_{completion_time}.{action}" if self.keeps_completion_times else f"{time}.{action}")
 
     def encode(self, commit: CommitMetadata) -> bytes:
         """Content of a completed commit."""

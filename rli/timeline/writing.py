@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rli.storage import Storage
-from rli.timeline.instant import State, completed_action, pending_actions
+from rli.timeline.instant import State
 from rli.timeline.layouts import TimelineLayout
 
 
@@ -83,19 +83,10 @@ class TimelineWriter:
         self.storage.delete_files(self._completed_paths(time, action))
 
     def remove(self, time: str, action: str) -> None:
-        """Remove an instant with all its states, the furthest first; states that it never reached are passed over.
-
-        Args:
-            time: of the instant.
-            action: of the instant when it is completed.
-        """
+        """Remove an instant with all its states, the furthest first; states that it never reached are passed over."""
         self.withdraw(time, action)
-        pending = (
-            self.layout.pending_path(time, name, state)
-            for state in (State.INFLIGHT, State.REQUESTED)
-            for name in pending_actions(action)
-        )
-        self.storage.delete_files(dict.fromkeys(pending))
+        pending = (State.INFLIGHT, State.REQUESTED)
+        self.storage.delete_files(self.layout.pending_path(time, action, state) for state in pending)
 
     def _completed_paths(self, time: str, action: str) -> list[str]:
         if not self.layout.keeps_completion_times:
@@ -104,5 +95,5 @@ class TimelineWriter:
         return [
             file.path
             for file in self.storage.list_files(self.layout.folder)
-            if file.name.startswith(f"{time}_") and file.name.endswith(f".{completed_action(action)}")
+            if file.name.startswith(f"{time}_") and file.name.endswith(f".{action}")
         ]

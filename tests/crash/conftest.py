@@ -27,9 +27,21 @@ def template_9(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _write_template(tmp_path_factory.mktemp("template"), version=9)
 
 
-def _write_template(folder: Path, version: int) -> Path:
+@pytest.fixture(scope="session", params=[6, 9])
+def scattered_template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in both versions, with a file group of its own for what each commit brings to a partition."""
+    return _write_template(tmp_path_factory.mktemp("template"), version=request.param, small_file_size=0)
+
+
+def _write_template(folder: Path, version: int, small_file_size: int | None = None) -> Path:
     table = create_table(
-        folder / "table", record_key="id", partition_by="city", ordering="ts", index=index_url(folder), shards=3
+        folder / "table",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index_url(folder),
+        shards=3,
+        small_file_size=small_file_size,
     )
     if version == 9:
         turn_into_version_9(table)
@@ -49,6 +61,12 @@ def copies(template: Path, tmp_path: Path) -> Copies:
 def copies_9(template_9: Path, tmp_path: Path) -> Copies:
     """Makes copies of the template of version 9."""
     return Copies(template_9, tmp_path)
+
+
+@pytest.fixture
+def scattered_copies(scattered_template: Path, tmp_path: Path) -> Copies:
+    """Makes copies of the template whose file groups are to be clustered."""
+    return Copies(scattered_template, tmp_path)
 
 
 class Copies:
