@@ -139,7 +139,7 @@ class Journal:
         positions = {instant: position for position, instant in enumerate(instants)}
         for batch in self._batches(storage):
             prior = batch.column("prior_instant")
-            for instant in pc.unique(prior).to_pylist():
+            for instant in sorted(pc.unique(prior).to_pylist(), key=positions.__getitem__):
                 chosen = pc.is_null(prior) if instant is None else pc.fill_null(pc.equal(prior, instant), False)
                 yield positions[instant], batch.filter(chosen)
 
