@@ -162,6 +162,7 @@ def test_hudi_cleans_and_archives_our_clustering(engine: HudiEngine, tmp_path: P
             hoodie__clean__commits__retained="1",
             hoodie__keep__min__commits="2",
             hoodie__keep__max__commits="3",
+            hoodie__commits__archival__batch="1",
         )
     assert clustered not in {instant.time for instant in history.table.timeline()}
     assert not replaced & _base_files(history)

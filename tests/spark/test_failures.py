@@ -30,7 +30,9 @@ def run_job(tmp_path: Path, scenario: str) -> rli.Table:
     return rli.open_table(tmp_path / "trips")
 
 
-@pytest.mark.parametrize("scenario", ["task-fails", "straggler", "executor-dies", "speculation"])
+@pytest.mark.parametrize(
+    "scenario", ["task-fails", "straggler", "executor-dies", "executors-die-at-work", "speculation"]
+)
 def test_nothing_is_written_or_indexed_twice(tmp_path: Path, scenario: str) -> None:
     table = run_job(tmp_path, scenario)
     rows = table.read(columns=["id", "fare"])
