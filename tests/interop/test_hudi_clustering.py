@@ -154,7 +154,7 @@ def test_hudi_cleans_and_archives_our_clustering(engine: HudiEngine, tmp_path: P
     replaced = _base_files(history)
     clustered = _cluster(history)
     replaced -= history.table.snapshot().slices.keys()
-    for ts in range(10, 14):
+    for ts in range(10, 17):
         _hudi_upserts(
             engine,
             history,
@@ -162,7 +162,6 @@ def test_hudi_cleans_and_archives_our_clustering(engine: HudiEngine, tmp_path: P
             hoodie__clean__commits__retained="1",
             hoodie__keep__min__commits="2",
             hoodie__keep__max__commits="3",
-            hoodie__commits__archival__batch="1",
         )
     assert clustered not in {instant.time for instant in history.table.timeline()}
     assert not replaced & _base_files(history)
