@@ -93,7 +93,7 @@ def _require_undoable(snapshot: Snapshot, instant: Instant, commit: CommitMetada
         if (group, version) not in kept:
             raise InstantNotFoundError(
                 f"the files before the last commit were cleaned: instant={instant.time} "
-                f"partition={group.partition_path} file_id={group.file_id} before={version}; "
+                f"partition={group.partition_path} file_id={group.file_id} before={version or 'any version'}; "
                 "it can no longer be rolled back, delete or upsert the records instead"
             )
 

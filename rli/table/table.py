@@ -156,7 +156,7 @@ class Table:
 
         Raises:
             InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
-            UnsupportedTableError: the commit replaced whole file groups, or a savepoint keeps it.
+            UnsupportedTableError: the commit is another engine's and replaced whole file groups, or a savepoint keeps it.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
         definition, index = self.refreshed(), self.index

@@ -76,8 +76,12 @@ def _base_files(history: History) -> set[FileGroupId]:
 def test_hudi_goes_on_after_our_clustering(engine: HudiEngine, tmp_path: Path) -> None:
     history = _history(tmp_path)
     before, expected = history.states[-2]
+    increment = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": before}
+    changed_since = sorted_rows(without_meta_columns(engine.read(history.path, increment)))
+    assert {row["id"] for row in changed_since} == {"m", "b3"}
     _cluster(history)
     require_hudi_agrees(engine, history)
+    assert sorted_rows(without_meta_columns(engine.read(history.path, increment))) == changed_since
     assert sorted_rows(without_meta_columns(engine.read(history.path, {"as.of.instant": before}))) == expected
     assert sorted_rows(read_with_hudi_rs(history.path, before)) == expected
 
