@@ -110,6 +110,7 @@ class CommitResult:
         files_created: base files of new file groups.
         files_rewritten: base files that replace an earlier version of their file group.
         written_bytes: size of all base files written.
+        files_replaced: base files whose records are in other file groups from now on, because of a clustering.
     """
 
     instant: str | None
@@ -121,3 +122,4 @@ class CommitResult:
     files_created: int
     files_rewritten: int
     written_bytes: int
+    files_replaced: int = 0

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from rli.cli import (
     INTERRUPTED,
     capacity,
+    cluster_command,
     demo,
     doctor,
     housekeeping_commands,
@@ -78,6 +79,7 @@ def _root(
 demo.register(app)
 write_commands.register(app)
 undo_commands.register(app)
+cluster_command.register(app)
 housekeeping_commands.register(app)
 read_commands.register(app)
 index_commands.register(app)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -24,6 +25,18 @@ KeyModeOption = Annotated[
     KeyMode, typer.Option("--key-mode", help="exact: keys are kept whole. digest: 128-bit hashes stand for them.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")]
+
+
+_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes from a text such as ``120MB`` (units of 1024)."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no size; write a number with K, M or G, such as 120M")
+    return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def add_command(app: typer.Typer, function: Callable[..., None], *examples: str) -> None:

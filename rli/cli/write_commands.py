@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -19,6 +18,7 @@ from rli.cli.options import (
     ShardsOption,
     TableArgument,
     add_command,
+    parse_size,
     split_columns,
 )
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
@@ -27,9 +27,6 @@ from rli.errors import InvalidInputError, SettingsError
 from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange
 from rli.store.registry import without_password
 from rli.table.table import Table
-
-_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
-_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
 def register(app: typer.Typer) -> None:
@@ -69,14 +66,6 @@ class CreatedTable:
     ordering: str | None
     index: str
     shards: int
-
-
-def parse_size(text: str) -> int:
-    """A number of bytes from a text such as ``120MB`` (units of 1024)."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is no size; write a number with K, M or G, such as 120M")
-    return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def create(

@@ -13,6 +13,7 @@ from rli.errors import LeaseLostError, UnsupportedTableError
 from rli.storage import Storage
 from rli.table import paths
 from rli.table.definition import TableDefinition
+from rli.table.journal_list import COMMIT_MARK
 from rli.table.snapshot import Snapshot
 from rli.timeline.commit_metadata import CommitMetadata
 from rli.timeline.instant import Action, Instant
@@ -46,14 +47,15 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
     """Pass commits that can be undone as far as the timeline tells.
 
     Raises:
-        UnsupportedTableError: one of them replaced whole file groups, or is kept by a savepoint.
+        UnsupportedTableError: one of them replaced whole file groups and is another engine's, or a savepoint keeps it.
     """
     saved = {instant.time for instant in snapshot.timeline.savepoints}
     for instant in instants:
-        if instant.action != Action.COMMIT:
+        commit = snapshot.commit(instant)
+        if instant.action != Action.COMMIT and COMMIT_MARK not in commit.extra:
             raise UnsupportedTableError(
                 f"a commit of another engine replaced whole file groups: instant={instant.time} "
-                f"operation={snapshot.commit(instant).operation}; undo it with that engine"
+                f"operation={commit.operation}; undo it with that engine"
             )
         if instant.time in saved:
             raise UnsupportedTableError(

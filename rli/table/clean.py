@@ -88,7 +88,8 @@ def earliest_kept(timeline: Timeline, keep_commits: int) -> Instant | None:
     if not writes:
         return None
     kept = min(writes[-keep_commits:], key=lambda instant: instant.time)
-    pending = min((instant.time for instant in timeline.pending if instant.is_write), default=None)
+    at_work = (instant.time for instant in timeline.pending if instant.is_write)
+    pending = min((time for time in at_work if time not in timeline.undone), default=None)
     if pending is None:
         return kept
     before = [instant for instant in writes if (instant.completion_time or instant.time) < pending]

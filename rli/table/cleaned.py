@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rli.errors import InstantNotFoundError
-from rli.model import FileGroupId
+from rli.layout.file_slices import FileSlice
+from rli.table.first_changes import FirstChange, first_changes
 from rli.table.snapshot import Snapshot
-
-_UNNAMED: Final = ""
-"""Stands for the version of a file group that was replaced, and none of whose files is left."""
 
 
 def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
@@ -29,27 +25,20 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
             f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
             "instant"
         )
-    # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
-    unnamed = _UNNAMED if first is not None and as_of is not None and as_of >= first else None
     seen = frozenset(instant.time for instant in past.timeline.completed_writes)
-    # Each file group that a later commit touched, with the version that the first of them found.
-    found: dict[FileGroupId, str | None] = {}
-    for instant in current.timeline.completed_writes:
-        if instant.time in seen:
-            continue
-        commit = current.commit(instant)
-        for stat in commit.write_stats:
-            found.setdefault(FileGroupId(stat.partition_path, stat.file_id), stat.previous_instant)
-        for partition_path, file_ids in commit.replaced_file_ids.items():
-            for file_id in file_ids:
-                group = FileGroupId(partition_path, file_id)
-                held = past.slices.get(group)
-                found.setdefault(group, held.instant if held else unnamed)
-    for group, version in sorted(found.items()):
-        was_there = version is not None and (version == _UNNAMED or past.timeline.is_visible(version))
-        held = past.slices.get(group)
-        if was_there and (held is None or held.instant != version):
+    for group, change in sorted(first_changes(current, seen).items(), key=lambda item: item[0]):
+        if _is_missing(past, past.slices.get(group), change):
             raise InstantNotFoundError(
                 f"the files of this instant were cleaned: instant={past.timeline.as_of} "
                 f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
             )
+
+
+def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:
+    """Whether a file group had a version that the past state does not hold any more."""
+    if change.is_replacement:
+        first, as_of = past.timeline.first, past.timeline.as_of
+        # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
+        return held is None and first is not None and as_of is not None and as_of >= first
+    was_there = change.built_on is not None and past.timeline.is_visible(change.built_on)
+    return was_there and (held is None or held.instant != change.built_on)

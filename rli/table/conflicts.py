@@ -88,6 +88,7 @@ class PlannedCommit:
         journals: its journals.
         schema: of the table from then on.
         read: what it depends on beside what it writes.
+        replaced: the file groups that it replaces.
     """
 
     instant: str
@@ -97,6 +98,7 @@ class PlannedCommit:
     journals: Sequence[Journal]
     schema: pa.Schema
     read: ReadSet
+    replaced: frozenset[FileGroupId]
 
 
 def newer_keys(index: RecordIndex, sequence: int, record_keys: pa.Array) -> SomeKeys:
@@ -124,7 +126,9 @@ def require_no_conflict(planned: PlannedCommit, current: Snapshot, index: Record
     _require_same_schema(planned, current, instants)
     _require_same_groups(planned, current, instants)
     check = partial(_placed_later, current.table.storage, index, planned.sequence)
-    taken = sum_of([*tasks.run(check, planned.journals), planned.read.newer_keys()])
+    # What a clustering places was in the file groups that it replaces: those tell.
+    journals = [] if planned.replaced else planned.journals
+    taken = sum_of([*tasks.run(check, journals), planned.read.newer_keys()])
     if taken.count:
         raise ConflictError(
             f"another commit inserted or changed record keys of this write: count={taken.count} "
@@ -149,11 +153,7 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
 
 def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
     written = {FileGroupId(stat.partition_path, stat.file_id): stat for stat in planned.stats}
-    contested = sorted(
-        group
-        for group in planned.read.groups | written.keys()
-        if _instant_of(current, group) != _instant_of(planned.snapshot, group)
-    )
+    contested = changed_since(planned.snapshot, current, planned.read.groups | planned.replaced | written.keys())
     if not contested:
         return
     storage = current.table.storage
@@ -168,6 +168,11 @@ def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tu
         key_count=keys.count,
         instants=instants,
     )
+
+
+def changed_since(before: Snapshot, now: Snapshot, groups: Iterable[FileGroupId]) -> list[FileGroupId]:
+    """Those of some file groups that have another slice than before, or none any more; ordered."""
+    return sorted(group for group in groups if _instant_of(now, group) != _instant_of(before, group))
 
 
 def _instant_of(snapshot: Snapshot, group: FileGroupId) -> str | None:

@@ -80,11 +80,13 @@ class FileGroupResult:
         counts: what became of the work rows.
         stat: the base file; None if nothing changed, so that nothing was written.
         journal: name of the journal file; None if no key came or went.
+        replaces: the file groups whose records are all in this one now.
     """
 
     counts: WriteCounts
     stat: WriteStat | None
     journal: str | None
+    replaces: tuple[FileGroupId, ...] = ()
 
 
 def write_file_group(
@@ -117,7 +119,7 @@ def write_file_group(
     journal = Journal(context.instant, f"{target.group.file_id}_{write_token}.parquet", target.group)
     stat = WriteStat(
         file_id=target.group.file_id,
-        path=_path(target.group, str(name)),
+        path=base_file_path(target.group, str(name)),
         partition_path=target.group.partition_path,
         previous_instant=target.base.instant if target.base else None,
         writes=written.rows,
@@ -172,7 +174,7 @@ def _write(
     bloom_filter, covers_stored = _bloom_filter(reader, len(plan.added))
     with BaseFileWriter(
         context.storage,
-        unpublished_file(context.instant, _path(target.group, file_name)),
+        unpublished_file(context.instant, base_file_path(target.group, file_name)),
         context.schema,
         compression=context.compression,
         bloom_filter=bloom_filter,
@@ -184,13 +186,14 @@ def _write(
                 fates = plan.fates[start : start + batch.num_rows]
                 start += batch.num_rows
                 merged = merge_batch(batch, _keeping_partition(context, batch, records, rows, fates), fates)
-                renamed = _with_file_name(merged, file_name)
+                renamed = with_file_name(merged, file_name)
                 writer.write(renamed, no_keys if covers_stored else renamed.column(RECORD_KEY))
         writer.write(added, added.column(RECORD_KEY))
         return writer.finish()
 
 
-def _path(group: FileGroupId, file_name: str) -> str:
+def base_file_path(group: FileGroupId, file_name: str) -> str:
+    """Where a base file of a file group is in the table."""
     return f"{group.partition_path}/{file_name}" if group.partition_path else file_name
 
 
@@ -241,7 +244,8 @@ def _keeping_partition(
     return records
 
 
-def _with_file_name(records: pa.Table, file_name: str) -> pa.Table:
+def with_file_name(records: pa.Table, file_name: str) -> pa.Table:
+    """Records as they stand in a base file of that name."""
     position = records.schema.get_field_index(FILE_NAME)
     return records.set_column(position, records.schema.field(position), _constant(file_name, records.num_rows))
 

@@ -18,6 +18,7 @@ from rli.index.commit_log import LogRecord
 from rli.index.record_index import RecordIndex
 from rli.layout.file_slices import FileSlice, list_partition
 from rli.model import FileGroupId
+from rli.table.first_changes import first_changes
 from rli.table.snapshot import Snapshot
 
 
@@ -48,18 +49,7 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
         IndexNotReadyError: a base file of the earlier state is gone, so that nobody can tell what it held.
     """
     earlier, later = snapshot.reduced_to(before), snapshot.reduced_to(after)
-    # Each file group with the instant of the slice that its first change built on; None for a new file group.
-    built_on: dict[FileGroupId, str | None] = {}
-    replaced: set[FileGroupId] = set()
-    for instant in later.timeline.completed_writes:
-        if instant.time in before:
-            continue
-        commit = later.commit(instant)
-        for stat in commit.write_stats:
-            built_on.setdefault(FileGroupId(stat.partition_path, stat.file_id), stat.previous_instant)
-        for partition_path, file_ids in commit.replaced_file_ids.items():
-            replaced.update(FileGroupId(partition_path, file_id) for file_id in file_ids)
-    touched = built_on.keys() | replaced
+    touched = first_changes(later, before)
     base_files = [
         file_slice
         for partition_path in sorted({group.partition_path for group in touched})
@@ -67,9 +57,9 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
         if file_slice.group in touched
     ]
     old, new = earlier.live_slices(base_files), later.live_slices(base_files)
-    for group in sorted(touched - old.keys() - earlier.replaced.keys()):
-        prior = built_on.get(group)
-        if group not in built_on or (prior is not None and earlier.timeline.is_visible(prior)):
+    for group in sorted(touched.keys() - old.keys() - earlier.replaced.keys()):
+        prior = touched[group].built_on
+        if touched[group].is_replacement or (prior is not None and earlier.timeline.is_visible(prior)):
             raise IndexNotReadyError(
                 f"a base file was removed before the index could follow: partition={group.partition_path} "
                 f"file_id={group.file_id} instant={prior}; bootstrap the index again: rli index bootstrap TABLE"

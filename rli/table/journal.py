@@ -8,6 +8,7 @@ and as often as need be, and brought back when the commit is rolled back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +30,15 @@ FORMAT_VERSION: Final = "1"
 _VERSION_KEY: Final = "rli.journal.version"
 
 _JOURNALED: Final = (Change.INSERT, Change.ARRIVE, Change.DELETE)
+
+_COLUMNS: Final = (
+    work_rows.RECORD_KEY,
+    work_rows.CHANGE,
+    work_rows.PRIOR_PARTITION_PATH,
+    work_rows.PRIOR_FILE_ID,
+    work_rows.PRIOR_INSTANT,
+)
+"""The working columns that a journal keeps, in the order of its own."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -70,6 +80,19 @@ class Journal:
                 pc.if_else(deleted, nothing, pa.scalar(self.group.file_id)),
             )
 
+    def regrouped(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[int, LocationChanges]]:
+        """Where a clustering puts the keys, each of which stays where it is since the same instant as before.
+
+        Args:
+            storage: the table.
+            instants: prior instants in a fixed order.
+
+        Yields:
+            The position in ``instants`` of the keys' prior instant, and the changes.
+        """
+        for position, part in self._by_prior_instant(storage, instants):
+            yield position, LocationChanges.placing(part.column("record_key"), self.group)
+
     def placed_keys(self, storage: Storage) -> Iterator[pa.Array]:
         """The keys that are new in the file group."""
         for batch in self._batches(storage):
@@ -90,32 +113,37 @@ class Journal:
         Yields:
             The position in ``instants`` of the keys' prior instant, and the changes that bring them back.
         """
-        for batch in self._batches(storage):
-            for position, instant in enumerate(instants):
-                prior = batch.column("prior_instant")
-                chosen = pc.is_null(prior) if instant is None else pc.fill_null(pc.equal(prior, instant), False)
-                part = batch.filter(chosen)
-                if part.num_rows:
-                    columns = (part.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
-                    yield position, LocationChanges(*columns)
+        for position, part in self._by_prior_instant(storage, instants):
+            columns = (part.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
+            yield position, LocationChanges(*columns)
 
     def prior_instants(self, storage: Storage) -> set[str]:
         """The instants since which the keys had been where they were; keys that were absent have none."""
         found: set[str] = set()
-        for batch in self._batches(storage):
+        for batch in self._batches(storage, ["prior_instant"]):
             found.update(pc.unique(batch.column("prior_instant").drop_null()).to_pylist())
         return found
 
     def prior_groups(self, storage: Storage) -> set[FileGroupId]:
         """The file groups that the keys were in."""
         found: set[FileGroupId] = set()
-        for batch in self._batches(storage):
+        for batch in self._batches(storage, ["prior_partition_path", "prior_file_id"]):
             prior = batch.filter(pc.is_valid(batch.column("prior_file_id")))
             named = named_groups(prior.column("prior_partition_path"), prior.column("prior_file_id"))
             found.update(group for group in named.groups if group is not None)
         return found
 
-    def _batches(self, storage: Storage) -> Iterator[pa.RecordBatch]:
+    def _by_prior_instant(
+        self, storage: Storage, instants: Sequence[str | None]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        positions = {instant: position for position, instant in enumerate(instants)}
+        for batch in self._batches(storage):
+            prior = batch.column("prior_instant")
+            for instant in sorted(pc.unique(prior).to_pylist(), key=positions.__getitem__):
+                chosen = pc.is_null(prior) if instant is None else pc.fill_null(pc.equal(prior, instant), False)
+                yield positions[instant], batch.filter(chosen)
+
+    def _batches(self, storage: Storage, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         try:
             with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
                 file = pq.ParquetFile(source)
@@ -125,11 +153,34 @@ class Journal:
                         f"a journal file has another version: file={self.path} version={version or 'none'}; "
                         "use the version of rli that wrote it"
                     )
-                yield from file.iter_batches(READ_BATCH_ROWS)
+                yield from file.iter_batches(READ_BATCH_ROWS, columns=columns)
         except (OSError, pa.ArrowInvalid) as error:
             raise CorruptTableError(
                 f"a journal file is missing or damaged: file={self.path} ({error}); bootstrap the index again"
             ) from error
+
+
+class JournalWriter:
+    """Writes a journal file, work rows after work rows."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+
+    def write(self, rows: pa.Table) -> None:
+        """Append work rows; their other columns are passed over."""
+        self._writer.write_table(pa.table([rows.column(name) for name in _COLUMNS], schema=_SCHEMA))
+
+
+@contextmanager
+def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
+    """Write a journal file; it is whole when the context is left."""
+    storage.make_folder(journal.path.rpartition("/")[0])
+    with (
+        storage.filesystem.open_output_stream(storage.full_path(journal.path)) as sink,
+        pq.ParquetWriter(sink, _SCHEMA, compression="zstd", store_schema=False) as writer,
+    ):
+        yield JournalWriter(writer)
+        writer.add_key_value_metadata({_VERSION_KEY: FORMAT_VERSION})
 
 
 def write_journal(storage: Storage, journal: Journal, rows: pa.Table) -> bool:
@@ -138,21 +189,6 @@ def write_journal(storage: Storage, journal: Journal, rows: pa.Table) -> bool:
     chosen = rows.filter(pa.array(np.isin(changes, [int(change) for change in _JOURNALED])))
     if not chosen.num_rows:
         return False
-    columns = [
-        chosen.column(name)
-        for name in (
-            work_rows.RECORD_KEY,
-            work_rows.CHANGE,
-            work_rows.PRIOR_PARTITION_PATH,
-            work_rows.PRIOR_FILE_ID,
-            work_rows.PRIOR_INSTANT,
-        )
-    ]
-    storage.make_folder(journal.path.rpartition("/")[0])
-    with (
-        storage.filesystem.open_output_stream(storage.full_path(journal.path)) as sink,
-        pq.ParquetWriter(sink, _SCHEMA, compression="zstd", store_schema=False) as writer,
-    ):
-        writer.write_table(pa.table(columns, schema=_SCHEMA))
-        writer.add_key_value_metadata({_VERSION_KEY: FORMAT_VERSION})
+    with open_journal(storage, journal) as writer:
+        writer.write(chosen)
     return True

@@ -32,6 +32,9 @@ from rli.timeline.instant import Action
 
 _WRITERS: Final = "writer/"
 
+_OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
+"""What writes of rli complete as."""
+
 
 def writer_record(instant: str) -> str:
     """Name of the shared record that says who writes an instant."""
@@ -109,13 +112,14 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     storage.delete_folder(paths.unpublished_files(instant))
     storage.delete_files([*promoted, *(json.loads(content) if content is not None else ())])
     storage.delete_folder(paths.journal_folder(instant))
-    table.timeline_writer.remove(instant, Action.COMMIT)
+    for action in _OWN_ACTIONS:
+        table.timeline_writer.remove(instant, action)
     storage.delete_folder(paths.work_folder(instant))
 
 
 def is_published(table: TableDefinition, instant: str) -> bool:
     """Whether a write has become part of the table."""
-    return table.timeline_writer.is_completed(instant, Action.COMMIT)
+    return any(table.timeline_writer.is_completed(instant, action) for action in _OWN_ACTIONS)
 
 
 def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:

@@ -52,7 +52,7 @@ def request_restore(
     Raises:
         LeaseLostError: another writer took the lease over; nothing was undone.
         InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
-        UnsupportedTableError: a later commit replaced whole file groups, or a savepoint keeps one.
+        UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps one.
     """
     require_commit(snapshot.timeline, instant_time)
     later = [instant for instant in reversed(snapshot.timeline.completed_writes) if instant.time > instant_time]

@@ -35,7 +35,8 @@ def request_rollback(
     Raises:
         LeaseLostError: another writer took the lease over; nothing was rolled back.
         InstantNotFoundError: it is not the last completed commit, or files that it replaced were cleaned.
-        UnsupportedTableError: it replaced whole file groups, a savepoint keeps it, or all before it were archived.
+        UnsupportedTableError: it replaced whole file groups and is another engine's, a savepoint keeps it, or all before
+            it were archived.
     """
     latest = snapshot.timeline.latest_write
     if latest is None or latest.time != instant_time:
@@ -59,17 +60,27 @@ def request_rollback(
 
 
 def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
-    stats = [stat for stat in commit.write_stats if stat.previous_instant is not None]
-    kept = {
-        (file_slice.group, file_slice.instant)
-        for partition_path in {stat.partition_path for stat in stats}
-        for file_slice in list_partition(snapshot.table.storage, partition_path)
+    needed = {
+        FileGroupId(stat.partition_path, stat.file_id): stat.previous_instant
+        for stat in commit.write_stats
+        if stat.previous_instant is not None
+    } | {
+        FileGroupId(partition_path, file_id): None
+        for partition_path, file_ids in commit.replaced_file_ids.items()
+        for file_id in file_ids
     }
-    for stat in stats:
-        if (FileGroupId(stat.partition_path, stat.file_id), stat.previous_instant) not in kept:
+    kept = {
+        found
+        for partition_path in {group.partition_path for group in needed}
+        for file_slice in list_partition(snapshot.table.storage, partition_path)
+        # Of a replaced file group, a clean leaves the last version or none.
+        for found in ((file_slice.group, file_slice.instant), (file_slice.group, None))
+    }
+    for group, version in sorted(needed.items()):
+        if (group, version) not in kept:
             raise InstantNotFoundError(
                 f"the files before the last commit were cleaned: instant={instant.time} "
-                f"partition={stat.partition_path} file_id={stat.file_id} before={stat.previous_instant}; "
+                f"partition={group.partition_path} file_id={group.file_id} before={version or 'any version'}; "
                 "it can no longer be rolled back, delete or upsert the records instead"
             )
 

@@ -34,7 +34,7 @@ from rli.timeline.timeline import Timeline
 
 _FOREIGN: Final = "foreign"
 _UNDOING: Final = "undoing"
-_FOLLOWED: Final = frozenset[str]({_FOREIGN, Action.COMMIT, *UNDOING_ACTIONS, REREAD})
+_FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, REREAD})
 _READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
@@ -125,11 +125,20 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
 
 
 def _register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
-    """Register one commit that rli made; None if another writer changed the log first."""
+    """Register one commit that rli made; None if another writer changed the log first.
+
+    The first sequence of a clustering is not used; the others are of the keys that it put elsewhere, one for each
+    instant since which any of them have been where they are.
+    """
     stats = snapshot.commit(instant).write_stats
     groups = [FileGroupId(stat.partition_path, stat.file_id) for stat in stats]
+    kept: list[str] = []
+    if instant.action == Action.REPLACE_COMMIT:
+        storage = snapshot.table.storage
+        journals = require_journals(storage, instant.time)
+        kept = sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
     return index.log.append(
-        instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=[instant.time]
+        instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=[instant.time, *kept]
     )
 
 
@@ -167,6 +176,13 @@ def apply_journal(storage: Storage, index: RecordIndex, sequence: int, journal: 
         changes.apply(index, sequence)
 
 
+def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
+    """Apply one journal file of a clustering: a task."""
+    index.log.refresh()
+    for position, changes in journal.regrouped(storage, record.located_at):
+        changes.apply(index, record.first_sequence + position)
+
+
 def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
     """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
     timeline = table.load_timeline()
@@ -185,7 +201,9 @@ def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
 
 def _withdrawn(timeline: Timeline, index: RecordIndex) -> list[str]:
     """Commits that the index has followed and that are pending again, because they are being rolled back."""
-    return [instant.time for instant in timeline.pending if instant.is_write and index.log.knows(instant.time)]
+    # Of a clustering that it has rolled back, Hudi leaves the plan.
+    pending = (instant for instant in timeline.pending if instant.is_write and instant.time not in timeline.undone)
+    return [instant.time for instant in pending if index.log.knows(instant.time)]
 
 
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex) -> None:
@@ -281,6 +299,8 @@ def _work_of(
             if instant.time not in covered and index.log.knows_before(instant.time, record.first_sequence)
         )
         yield partial(apply_group_change, snapshot, index, record), changed_groups(snapshot, before, before | covered)
+    elif record.action == Action.REPLACE_COMMIT:
+        yield partial(apply_clustering, storage, index, record), require_journals(storage, record.instant or "")
     elif record.action in WRITE_ACTIONS:
         journals = require_journals(storage, record.instant or "")
         yield partial(apply_journal, storage, index, record.first_sequence), journals

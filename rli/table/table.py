@@ -31,6 +31,7 @@ from rli.table.archive import ArchiveResult, archive
 from rli.table.bootstrap import bootstrap
 from rli.table.clean import CleanResult, clean, finish_cleans
 from rli.table.cleaned import require_files_as_of
+from rli.table.clustering import cluster
 from rli.table.definition import TableDefinition
 from rli.table.lease import KeptHolding
 from rli.table.metadata_table import switch_off_metadata_table
@@ -161,7 +162,7 @@ class Table:
 
         Raises:
             InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
-            UnsupportedTableError: the commit replaced whole file groups, or a savepoint keeps it.
+            UnsupportedTableError: the commit is another engine's and replaced whole file groups, or a savepoint keeps it.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
         definition, index = self.refreshed(), self.index
@@ -218,7 +219,8 @@ class Table:
 
         Raises:
             InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
-            UnsupportedTableError: a later commit replaced whole file groups, or a savepoint keeps one.
+            UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps
+                one.
             LeaseLostError: this process was paused so long that another one took over; nothing was undone.
             ConflictError: another writer committed before the restore was done; call it again.
         """
@@ -240,6 +242,43 @@ class Table:
                 f"instant={instant}; restore again if that commit is to be undone too"
             )
         return done
+
+    def cluster(
+        self,
+        *,
+        smaller_than: int | None = None,
+        tasks: TaskRunner | None = None,
+        attempts: int | None = None,
+        on_step: OnStep = pass_over,
+    ) -> CommitResult:
+        """Rewrite the small base files of each partition into fewer, of about the table's ``target_file_size``.
+
+        No record changes: each keeps its version, and look-ups report the instant that they did before. File groups
+        that another writer changes meanwhile are left as they are.
+
+        Args:
+            smaller_than: bytes from which on a base file is left alone; by default half of ``target_file_size``.
+            tasks: runs the work on each new base file; in this process by default.
+            attempts: as for ``upsert``; another attempt is made where other writers have changed every file group.
+            on_step: as for ``upsert``.
+
+        Returns:
+            What was committed: ``files_replaced`` base files have become ``files_created``.
+
+        Raises:
+            InvalidInputError: ``smaller_than`` is less than 1.
+            Otherwise as ``upsert``.
+        """
+        if smaller_than is not None and smaller_than < 1:
+            raise InvalidInputError(f"no base file is so small: smaller_than={smaller_than}; give 1 or more bytes")
+        return cluster(
+            self.refreshed(),
+            self.index,
+            smaller_than,
+            tasks=tasks or InProcess(),
+            attempts=self.attempts(attempts),
+            on_step=on_step,
+        )
 
     def clean(self, keep_commits: int = 10) -> CleanResult:
         """Remove the base files that only readers of older commits need, and what rli kept to roll those back.

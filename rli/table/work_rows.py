@@ -38,7 +38,7 @@ class Change(IntEnum):
     """The file group holds the key: the record is replaced, unless the stored one is newer."""
 
     ARRIVE = 3
-    """The record moves into the file group from another partition: it is added."""
+    """The record moves into the file group from another one: it is added."""
 
     DEPART = 4
     """The record moves out of the file group: it is removed."""

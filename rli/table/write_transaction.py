@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from rli.layout.schema import evolved_schema
 from rli.layout.support import require_writable
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.table import paths
-from rli.table.conflicts import PlannedCommit, ReadSet, require_no_conflict
+from rli.table.conflicts import PlannedCommit, ReadSet, changed_since, require_no_conflict
 from rli.table.definition import TableDefinition
 from rli.table.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext
 from rli.table.journal import Journal
@@ -64,6 +64,29 @@ class PreparedWrite:
     unchanged: int
     read: ReadSet
 
+    @property
+    def counts(self) -> WriteCounts:
+        """What became of the records."""
+        return sum((result.counts for result in self.results), WriteCounts(unchanged=self.unchanged))
+
+    @property
+    def stats(self) -> list[WriteStat]:
+        """The base files."""
+        return [result.stat for result in self.results if result.stat is not None]
+
+    @property
+    def replaced(self) -> frozenset[FileGroupId]:
+        """The file groups that are replaced."""
+        return frozenset(group for result in self.results for group in result.replaces)
+
+    def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
+        """Without the replacements of file groups that others have changed in between.
+
+        Where none would be left, all are: the check of conflicts tells whose changes those are.
+        """
+        kept = [result for result in self.results if not changed_since(before, now, result.replaces)]
+        return replace(self, results=kept or self.results)
+
 
 class WriteTransaction:
     """A write in progress. Begin it, write file groups with ``context`` and ``target``, then commit or abort.
@@ -76,29 +99,50 @@ class WriteTransaction:
         snapshot: the state of the table that the write builds on.
     """
 
-    def __init__(
-        self, table: TableDefinition, index: RecordIndex, tasks: TaskRunner, on_step: OnStep, synced: SyncResult
+    def __init__(  # noqa: PLR0917  (called by ``begin`` alone)
+        self,
+        table: TableDefinition,
+        index: RecordIndex,
+        tasks: TaskRunner,
+        on_step: OnStep,
+        action: Action,
+        synced: SyncResult,
     ) -> None:
         self.table = table
         self.index = index
         self.snapshot = Snapshot(table, synced.timeline)
         self.sequence = synced.sequence
         self.on_step = on_step
+        self._action = action
         self._tasks = tasks
         self._published = False
         self._promoted: list[str] = []
-        self.instant, self._holding = _announce(table, index, synced.timeline)
+        self.instant, self._holding = _announce(table, index, synced.timeline, action)
         try:
             on_step(Step.REQUESTED)
-            table.timeline_writer.start(self.instant, Action.COMMIT)
+            table.timeline_writer.start(self.instant, action)
             on_step(Step.INFLIGHT)
         except BaseException:
             self.abort()
             raise
 
     @classmethod
-    def begin(cls, table: TableDefinition, index: RecordIndex, tasks: TaskRunner, on_step: OnStep) -> WriteTransaction:
+    def begin(
+        cls,
+        table: TableDefinition,
+        index: RecordIndex,
+        tasks: TaskRunner,
+        on_step: OnStep,
+        action: Action = Action.COMMIT,
+    ) -> WriteTransaction:
         """Clean up after dead writers, bring the index up to date, and announce a new instant.
+
+        Args:
+            table: the table.
+            index: its index.
+            tasks: runs what can be run side by side.
+            on_step: called after each step.
+            action: of the instant.
 
         Raises:
             UnsupportedTableError: rli does not write such tables.
@@ -109,7 +153,7 @@ class WriteTransaction:
         recover(current, index, f"recovery before {datetime.now(UTC).isoformat()}")
         synced = sync(current, index, tasks)
         require_known_key_form(Snapshot(current, synced.timeline))
-        return cls(current, index, tasks, on_step, synced)
+        return cls(current, index, tasks, on_step, action, synced)
 
     def schema_with(self, incoming: pa.Schema) -> pa.Schema:
         """The table's schema once records of ``incoming`` are in it; raises ``SchemaError`` if they do not fit."""
@@ -147,17 +191,15 @@ class WriteTransaction:
         Raises:
             ConflictError: another writer got there first; nothing of this write is left.
         """
-        counts = sum((result.counts for result in prepared.results), WriteCounts(unchanged=prepared.unchanged))
-        stats = [result.stat for result in prepared.results if result.stat is not None]
-        if not stats:
+        if not prepared.stats:
             self.abort()
-            return _result(None, counts, [])
+            return _result(None, prepared)
         try:
             with exclusive(self.table, self.index, self.instant) as lease, self._naming_the_loss(lease):
                 self.on_step(Step.LEASED)
                 # From here on nobody rolls this write back but one who takes the lease over.
                 self._require_not_undone()
-                self._check_and_publish(prepared, stats, lease.require_held)
+                published = self._check_and_publish(prepared, lease.require_held)
         except BaseException:
             self.abort()
             raise
@@ -175,7 +217,7 @@ class WriteTransaction:
             self.table.storage.delete_folder(paths.work_folder(self.instant))
             self._holding.release()
         self.on_step(Step.FINISHED)
-        return _result(self.instant, counts, stats)
+        return _result(self.instant, published)
 
     def _require_not_undone(self) -> None:
         """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
@@ -207,20 +249,29 @@ class WriteTransaction:
                 instants=gone,
             ) from failure
 
-    def _check_and_publish(
-        self, prepared: PreparedWrite, stats: Sequence[WriteStat], require_held: Callable[[], None]
-    ) -> None:
-        current = sync(self._still_writable(), self.index, self._tasks)
+    def _check_and_publish(self, prepared: PreparedWrite, require_held: Callable[[], None]) -> PreparedWrite:
+        """Publish a write, or what is left of it where it gives way to others; returns what was published."""
+        timeline = sync(self._still_writable(), self.index, self._tasks).timeline
+        current = Snapshot(self.table, timeline)
+        prepared = prepared.giving_way(self.snapshot, current)
         journals = self._journals(prepared.results)
         planned = PlannedCommit(
-            self.instant, self.snapshot, self.sequence, stats, journals, prepared.schema, prepared.read
+            instant=self.instant,
+            snapshot=self.snapshot,
+            sequence=self.sequence,
+            stats=prepared.stats,
+            journals=journals,
+            schema=prepared.schema,
+            read=prepared.read,
+            replaced=prepared.replaced,
         )
-        require_no_conflict(planned, Snapshot(self.table, current.timeline), self.index, self._tasks)
-        self._promote(stats)
+        require_no_conflict(planned, current, self.index, self._tasks)
+        self._promote(prepared.stats)
         save_journals(self.table.storage, self.instant, journals)
-        self._publish(current.timeline, stats, prepared, require_held)
+        self._publish(timeline, prepared, require_held)
         self._published = True
         self.on_step(Step.PUBLISHED)
+        return prepared
 
     @contextmanager
     def _naming_the_loss(self, lease: KeptHolding) -> Iterator[None]:
@@ -261,17 +312,12 @@ class WriteTransaction:
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
 
-    def _publish(
-        self,
-        timeline: Timeline,
-        stats: Sequence[WriteStat],
-        prepared: PreparedWrite,
-        require_held: Callable[[], None],
-    ) -> None:
+    def _publish(self, timeline: Timeline, prepared: PreparedWrite, require_held: Callable[[], None]) -> None:
         storage, content = self.table.storage, paths.commit_content(self.instant)
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
-            write_stats=tuple(stats),
+            write_stats=tuple(prepared.stats),
+            replaced_file_ids=_by_partition(prepared.replaced),
             avro_schema=to_avro(prepared.schema, self.table.properties.name),
             operation=prepared.operation,
             extra={COMMIT_MARK: _MARK_VERSION},
@@ -281,10 +327,12 @@ class WriteTransaction:
         # Fails once a successor in the lease has removed the content. Where the name is taken, an earlier answer was
         # lost: no other write has this instant.
         completed_at = timeline.next_time(self.table.now())
-        self.table.timeline_writer.publish(content, self.instant, Action.COMMIT, completed_at)
+        self.table.timeline_writer.publish(content, self.instant, self._action, completed_at)
 
 
-def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) -> tuple[str, KeptHolding]:
+def _announce(
+    table: TableDefinition, index: RecordIndex, timeline: Timeline, action: Action
+) -> tuple[str, KeptHolding]:
     """Request a new instant, after saying where all writers see it who writes it."""
     records = shared_records(table, index)
     latest = timeline.latest_time
@@ -293,14 +341,22 @@ def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline) ->
         seconds = table.require_settings().lease_seconds
         holding = KeptHolding(records, writer_record(instant), instant, seconds)
         if holding.take(over=None):
-            if table.timeline_writer.request(instant, Action.COMMIT):
+            if table.timeline_writer.request(instant, action):
                 table.storage.make_folder(paths.work_folder(instant))
                 return instant, holding
             holding.release()
         latest = instant
 
 
-def _result(instant: str | None, counts: WriteCounts, stats: Sequence[WriteStat]) -> CommitResult:
+def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for partition_path, file_id in sorted(groups):
+        found[partition_path] = (*found.get(partition_path, ()), file_id)
+    return found
+
+
+def _result(instant: str | None, write: PreparedWrite) -> CommitResult:
+    counts, stats = write.counts, write.stats
     created = sum(stat.previous_instant is None for stat in stats)
     return CommitResult(
         instant=instant,
@@ -312,4 +368,5 @@ def _result(instant: str | None, counts: WriteCounts, stats: Sequence[WriteStat]
         files_created=created,
         files_rewritten=len(stats) - created,
         written_bytes=sum(stat.written_bytes for stat in stats),
+        files_replaced=len(write.replaced),
     )

@@ -21,7 +21,7 @@ import fastavro
 from rli.errors import CorruptTableError
 from rli.timeline.avro_files import MALFORMED
 from rli.timeline.clean_schemas import CLEAN_METADATA
-from rli.timeline.commit_schemas import COMMIT_METADATA, REPLACE_METADATA
+from rli.timeline.commit_schemas import ARCHIVED_REPLACE_METADATA, COMMIT_METADATA
 from rli.timeline.instant import State
 from rli.timeline.rollback_schemas import ROLLBACK_METADATA
 from rli.timeline.schema_parts import TEXT, VERSION, Schema, optional, record
@@ -43,7 +43,7 @@ _ENTRY: Final = record(
     optional("actionType", TEXT),
     VERSION,
     optional("actionState", TEXT),
-    optional("hoodieReplaceCommitMetadata", REPLACE_METADATA),
+    optional("hoodieReplaceCommitMetadata", ARCHIVED_REPLACE_METADATA),
     optional("stateTransitionTime", TEXT),
 )
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from rli.errors import CorruptTableError
 from rli.timeline.avro_files import MALFORMED, read_record, write_record
-from rli.timeline.commit_schemas import COMMIT_METADATA
+from rli.timeline.commit_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 
 SCHEMA_KEY: Final = "schema"
 """Entry of the extra metadata that holds the table's Avro schema."""
@@ -84,27 +84,25 @@ class CommitMetadata:
 
     def to_json(self) -> bytes:
         """The content as table version 6 keeps it."""
-        content = self._fields()
-        if self.replaced_file_ids:
-            content["partitionToReplaceFileIds"] = {
-                partition_path: list(file_ids) for partition_path, file_ids in self.replaced_file_ids.items()
-            }
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(self._fields(), ensure_ascii=False, separators=(",", ":")).encode()
 
     def to_avro(self) -> bytes:
-        """The content of a commit as table versions 8 and 9 keep it; of a replacement they keep more."""
-        return write_record(COMMIT_METADATA, {**self._fields(), "version": 1})
+        """The content as table versions 8 and 9 keep it."""
+        schema = REPLACE_COMMIT_METADATA if self.replaced_file_ids else COMMIT_METADATA
+        return write_record(schema, {**self._fields(), "version": 1})
 
     def _fields(self) -> dict[str, Any]:
         stats: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for stat in self.write_stats:
             stats[stat.partition_path].append(_stat_to_json(stat))
         schema = {} if self.avro_schema is None else {SCHEMA_KEY: self.avro_schema}
+        replaced = {partition_path: list(file_ids) for partition_path, file_ids in self.replaced_file_ids.items()}
         return {
             "partitionToWriteStats": stats,
             "compacted": False,
             "extraMetadata": {**self.extra, **schema},
             "operationType": self.operation,
+            **({"partitionToReplaceFileIds": replaced} if replaced else {}),
         }
 
     @classmethod

@@ -1,4 +1,7 @@
-"""Avro schemas of completed writes (``HoodieCommitMetadata``, ``HoodieReplaceCommitMetadata``)."""
+"""Avro schemas of completed writes in table versions 8 and 9.
+
+``HoodieCommitMetadata`` of commits and ``HoodieReplaceCommitMetadata`` of those that replace file groups.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +50,26 @@ _WRITE_STAT: Final = record(
     optional("numUpdates", "long"),
 )
 
-COMMIT_METADATA: Final = record(
-    "HoodieCommitMetadata",
-    optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT))),
-    optional("compacted", "boolean"),
-    optional("extraMetadata", map_of(TEXT)),
-    VERSION,
-    optional("operationType", TEXT),
-)
-"""Content of a completed commit in table versions 8 and 9."""
+_STATS: Final = optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT)))
+_EXTRA: Final = optional("extraMetadata", map_of(TEXT))
+_OPERATION: Final = optional("operationType", TEXT)
 
-REPLACE_METADATA: Final = record(
+COMMIT_METADATA: Final = record(
+    "HoodieCommitMetadata", _STATS, optional("compacted", "boolean"), _EXTRA, VERSION, _OPERATION
+)
+"""Content of ``<time>_<completion time>.commit``."""
+
+REPLACE_COMMIT_METADATA: Final = record(
+    "HoodieReplaceCommitMetadata",
+    _STATS,
+    _EXTRA,
+    VERSION,
+    _OPERATION,
+    optional("partitionToReplaceFileIds", map_of(TEXTS)),
+)
+"""Content of ``<time>_<completion time>.replacecommit``."""
+
+ARCHIVED_REPLACE_METADATA: Final = record(
     "HoodieReplaceCommitMetadata",
     # Declared in full within the metadata of a commit.
     optional("partitionToWriteStats", map_of(array_of(_WRITE_STAT["name"]))),

@@ -250,6 +250,26 @@ def test_archive_reports_what_left(rli: Rli, trips: str) -> None:
     assert "left the active timeline" in rli("read", trips, "--as-of", first, status=2).err
 
 
+def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> None:
+    library.create_table("t", record_key="id", small_file_size=0).close()
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    (tmp_path / "b.csv").write_text("id\n2\n")
+    rli("upsert", "t", "a.csv", "b.csv")
+    none = rli("cluster", "t", "--smaller-than", "1K")
+    assert "instant: none, as there were no small files to put together" in none.out.splitlines()
+    done = rli("cluster", "t", "--json").json
+    assert set(done) == names(CommitResult)
+    assert (done["files_replaced"], done["files_created"]) == (2, 1)
+    assert rli("timeline", "t", "--json").json[-1]["operation"] == "CLUSTER"
+    assert rli("rollback", "t", "last", "--json").json["instant"] == done["instant"]
+    outcome = rli("cluster", "t")
+    assert "base files replaced: 2" in outcome.out.splitlines()
+    assert "t: commit published" in outcome.err.splitlines()
+    rli("index", "verify", "t")
+    assert "no size" in rli("cluster", "t", "--smaller-than", "much", status=2).err
+    assert "no base file is so small" in rli("cluster", "t", "--smaller-than", "0", status=2).err
+
+
 def test_clean_reports_what_it_removed(rli: Rli, trips: str) -> None:
     rli("upsert", trips, "day1.jsonl")
     first = library.open_table(trips).timeline()[0].time

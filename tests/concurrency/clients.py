@@ -25,6 +25,7 @@ from rli.store.contract import Applied, Store
 from rli.table import write_transaction
 from rli.timeline.timeline import Timeline
 from tests.concurrency.history import (
+    Cluster,
     Committed,
     Delete,
     Event,
@@ -274,6 +275,8 @@ def _do(table: Table, order: Order, hold: _Hold) -> Committed | Refused | Found 
             return _written(lambda: table.upsert(records(*batch), attempts=order.attempts, on_step=hold.on_step))
         case Delete(keys):
             return _written(lambda: table.delete(keys, attempts=order.attempts, on_step=hold.on_step))
+        case Cluster():
+            return _written(lambda: table.cluster(attempts=order.attempts, on_step=hold.on_step))
 
 
 def _written(write: Callable[[], Any]) -> Committed | Refused:

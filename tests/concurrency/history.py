@@ -27,6 +27,11 @@ class Delete:
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """Put small files together."""
+
+
+@dataclass(frozen=True)
 class Read:
     """Read all records."""
 
@@ -38,7 +43,7 @@ class Lookup:
     keys: tuple[str, ...]
 
 
-Operation: TypeAlias = Upsert | Delete | Read | Lookup
+Operation: TypeAlias = Upsert | Delete | Cluster | Read | Lookup
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ import pytest
 from rli import Table, create_table
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, clients, history_of
-from tests.concurrency.history import Committed, Delete, Event, Lookup, Operation, Read, Upsert
+from tests.concurrency.history import Cluster, Committed, Delete, Event, Lookup, Operation, Read, Upsert
 from tests.support.docker import Service
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.redis import dropped_afterwards, redis_url
 from tests.support.tables import check_stored
 
-ROUNDS = int(os.environ.get("RLI_HISTORY_ROUNDS", "1"))
+ROUNDS = int(os.environ.get("RLI_HISTORY_ROUNDS", "2"))
 SEED = int(os.environ.get("RLI_HISTORY_SEED", str(random.SystemRandom().randrange(1 << 32))))
 CLIENTS = 3
 OPERATIONS = 8
@@ -38,6 +38,8 @@ def operations(seed: int, process: int) -> list[Operation]:
 
 def _operation(source: random.Random, number: int) -> Operation:
     kind = source.random()
+    if kind < 0.1:
+        return Cluster()
     if kind < 0.2:
         return Read()
     if kind < 0.4:
@@ -77,12 +79,24 @@ def require_serialisable(table: Table, seed: int, indexes: Sequence[str | None] 
     check_stored(table)
 
 
+def new_table(folder: Path, index: str, number: int) -> Table:
+    """A table; in every second history each commit opens file groups of its own, which are then clustered."""
+    small_file_size = None if number % 2 else 0
+    return create_table(
+        folder / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index,
+        shards=3,
+        small_file_size=small_file_size,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
-    table = create_table(
-        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i", shards=3
-    )
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number)
     require_serialisable(table, SEED + number)
 
 
@@ -101,6 +115,6 @@ def test_a_history_of_writers_with_two_indexes_is_serialisable(tmp_path: Path, n
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_history_on_redis_is_serialisable(tmp_path: Path, redis_server: Service, number: int) -> None:
     with dropped_afterwards(redis_url(redis_server)) as url:
-        table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=url, shards=3)
+        table = new_table(tmp_path, url, number)
         require_serialisable(table, SEED + number)
         table.close()

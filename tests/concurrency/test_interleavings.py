@@ -11,7 +11,7 @@ import pytest
 from rli import Step, Table, create_table
 from tests.concurrency.checker import Kind, check
 from tests.concurrency.clients import Client, Point, Protection, clients, history_of
-from tests.concurrency.history import Event, Lookup, Read, Refused, Upsert
+from tests.concurrency.history import Cluster, Event, Lookup, Read, Refused, Upsert
 from tests.support.tables import check_stored
 
 BASE = Upsert((("1", "x", 1, 0.1), ("long key", "x", 1, 0.2), ("other", "x", 1, 0.3)))
@@ -22,9 +22,15 @@ Scenario: TypeAlias = Callable[[Client, Client], list[Event]]
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """An empty table whose index any process can open."""
+    """An empty table whose index any process can open; each commit opens file groups of its own."""
     return create_table(
-        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i", shards=3
+        tmp_path / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=f"lmdb://{tmp_path}/i",
+        shards=3,
+        small_file_size=0,
     )
 
 
@@ -47,6 +53,20 @@ def a_late_event_commits_last(first: Client, second: Client) -> list[Event]:
     first.hold(Upsert((("1", "x", 9, 1.1),)), Step.WRITTEN)
     second.hold(Upsert((("1", "x", 5, 2.1), ("other", "x", 5, 2.2))), Step.WRITTEN)
     return [base, first.finish(), second.finish(), first.do(Read())]
+
+
+def a_clustering_meets_an_update(first: Client, second: Client) -> list[Event]:
+    base = [first.do(BASE), first.do(Upsert((("new", "x", 1, 1.1),)))]
+    first.hold(Cluster(), Step.WRITTEN, attempts=1)
+    theirs = second.do(Upsert((("1", "x", 2, 2.1),)))
+    return [*base, theirs, first.finish(), second.do(Upsert((("more", "z", 1, 2.2),))), second.do(Read())]
+
+
+def an_update_meets_a_clustering(first: Client, second: Client) -> list[Event]:
+    base = [first.do(BASE), first.do(Upsert((("new", "x", 1, 1.1),)))]
+    first.hold(Upsert((("1", "x", 2, 1.2),)), Step.WRITTEN)
+    theirs = second.do(Cluster())
+    return [*base, theirs, first.finish(), second.do(Upsert((("more", "z", 1, 2.2),))), second.do(Read())]
 
 
 def a_look_up_meets_half_a_commit(first: Client, second: Client) -> list[Event]:
@@ -73,6 +93,8 @@ CASES: list[tuple[Scenario, Protection, Kind]] = [
     (both_update_one_file_group, Protection.CONFLICT_CHECK, Kind.LOST_UPDATE),
     (both_insert_one_key, Protection.CONFLICT_CHECK, Kind.DUPLICATE_INSERT),
     (a_late_event_commits_last, Protection.CONFLICT_CHECK, Kind.LATE_EVENT_WINS),
+    (a_clustering_meets_an_update, Protection.CONFLICT_CHECK, Kind.LOST_UPDATE),
+    (an_update_meets_a_clustering, Protection.CONFLICT_CHECK, Kind.LOST_UPDATE),
     (a_look_up_meets_half_a_commit, Protection.WHOLE_COMMITS, Kind.HALF_APPLIED),
     (a_reader_meets_files_that_are_not_published, Protection.COMPLETED_INSTANTS, Kind.DIRTY_READ),
 ]

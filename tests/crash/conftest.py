@@ -36,7 +36,15 @@ def template_leased(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _write_template(folder: Path, version: int, lease: LeasePlace = LeasePlace.INDEX) -> Path:
+@pytest.fixture(scope="session", params=[6, 9])
+def scattered_template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in both versions, with a file group of its own for what each commit brings to a partition."""
+    return _write_template(tmp_path_factory.mktemp("template"), version=request.param, small_file_size=0)
+
+
+def _write_template(
+    folder: Path, version: int, lease: LeasePlace = LeasePlace.INDEX, small_file_size: int | None = None
+) -> Path:
     table = create_table(
         folder / "table",
         record_key="id",
@@ -45,6 +53,7 @@ def _write_template(folder: Path, version: int, lease: LeasePlace = LeasePlace.I
         index=index_url(folder),
         shards=3,
         lease=lease,
+        small_file_size=small_file_size,
     )
     if version == 9:
         turn_into_version_9(table)
@@ -70,6 +79,12 @@ def copies_9(template_9: Path, tmp_path: Path) -> Copies:
 def leased_copies(template_leased: Path, tmp_path: Path) -> Copies:
     """Makes copies of the template with two indexes."""
     return Copies(template_leased, tmp_path)
+
+
+@pytest.fixture
+def scattered_copies(scattered_template: Path, tmp_path: Path) -> Copies:
+    """Makes copies of the template whose file groups are to be clustered."""
+    return Copies(scattered_template, tmp_path)
 
 
 class Copies:

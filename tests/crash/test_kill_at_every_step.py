@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from itertools import count
 from pathlib import Path
@@ -13,6 +12,7 @@ from rli import Step
 from tests.crash.conftest import Copies
 from tests.crash.writes import (
     AFTER,
+    EVERY_POINT,
     STEPS_BEFORE_PUBLICATION,
     bootstrap_and_die,
     do_write,
@@ -32,9 +32,6 @@ pytestmark = pytest.mark.crash
 FOLLOW_UPS = ("upsert", "rollback", "sync", "delete")
 REPEATED = (Step.FILE_GROUP_WRITTEN, Step.FILE_PROMOTED, Step.CHANGES_APPLIED)
 DELETE_HAS_NO = (Step.RESOLVED,)
-
-EVERY_POINT = os.environ.get("RLI_CRASH_KILLS") is not None
-"""Every change rather than every second one."""
 
 
 def test_every_step_is_reported_once_or_once_for_each_file(template: Path, tmp_path: Path) -> None:

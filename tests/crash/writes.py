@@ -41,11 +41,15 @@ AFTER: Final[dict[str, Rows]] = {
     "delete": deleted(BEFORE, KEYS_TO_DELETE).rows,
     "rollback": BEFORE_SECOND,
     "restore": BEFORE_SECOND,
+    "cluster": BEFORE,
     "bootstrap": BEFORE,
 }
 """Rows after each write, if it takes effect."""
 
 _PLACED: Final = "index-url"
+
+EVERY_POINT: Final = os.environ.get("RLI_CRASH_KILLS") is not None
+"""Whether to kill at every change, not only at some."""
 
 STEPS_BEFORE_PUBLICATION: Final = tuple(Step)[: tuple(Step).index(Step.PUBLISHED)]
 
@@ -87,6 +91,8 @@ def write_and_die_at_step(folder: Path, write: str, step: Step, occurrence: int)
     table = open_copy(folder)
     if write == "upsert":
         table.upsert(records(*BATCH), on_step=on_step)
+    elif write == "cluster":
+        table.cluster(on_step=on_step)
     else:
         table.delete(KEYS_TO_DELETE, on_step=on_step)
 
@@ -122,6 +128,8 @@ def do_write(table: Table, write: str) -> None:
         table.delete(KEYS_TO_DELETE)
     elif write == "restore":
         table.restore(table.snapshot().timeline.completed_writes[0].time)
+    elif write == "cluster":
+        table.cluster()
     else:
         latest = table.snapshot().timeline.latest_write
         assert latest is not None

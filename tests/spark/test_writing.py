@@ -173,6 +173,22 @@ def test_small_files_are_filled_and_large_batches_split(spark: SparkSession, tab
     assert table.verify_index().agrees
 
 
+def test_small_files_are_clustered_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    table = rli.create_table(
+        tmp_path / "t", record_key="id", partition_by="city", index=f"lmdb://{tmp_path / 'i'}", small_file_size=0
+    )
+    for number in range(3):
+        table.upsert(arrow(*((f"{city}{number}", city, 1, 1.0) for city in ("Rome", "Oslo"))))
+    rows, keys = stored(table), ["Rome0", "Rome2", "Oslo1"]
+    instants = table.lookup(keys)["instant_time"]
+    result = rli_spark.cluster(spark, table)
+    assert (result.files_replaced, result.files_created) == (6, 2)
+    assert stored(table) == rows
+    assert table.lookup(keys)["instant_time"] == instants
+    assert table.verify_index().agrees
+    assert rli_spark.cluster(spark, table).instant is None
+
+
 def test_an_empty_batch_commits_nothing(spark: SparkSession, table: rli.Table) -> None:
     assert rli_spark.upsert(frame(spark), table).instant is None
     assert table.timeline() == ()

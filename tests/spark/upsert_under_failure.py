@@ -22,8 +22,11 @@ import rli
 import rli_spark
 from rli.table import work_rows
 from rli.table.file_group_writer import FileGroupTarget, WriteContext, write_file_group
+from tests.spark.executor_deaths import Death, under
 
 _MASTERS = {
+    # With no other executor, all that it had shuffled and kept is computed anew.
+    "executors-die-at-work": "local-cluster[1,1,1024]",
     "executor-dies": "local-cluster[2,1,1024]",
     "task-fails": "local[2,4]",
     "speculation": "local-cluster[2,1,1024]",
@@ -149,6 +152,11 @@ def main(scenario: str, folder: Path) -> None:
         batch = failing_once(batch, folder)
     if scenario == "speculation":
         batch = slow_first_attempt(batch)
+    if scenario == "executors-die-at-work":
+        for death in Death:
+            rli_spark.upsert(batch, under(death, table, folder))
+            # It took place.
+            assert death.mark(folder).exists()
     rli_spark.upsert(batch, table, on_step=Saboteur(scenario, table))
 
 

@@ -99,6 +99,9 @@ class PointedStorage(Storage):
 
     at_point: AtPoint = field(default=lambda _: None, repr=False, compare=False)
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**super().__getstate__(), "at_point": self.at_point}
+
     def write_bytes(self, path: str, content: bytes) -> None:
         self.at_point(f"before write {path}")
         super().write_bytes(path, content)

@@ -140,8 +140,8 @@ def trip(key: str, **changes: Any) -> Row:
     return {**row, **changes}
 
 
-def new_history(layout: Layout, folder: Path, index: str | None = None) -> History:
-    """An empty table, with its index at a URL, or else in the folder."""
+def new_history(layout: Layout, folder: Path, index: str | None = None, small_file_size: int | None = None) -> History:
+    """An empty table, with its index at a URL, or else in the folder; see ``rli.create_table``."""
     path = folder / "trips"
     table = rli.create_table(
         path,
@@ -151,6 +151,7 @@ def new_history(layout: Layout, folder: Path, index: str | None = None) -> Histo
         index=index or f"lmdb://{folder / 'index'}",
         hive_style=layout.hive_style,
         url_encode_partitions=layout.url_encode_partitions,
+        small_file_size=small_file_size,
     )
     return History(layout, path, table)
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rli import CommitResult, IndexNotReadyError, Table, UnsupportedTableError, create_table, open_table
+from rli.layout.meta_columns import FILE_NAME, META_COLUMNS
 from tests.support.table_model import Outcome, Rows, Version, deleted, upserted
-from tests.support.tables import check_stored, records
+from tests.support.tables import check_stored, records, rows_of
 
 KEYS = ["a", "7", "-7", "007", "\0", "\U0001f600", "123e4567-e89b-12d3-a456-426614174000", "x,y:z", "k" * 600, "é"]
 VERSIONS = st.tuples(st.sampled_from(KEYS), st.sampled_from("xyz"), st.integers(0, 5), st.sampled_from([0.5, 1.5]))
@@ -32,8 +33,12 @@ class TableMachine(RuleBasedStateMachine):
         self.is_archived = False
 
     # A base file of a few records takes some 3 kB, so that the smallest target gives each record a file of its own.
-    @initialize(target_size=st.sampled_from([1024, 4096, 1 << 20]), partitioned=st.booleans())
-    def create(self, target_size: int, *, partitioned: bool) -> None:
+    @initialize(
+        target_size=st.sampled_from([1024, 4096, 1 << 20]),
+        small_size=st.sampled_from([None, 0]),
+        partitioned=st.booleans(),
+    )
+    def create(self, target_size: int, small_size: int | None, *, partitioned: bool) -> None:
         folder = mkdtemp(prefix="rli-model-")
         self.partitioned = partitioned
         self.table = create_table(
@@ -44,6 +49,7 @@ class TableMachine(RuleBasedStateMachine):
             index=self.make_url(folder),
             shards=3,
             target_file_size=target_size,
+            small_file_size=small_size,
         )
 
     @rule(batch=st.lists(VERSIONS, max_size=12), keep=st.booleans())
@@ -92,6 +98,18 @@ class TableMachine(RuleBasedStateMachine):
             self.table.delete_savepoint(instant)
         assert result.undone == tuple(later for later, _ in reversed(self.commits[number + 1 :]))
         del self.commits[number + 1 :]
+
+    @rule(smaller_than=st.sampled_from([None, 1 << 20]))
+    def cluster(self, smaller_than: int | None) -> None:
+        kept = [name for name in META_COLUMNS if name != FILE_NAME]
+        versions = rows_of(self.table.read(columns=[*kept, "id", "v"]))
+        instants = self.table.lookup(KEYS).column("instant_time")
+        result = self.table.cluster(smaller_than=smaller_than)
+        assert rows_of(self.table.read(columns=[*kept, "id", "v"])) == versions
+        assert self.table.lookup(KEYS).column("instant_time") == instants
+        assert result.files_replaced > result.files_created or result.instant is None
+        if result.instant is not None:
+            self.commits.append((result.instant, self.rows))
 
     @rule()
     def reopen(self) -> None:

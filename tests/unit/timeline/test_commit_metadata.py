@@ -44,6 +44,11 @@ def test_json_keeps_everything(metadata: CommitMetadata) -> None:
     assert read == metadata
 
 
+@given(METADATA)
+def test_avro_keeps_everything(metadata: CommitMetadata) -> None:
+    assert CommitMetadata.from_avro(metadata.to_avro(), "x.commit") == metadata
+
+
 def test_json_names_what_hudi_reads() -> None:
     stat = WriteStat("f-0", "p/f-0_0-1-0_1.parquet", "p", None, 3, 2, 1, 4, 50, 60)
     content = json.loads(CommitMetadata((stat,), avro_schema="{}", operation="UPSERT").to_json())

@@ -1,0 +1,52 @@
+"""The command ``rli cluster``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import rli
+from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command, parse_size
+from rli.cli.output import human_bytes, print_facts, report
+from rli.cli.progress import write_progress
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    add_command(app, cluster, "rli cluster trips", "rli cluster trips --smaller-than 16M --json")
+
+
+def cluster(
+    table: TableArgument,
+    *,
+    smaller_than: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_size,
+            metavar="SIZE",
+            help="Base files of this size and larger are left alone. Default: half the table's target size.",
+            show_default=False,
+        ),
+    ] = None,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rewrite small base files into fewer; no record changes.
+
+    The files that were replaced stay for readers of older commits until rli clean removes them.
+    """
+    opened = rli.open_table(table, index=index)
+    with write_progress(table) as on_step:
+        done = opened.cluster(smaller_than=smaller_than, on_step=on_step)
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts(
+            {
+                "base files replaced": done.files_replaced,
+                "base files written": f"{done.files_created:,}, {human_bytes(done.written_bytes)}",
+                "instant": done.instant or "none, as there were no small files to put together",
+            }
+        ),
+    )

@@ -1,0 +1,22 @@
+"""Clustering a table with executors."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from rli import CommitResult, Table
+from rli.table.table import pass_over
+from rli.table.write_transaction import OnStep
+from rli_spark.tasks import SparkTasks
+
+
+def cluster(
+    spark: SparkSession,
+    table: Table,
+    *,
+    smaller_than: int | None = None,
+    attempts: int | None = None,
+    on_step: OnStep = pass_over,
+) -> CommitResult:
+    """Rewrite small base files into fewer, a new file group in each task; see ``Table.cluster``."""
+    return table.cluster(smaller_than=smaller_than, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step)

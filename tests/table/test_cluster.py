@@ -1,0 +1,270 @@
+"""Clustering: small files become fewer, and nothing else changes; what others do meanwhile has precedence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rli import (
+    ConflictError,
+    CorruptIndexError,
+    InstantNotFoundError,
+    InvalidInputError,
+    Step,
+    Table,
+    create_table,
+    open_table,
+)
+from rli.layout.file_slices import FileSlice
+from rli.layout.meta_columns import FILE_NAME, META_COLUMNS
+from rli.model import FileGroupId
+from rli.settings import TableSettings
+from rli.table.clustering import plan_clustering
+from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of, turn_into_version_9
+
+KEPT = [name for name in META_COLUMNS if name != FILE_NAME]
+KEYS = [*(f"{letter}{number}" for letter in "xy" for number in range(5)), "m", "nobody"]
+
+
+@pytest.fixture(params=[6, 9])
+def scattered(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Table]:
+    """A table of either version with five file groups in each of two partitions, and ``m`` that moves to and fro."""
+    table = new_table(tmp_path)
+    if request.param == 9:
+        turn_into_version_9(table)
+    for number in range(5):
+        table.upsert(records((f"x{number}", "x", 1, 1.0), (f"y{number}", "y", 1, 1.0), ("m", "xy"[number % 2], 1, 1.0)))
+    yield table
+    table.close()
+
+
+def new_table(folder: Path, target_file_size: int = 1 << 20) -> Table:
+    """A table in which each commit opens file groups of its own."""
+    return create_table(
+        folder / "t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=f"lmdb://{folder}/index",
+        shards=3,
+        small_file_size=0,
+        target_file_size=target_file_size,
+    )
+
+
+def versions(table: Table) -> list[dict[str, object]]:
+    """All records with their meta columns, but for the file that they are in."""
+    return rows_of(table.read(columns=[*KEPT, "id", "city", "ts", "v"]))
+
+
+def groups_in(table: Table) -> dict[str, int]:
+    """How many file groups each partition has."""
+    return dict(Counter(group.partition_path for group in table.snapshot().slices))
+
+
+def test_small_files_become_one_in_each_partition_and_no_version_changes(scattered: Table) -> None:
+    before, located = versions(scattered), scattered.lookup(KEYS)
+    result = scattered.cluster()
+    assert (result.files_replaced, result.files_created, result.files_rewritten) == (10, 2, 0)
+    assert groups_in(scattered) == {"x": 1, "y": 1}
+    assert versions(scattered) == before
+    after = scattered.lookup(KEYS)
+    for name in ("record_key", "partition_path", "instant_time"):
+        assert after.column(name) == located.column(name)
+    assert len(set(after.column("file_id").to_pylist())) == 3
+    check_stored(scattered)
+    assert scattered.timeline()[-1].action == "replacecommit"
+    assert scattered.snapshot().commit(scattered.timeline()[-1]).operation == "CLUSTER"
+
+
+def test_clustering_twice_does_nothing_the_second_time(scattered: Table) -> None:
+    scattered.cluster()
+    before = fingerprint(scattered)
+    assert scattered.cluster().instant is None
+    assert fingerprint(scattered) == before
+
+
+def test_later_writes_go_on_from_the_new_file_groups(scattered: Table) -> None:
+    scattered.cluster()
+    result = scattered.upsert(records(("x0", "x", 2, 2.0), ("m", "y", 2, 2.0), ("x1", "x", 0, 0.0), ("n", "x", 1, 1.0)))
+    assert (result.inserted, result.updated, result.moved, result.unchanged) == (1, 1, 1, 1)
+    assert scattered.delete(["y3", "nobody"]).deleted == 1
+    rows = by_key(scattered.read().to_pylist())
+    assert (rows["x0"]["v"], rows["m"]["city"], rows["x1"]["v"]) == (2.0, "y", 1.0)
+    assert "y3" not in rows
+    check_stored(scattered)
+
+
+def test_records_of_older_schemas_and_emptied_file_groups_are_clustered(scattered: Table) -> None:
+    wider = pa.schema([*records().schema, ("note", pa.string())])
+    scattered.upsert(records(("w", "x", 1, 1.0, "wide"), schema=wider))
+    scattered.delete(["y0", "y1"])
+    before = versions(scattered)
+    scattered.cluster()
+    assert versions(scattered) == before
+    notes = {row["id"]: row["note"] for row in rows_of(scattered)}
+    assert notes["w"] == "wide"
+    assert set(notes.values()) == {"wide", None}
+    check_stored(scattered)
+
+
+def test_a_rollback_brings_the_old_file_groups_back(scattered: Table) -> None:
+    before, located = versions(scattered), scattered.lookup(KEYS)
+    instant = scattered.cluster().instant
+    assert instant is not None
+    scattered.rollback(instant)
+    assert groups_in(scattered) == {"x": 5, "y": 5}
+    assert scattered.lookup(KEYS) == located
+    assert versions(scattered) == before
+    check_stored(scattered)
+    scattered.cluster()
+    assert scattered.lookup(KEYS).column("instant_time") == located.column("instant_time")
+    check_stored(scattered)
+
+
+def test_a_clean_removes_what_was_clustered_away_and_until_then_the_past_is_readable(scattered: Table) -> None:
+    last = scattered.timeline()[-1].time
+    rows = rows_of(scattered)
+    files = set(Path(scattered.location).glob("[!.]*/*.parquet"))
+    clustered = scattered.cluster().instant or ""
+    assert rows_of(scattered.read(as_of=last)) == rows
+    # The clustering is the oldest commit that is kept: it can still be rolled back.
+    scattered.clean(keep_commits=1)
+    assert rows_of(scattered.read(as_of=clustered)) == rows
+    scattered.upsert(records(("x0", "x", 2, 2.0)))
+    scattered.clean(keep_commits=1)
+    assert not files & set(Path(scattered.location).glob("[!.]*/*.parquet"))
+    with pytest.raises(InstantNotFoundError, match="were cleaned"):
+        scattered.read(as_of=last)
+    scattered.rollback(scattered.snapshot().timeline.completed_writes[-1].time)
+    with pytest.raises(InstantNotFoundError, match="can no longer be rolled back"):
+        scattered.rollback(clustered)
+    assert rows_of(scattered) == rows
+    check_stored(scattered)
+
+
+def test_a_file_group_that_others_change_meanwhile_is_left_to_them(scattered: Table) -> None:
+    other = open_table(scattered.location)
+
+    def update_x(step: Step) -> None:
+        if step is Step.WRITTEN:
+            other.upsert(records(("x0", "x", 2, 2.0)))
+
+    result = scattered.cluster(on_step=update_x)
+    assert (result.files_replaced, result.files_created) == (5, 1)
+    assert groups_in(scattered) == {"x": 5, "y": 1}
+    assert by_key(scattered.read().to_pylist())["x0"]["v"] == 2.0
+    check_stored(scattered)
+
+
+@pytest.mark.parametrize("step", [Step.RESOLVED, Step.WRITTEN])
+def test_where_everything_is_changed_meanwhile_it_is_tried_again(scattered: Table, step: Step) -> None:
+    other = open_table(scattered.location)
+    left = 1
+
+    def update_both(reported: Step) -> None:
+        nonlocal left
+        if reported is step and left:
+            left -= 1
+            other.upsert(records(("x0", "x", 2, 2.0), ("y0", "y", 2, 2.0), ("m", "xy"[left], 2, 2.0)))
+
+    assert scattered.cluster(on_step=update_both).files_created == 2
+    assert groups_in(scattered) == {"x": 1, "y": 1}
+    check_stored(scattered)
+    other.upsert(records(("new", "x", 1, 1.0), ("new too", "y", 1, 1.0)))
+    left = 1
+    before = groups_in(scattered)
+    with pytest.raises(ConflictError, match="attempts=1"):
+        scattered.cluster(on_step=update_both, attempts=1)
+    assert groups_in(scattered) == before
+    check_stored(scattered)
+
+
+@pytest.mark.parametrize("step", [Step.TAGGED, Step.WRITTEN])
+def test_a_writer_whose_file_groups_are_clustered_meanwhile_writes_anew(scattered: Table, step: Step) -> None:
+    other = open_table(scattered.location)
+    clustered: list[int] = []
+
+    def cluster_once(reported: Step) -> None:
+        if reported is step and not clustered:
+            clustered.append(other.cluster().files_replaced)
+
+    result = scattered.upsert(
+        records(("x0", "x", 2, 2.0), ("y0", "x", 2, 2.0), ("n", "x", 1, 1.0)), on_step=cluster_once
+    )
+    assert clustered == [10]
+    assert (result.inserted, result.updated, result.moved) == (1, 1, 1)
+    check_stored(scattered)
+
+
+def test_another_process_brings_the_index_up_to_date_from_the_journal(scattered: Table) -> None:
+    located = scattered.lookup(KEYS)
+
+    def die(step: Step) -> None:
+        if step is Step.PUBLISHED:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scattered.cluster(on_step=die)
+    other = open_table(scattered.location)
+    assert len(other.sync_index().applied) == 1
+    assert other.lookup(KEYS).column("instant_time") == located.column("instant_time")
+    check_stored(other)
+
+
+def test_an_index_that_is_wrong_is_told_of_and_nothing_is_written(scattered: Table) -> None:
+    keys = pa.array(["x0"])
+    scattered.index.put(keys, scattered.index.get(pa.array(["y0"])))
+    scattered.index.put(keys, scattered.index.get(pa.array(["m"])))
+    before = groups_in(scattered)
+    with pytest.raises(CorruptIndexError, match=r"x0.*verify the index"):
+        scattered.cluster()
+    assert groups_in(scattered) == before
+    scattered.repair_index()
+    scattered.cluster()
+    check_stored(scattered)
+
+
+def test_many_small_files_make_no_small_row_groups(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    for number in range(20):
+        table.upsert(records((f"k{number}", "x", 1, 1.0)))
+    table.cluster()
+    (file_slice,) = table.snapshot().slices.values()
+    assert pq.ParquetFile(Path(table.location, file_slice.path)).metadata.num_row_groups == 1
+
+
+def test_no_file_is_so_small(scattered: Table) -> None:
+    with pytest.raises(InvalidInputError, match="smaller_than=0"):
+        scattered.cluster(smaller_than=0)
+
+
+def slices(partition_path: str, *sizes: int) -> list[FileSlice]:
+    return [
+        FileSlice(FileGroupId(partition_path, f"{number}-0"), "1", f"{partition_path}/{number}", size)
+        for number, size in enumerate(sizes)
+    ]
+
+
+def test_the_plan_fills_files_up_to_the_target_within_partitions() -> None:
+    settings = TableSettings(table_id="t", index_url="memory:", target_file_size=1024)
+    live = [*slices("p", 300, 500, 100, 511, 512, 400, 1000, 90), *slices("q", 10), *slices("r", 10, 10)]
+    planned = plan_clustering(live, settings)
+    sizes = [sorted(source.size for source in sources) for sources in planned]
+    assert sizes == [[500, 511], [90, 100, 300, 400], [10, 10]]
+    assert [{source.group.partition_path for source in sources} for sources in planned] == [{"p"}, {"p"}, {"r"}]
+    # What comes of it is not clustered again, but for one file of a partition.
+    outcome = [*slices("p", *(sum(each) for each in sizes if 10 not in each), 512, 1000), *slices("r", 20)]
+    assert plan_clustering(outcome, settings) == []
+
+
+def test_the_plan_follows_the_given_limit() -> None:
+    settings = TableSettings(table_id="t", index_url="memory:", target_file_size=1024)
+    assert plan_clustering(slices("p", 100, 200), settings, smaller_than=200) == []
+    assert len(plan_clustering(slices("p", 100, 200), settings, smaller_than=201)) == 1
+    assert plan_clustering(slices("p", 600, 700, 5000), settings, smaller_than=9999) == []
