@@ -1,4 +1,4 @@
-"""A process that writes one batch after the other is killed at random times, again and again, on one table.
+"""A process that writes one batch after the other, clusters and cleans is killed at random times, on one table.
 
 ``RLI_CRASH_KILLS`` says how many times, ``RLI_CRASH_SEED`` repeats a run whose seed was printed.
 """
@@ -24,6 +24,8 @@ KILLS = int(os.environ.get("RLI_CRASH_KILLS", "12"))
 SEED = int(os.environ.get("RLI_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
 KEYS = [f"key-{number}" for number in range(40)]
 DELETES_EVERY = 4
+CLUSTERS_EVERY = 7
+CLEANS_EVERY = 11
 
 
 def batch(number: int) -> list[Version]:
@@ -42,16 +44,22 @@ def write(folder: Path, first: int, acknowledge: Connection) -> None:
     table = open_copy(folder)
     number = first
     while True:
-        if number % DELETES_EVERY:
-            table.upsert(records(*batch(number)))
-        else:
+        if not number % CLEANS_EVERY:
+            table.clean(keep_commits=2)
+        elif not number % CLUSTERS_EVERY:
+            table.cluster()
+        elif not number % DELETES_EVERY:
             table.delete(keys_to_delete(number))
+        else:
+            table.upsert(records(*batch(number)))
         acknowledge.send(number)
         number += 1
 
 
 def expected(rows: Rows, number: int) -> Rows:
-    outcome = upserted(rows, batch(number)) if number % DELETES_EVERY else deleted(rows, keys_to_delete(number))
+    if not number % CLEANS_EVERY or not number % CLUSTERS_EVERY:
+        return rows
+    outcome = deleted(rows, keys_to_delete(number)) if not number % DELETES_EVERY else upserted(rows, batch(number))
     return outcome.rows
 
 
@@ -76,7 +84,7 @@ def kill_at_any_time(tmp_path: Path, kills: int) -> None:
         ordering="ts",
         index=index_url(tmp_path),
         shards=3,
-        target_file_size=4096,
+        small_file_size=0,
     ).close()
     rows: Rows = {}
     done = 0
@@ -104,6 +112,8 @@ def kill_at_any_time(tmp_path: Path, kills: int) -> None:
         done = acknowledged + (found != rows)
         rows = found
         table.delete(["nobody"])
+        # A clean that was killed is finished by the next one.
+        table.clean(keep_commits=2)
         assert read_rows(table) == rows
         check_stored(table)
         table.close()
