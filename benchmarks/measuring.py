@@ -18,20 +18,23 @@ class Outcome:
         name: what was measured.
         baseline: against what.
         ratio: the figure; a size per entry has the unit bytes and the baseline "1 entry".
-        goal: what it is to reach.
-        better: whether the figure is to be at least or at most the goal.
+        goal: what it is to reach; None where there is nothing to reach.
+        better: which figures are good ones; with a goal, whether it is a floor or a ceiling.
         details: what the figure is made of, in words.
     """
 
     name: str
     baseline: str
     ratio: float
-    goal: float
+    goal: float | None
     better: Literal["higher", "lower"]
     details: str
 
     @property
     def reached(self) -> bool:
+        """Whether it is on the right side of its goal, if it has one."""
+        if self.goal is None:
+            return True
         return self.ratio >= self.goal if self.better == "higher" else self.ratio <= self.goal
 
 
