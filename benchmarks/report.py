@@ -14,22 +14,28 @@ from benchmarks.chart import write_chart
 from benchmarks.measuring import Outcome
 
 
-def save(results: Mapping[str, list[Outcome]], folder: Path) -> None:
-    """Write all figures as JSON, a chart of each benchmark, and one of all that have a goal."""
-    folder.mkdir(parents=True, exist_ok=True)
+def as_json(results: Mapping[str, list[Outcome]]) -> str:
+    """The figures by benchmark."""
     listed = {
         name: [{**asdict(outcome), "reached": outcome.reached} for outcome in outcomes]
         for name, outcomes in results.items()
     }
-    (folder / "results.json").write_text(json.dumps(listed, indent=1))
+    return json.dumps(listed, indent=1)
+
+
+def save(results: Mapping[str, list[Outcome]], folder: Path) -> None:
+    """Write all figures as JSON, a chart of each benchmark, and one of all that have a goal."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(as_json(results))
     for name, outcomes in results.items():
         write_chart(outcomes, folder / f"{name}.svg", name.replace("_", " "))
     goals = [outcome for outcomes in results.values() for outcome in outcomes if outcome.goal is not None]
     write_chart(goals, folder / "goals.svg", "Measured against its baseline")
 
 
-def print_tables(results: Mapping[str, list[Outcome]], console: Console) -> None:
+def print_tables(results: Mapping[str, list[Outcome]]) -> None:
     """Print the figures of each benchmark."""
+    console = Console()
     for name, outcomes in results.items():
         console.print(_table(name, outcomes))
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from benchmarks.peers.workload import Batch, State, Workload
 from tests.support.orders import OrderedProcess
 
 LOAD, TAG, UPSERT, DELETE, LOOK_UP = OPERATIONS = ("load", "tag", "upsert", "delete", "look up")
-
-_NO_OPTIONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -34,7 +31,7 @@ class Competitor:
     engine: str
     process: OrderedProcess
     tags: bool
-    options: Mapping[str, str] = _NO_OPTIONS
+    options: Mapping[str, str]
     seconds: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     missed: int = 0
     expected: State | None = None

@@ -9,7 +9,17 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from rli.cli import INTERRUPTED, capacity, clean_command, demo, doctor, index_commands, read_commands, write_commands
+from rli.cli import (
+    INTERRUPTED,
+    bench,
+    capacity,
+    clean_command,
+    demo,
+    doctor,
+    index_commands,
+    read_commands,
+    write_commands,
+)
 from rli.cli.output import FAILED, print_error
 from rli.errors import RliError
 
@@ -72,3 +82,4 @@ read_commands.register(app)
 index_commands.register(app)
 doctor.register(app)
 capacity.register(app)
+bench.register(app)
