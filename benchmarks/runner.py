@@ -17,10 +17,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.measuring import Outcome
 
 NAMES: Final = (
-    "lmdb_lookup",
+    "lmdb_store",
     "index_size",
     "redis_store",
+    "hbase_store",
+    "parquet_files",
     "upsert_memory",
+    "growth",
+    "change_stream",
     "spark_tag",
     "spark_stores",
     "peers",

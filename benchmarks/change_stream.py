@@ -1,0 +1,133 @@
+"""A real change stream as a history of commits: nearly four years of flight routes (benchmarks/data)."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import rli
+from benchmarks.measuring import Outcome
+
+_FILE: Final = Path(__file__).parent / "data" / "routes.parquet"
+_DAYS_PER_COMMIT: Final = 7
+_LIVE_AT_END: Final = 618_583
+"""As the source has it."""
+_KEPT: Final = 5
+_CLEANED_EVERY: Final = 10
+"""Commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What some days changed: routes that are there at their end, and callsigns that are not."""
+
+    routes: pa.Table
+    gone: pa.Array
+
+
+def run(folder: Path, *, quick: bool) -> list[Outcome]:
+    """Replay the stream, in plain Python and with an index in LMDB, beside writing the whole table anew each time.
+
+    Every end state is compared with what the source says.
+    """
+    commits = list(_commits(pq.read_table(_FILE)))[: 8 if quick else None]
+    ours: list[float] = []
+    rewriting: list[float] = []
+    naive = _Rewritten(folder / "naive.parquet")
+    with rli.create_table(
+        folder / "routes",
+        record_key="callsign",
+        partition_by="region",
+        ordering="batch",
+        index=f"lmdb://{folder / 'index'}",
+    ) as table:
+        for number, commit in enumerate(commits, start=1):
+            ours.append(_seconds(lambda: _apply(table, commit)))  # noqa: B023  (called at once)
+            rewriting.append(_seconds(lambda: naive.apply(commit)))  # noqa: B023
+            if number % _CLEANED_EVERY == 0:
+                table.clean(_KEPT)
+        live = table.read(columns=["callsign"]).num_rows
+        if live != naive.rows or (not quick and live != _LIVE_AT_END) or not table.verify_index().agrees:
+            raise RuntimeError(f"the replayed table is wrong: rows={live} expected={naive.rows}")
+        entries = table.index.stats().bytes_per_entry or 0
+    quarter = max(1, len(commits) // 4)
+    changes = [commit.routes.num_rows + len(commit.gone) for commit in commits]
+    cost = [seconds / change for seconds, change in zip(ours, changes, strict=True)]
+    about = (
+        f"{sum(changes):,} changes in {len(commits)} commits of {_DAYS_PER_COMMIT} days each, {live:,} routes in the end; "
+        f"clean every {_CLEANED_EVERY} commits; peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB"
+    )
+    return [
+        Outcome(
+            "real stream: a commit",
+            "rewriting the whole table with pyarrow",
+            statistics.median(theirs / own for own, theirs in zip(ours[1:], rewriting[1:], strict=True)),
+            None,
+            "higher",
+            f"{about}; times as fast, the median of the commits after the first",
+        ),
+        Outcome(
+            "real stream: cost of a change in the last quarter",
+            "the first quarter",
+            statistics.median(cost[-quarter:]) / statistics.median(cost[1 : quarter + 1]),
+            None,
+            "lower",
+            about,
+        ),
+        Outcome("real stream: LMDB bytes an entry", "1 entry", entries, 40, "lower", about),
+    ]
+
+
+class _Rewritten:
+    """A table in one Parquet file that every commit writes anew: what people do who have no index."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def rows(self) -> int:
+        return pq.read_metadata(self._path).num_rows
+
+    def apply(self, commit: _Commit) -> None:
+        parts = [commit.routes]
+        if self._path.exists():
+            before = pq.read_table(self._path)
+            changed = pa.concat_arrays([*commit.routes["callsign"].chunks, commit.gone])
+            parts.append(before.filter(pc.invert(pc.is_in(before["callsign"], value_set=changed))))
+        pq.write_table(pa.concat_tables(parts), self._path, compression="zstd")
+
+
+def _apply(table: rli.Table, commit: _Commit) -> None:
+    table.upsert(commit.routes)
+    if len(commit.gone):
+        table.delete(commit.gone)
+
+
+def _commits(stream: pa.Table) -> Iterator[_Commit]:
+    """The first state, then a commit for each so many days: of several changes of a callsign the last one counts."""
+    numbers = pc.divide(pc.add(stream["batch"], _DAYS_PER_COMMIT - 1), _DAYS_PER_COMMIT)
+    for number in range(pc.max(numbers).as_py() + 1):
+        changes = stream.filter(pc.equal(numbers, number))
+        last = changes.group_by("callsign").aggregate([("batch", "max")])
+        newest = changes.join(last.rename_columns(["callsign", "batch"]), keys=["callsign", "batch"], join_type="inner")
+        routes = newest.filter(pc.invert(newest["deleted"])).drop_columns("deleted")
+        region = pc.utf8_slice_codeunits(routes["airports"], 0, 1)
+        yield _Commit(
+            routes.append_column("region", region).combine_chunks(),
+            newest.filter(newest["deleted"])["callsign"].combine_chunks(),
+        )
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
