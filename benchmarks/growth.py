@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 import rli
 from benchmarks.keys import half_known, uuid_keys
-from benchmarks.measuring import Outcome, race
+from benchmarks.measuring import Outcome, peak_memory, race
 from rli.codec import entries as codec
 
 _MILLION: Final = 1_000_000
@@ -128,7 +127,7 @@ def _writers(folder: Path, numbers: tuple[int, ...]) -> list[Outcome]:
             None,
             "higher",
             f"processes that upsert {_UPSERTED:,} records a commit, each into its own partition; "
-            f"the largest takes {memory[number] // 1024} MiB",
+            f"the largest takes {memory[number] >> 20} MiB",
         )
         for number in numbers[1:]
     ]
@@ -144,13 +143,13 @@ def _writer_of(path: Path) -> Callable[[int], tuple[float, int]]:
 
 
 def _write(path: Path, number: int) -> tuple[float, int]:
-    """Commit some batches; seconds, and peak memory in KiB."""
+    """Commit some batches; seconds, and peak bytes of memory."""
     with rli.open_table(path) as table:
         batches = [_rows(_UPSERTED, f"p{number}", seed=100 * number + commit) for commit in range(_COMMITS_PER_WRITER)]
         started = time.perf_counter()
         for batch in batches:
             table.upsert(batch)
-        return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return time.perf_counter() - started, peak_memory()
 
 
 if __name__ == "__main__":

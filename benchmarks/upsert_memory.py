@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome
+from benchmarks.measuring import Outcome, peak_memory
 
 _BATCH = 50_000
 _PARTITIONS = 8
@@ -58,4 +57,4 @@ def _records(seed: int, count: int) -> pa.Table:
 
 if __name__ == "__main__":
     rli.open_table(sys.argv[1]).upsert(_records(seed=0, count=_BATCH))
-    sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+    sys.stdout.write(str(peak_memory()))

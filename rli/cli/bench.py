@@ -18,7 +18,7 @@ _SOURCE: Final = Path(__file__).resolve().parents[2]
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     add_command(
-        app, bench, "rli bench --quick", "rli bench lmdb_lookup redis_store", "rli bench peers --output results --json"
+        app, bench, "rli bench --quick", "rli bench lmdb_store redis_store", "rli bench peers --output results --json"
     )
 
 
