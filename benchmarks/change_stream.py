@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import rli
-from benchmarks.measuring import Outcome, peak_memory
+from benchmarks.measuring import Outcome
 
 _FILE: Final = Path(__file__).parent / "data" / "routes.parquet"
 _DAYS_PER_COMMIT: Final = 7
@@ -63,7 +63,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     cost = [seconds / change for seconds, change in zip(ours, changes, strict=True)]
     about = (
         f"{sum(changes):,} changes in {len(commits)} commits of {_DAYS_PER_COMMIT} days each, {live:,} routes in the end; "
-        f"clean every {_CLEANED_EVERY} commits; peak memory {peak_memory() >> 20} MiB"
+        f"clean every {_CLEANED_EVERY} commits"
     )
     return [
         Outcome(

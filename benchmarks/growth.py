@@ -144,12 +144,11 @@ def _writer_of(path: Path) -> Callable[[int], tuple[float, int]]:
 
 def _write(path: Path, number: int) -> tuple[float, int]:
     """Commit some batches; seconds, and peak bytes of memory."""
+    batches = [_rows(_UPSERTED, f"p{number}", seed=100 * number + commit) for commit in range(_COMMITS_PER_WRITER)]
+    started = time.perf_counter()
     with rli.open_table(path) as table:
-        batches = [_rows(_UPSERTED, f"p{number}", seed=100 * number + commit) for commit in range(_COMMITS_PER_WRITER)]
-        started = time.perf_counter()
-        for batch in batches:
-            table.upsert(batch)
-        return time.perf_counter() - started, peak_memory()
+        peak = peak_memory(lambda: [table.upsert(batch) for batch in batches])
+    return time.perf_counter() - started, peak
 
 
 if __name__ == "__main__":

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gc
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
+
+_SAMPLED_EVERY: Final = 0.005
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,29 @@ def race(
     return Pair(tuple(seconds[0]), tuple(seconds[1]))
 
 
-def peak_memory() -> int:
-    """Peak resident bytes of this process, pages of mapped files included.
+def peak_memory(work: Callable[[], object]) -> int:
+    """The most bytes of memory of its own that this process had while it did some work.
 
-    Of Linux's figures the one that starts anew with each program: ``ru_maxrss`` of a child begins with its parent's.
+    Pages of mapped files do not count: they are the system's cache, and given back when others need them.
     """
+    ended = threading.Event()
+    peak = _private_memory()
+
+    def watch() -> None:
+        nonlocal peak
+        while not ended.wait(_SAMPLED_EVERY):
+            peak = max(peak, _private_memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        work()
+    finally:
+        ended.set()
+        watcher.join()
+    return peak
+
+
+def _private_memory() -> int:
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status["VmHWM"].split()[0]) * 1024
+    return int(status["RssAnon"].split()[0]) * 1024
