@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 import rli
 from benchmarks.measuring import Outcome
+from benchmarks.routes import Commit, route_commits
 
-_FILE: Final = Path(__file__).parent / "data" / "routes.parquet"
 _DAYS_PER_COMMIT: Final = 7
 _LIVE_AT_END: Final = 618_583
 """As the source has it."""
@@ -25,20 +25,12 @@ _CLEANED_EVERY: Final = 10
 """Commits."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """What some days changed: routes that are there at their end, and callsigns that are not."""
-
-    routes: pa.Table
-    gone: pa.Array
-
-
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Replay the stream, in plain Python and with an index in LMDB, beside writing the whole table anew each time.
 
     Every end state is compared with what the source says.
     """
-    commits = list(_commits(pq.read_table(_FILE)))[: 8 if quick else None]
+    commits = list(islice(route_commits(_DAYS_PER_COMMIT), 8 if quick else None))
     ours: list[float] = []
     rewriting: list[float] = []
     naive = _Rewritten(folder / "naive.parquet")
@@ -96,7 +88,7 @@ class _Rewritten:
     def rows(self) -> int:
         return pq.read_metadata(self._path).num_rows
 
-    def apply(self, commit: _Commit) -> None:
+    def apply(self, commit: Commit) -> None:
         parts = [commit.routes]
         if self._path.exists():
             before = pq.read_table(self._path)
@@ -105,25 +97,10 @@ class _Rewritten:
         pq.write_table(pa.concat_tables(parts), self._path, compression="zstd")
 
 
-def _apply(table: rli.Table, commit: _Commit) -> None:
+def _apply(table: rli.Table, commit: Commit) -> None:
     table.upsert(commit.routes)
     if len(commit.gone):
         table.delete(commit.gone)
-
-
-def _commits(stream: pa.Table) -> Iterator[_Commit]:
-    """The first state, then a commit for each so many days: of several changes of a callsign the last one counts."""
-    numbers = pc.divide(pc.add(stream["batch"], _DAYS_PER_COMMIT - 1), _DAYS_PER_COMMIT)
-    for number in range(pc.max(numbers).as_py() + 1):
-        changes = stream.filter(pc.equal(numbers, number))
-        last = changes.group_by("callsign").aggregate([("batch", "max")])
-        newest = changes.join(last.rename_columns(["callsign", "batch"]), keys=["callsign", "batch"], join_type="inner")
-        routes = newest.filter(pc.invert(newest["deleted"])).drop_columns("deleted")
-        region = pc.utf8_slice_codeunits(routes["airports"], 0, 1)
-        yield _Commit(
-            routes.append_column("region", region).combine_chunks(),
-            newest.filter(newest["deleted"])["callsign"].combine_chunks(),
-        )
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""What a key costs as things grow: the index, the batch, the partitions, the writers; memory beside time."""
+"""What a key costs by size of index and batch, by kind, and by number of partitions and writers; memory beside time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import rli
-from benchmarks.keys import half_known, uuid_keys
+from benchmarks.keys import half_known, sequential_keys, skewed, uuid_keys
 from benchmarks.measuring import Outcome, peak_memory, race
 from rli.codec import entries as codec
 
@@ -30,6 +30,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Measure look-ups against the size of index and batch, upserts against the number of partitions and of writers."""
     return [
         *_index_and_batch(folder, *((300_000, 3_000_000) if quick else (_MILLION, 50 * _MILLION))),
+        *_kinds_of_keys(folder, 300_000 if quick else _MILLION),
         *_partitions(folder, *((1, 500) if quick else (1, 10_000))),
         *_writers(folder, (1, 2) if quick else (1, 2, 4, 8)),
     ]
@@ -77,6 +78,33 @@ def _fill(index: rli.RecordIndex, entries: int) -> pa.Array:
         index.put(keys, codec.pack(1, np.arange(part, dtype=np.uint64) % 1_000))
         sample.append(keys.slice(0, max(_LOOKED_UP * part // entries, 1)))
     return pa.concat_arrays(sample)
+
+
+def _kinds_of_keys(folder: Path, entries: int) -> list[Outcome]:
+    """Sequential keys, and keys of which few are sought often, beside random ones."""
+    random, sequential = uuid_keys(entries, seed=30), sequential_keys(entries)
+    with (
+        rli.create_index(f"lmdb://{folder / 'random'}") as random_index,
+        rli.create_index(f"lmdb://{folder / 'sequential'}") as sequential_index,
+    ):
+        entry = codec.pack(1, np.arange(entries, dtype=np.uint64) % 1_000)
+        random_index.put(random, entry)
+        sequential_index.put(sequential, entry)
+        uniform = random.take(pa.array(np.random.default_rng(31).permutation(entries)[:_LOOKED_UP]))
+        in_order = sequential.slice(entries // 2, _LOOKED_UP)
+        often = skewed(random, _LOOKED_UP, seed=32)
+        by_order = race(lambda: sequential_index.get(in_order), lambda: random_index.get(uniform))
+        by_frequency = race(lambda: random_index.get(often), lambda: random_index.get(uniform))
+    baseline = "UUID keys, each once"
+    about = f"LMDB, {entries:,} entries, {_LOOKED_UP:,} keys at once"
+    return [
+        Outcome(
+            "time of a look-up, kind of keys", f"{baseline}; here integers", by_order.time_ratio, None, "lower", about
+        ),
+        Outcome(
+            "time of a look-up, kind of keys", f"{baseline}; here skewed", by_frequency.time_ratio, None, "lower", about
+        ),
+    ]
 
 
 def _partitions(folder: Path, few: int, many: int) -> list[Outcome]:

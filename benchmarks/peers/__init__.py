@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
 from benchmarks.peers.families import FAMILIES, HBASE
 from benchmarks.peers.hudi import hbase_options
-from benchmarks.peers.workload import Workload, make_workload
+from benchmarks.peers.workload import Workload, make_stream, make_workload
 from tests.support.docker import free_ports, running_service
 from tests.support.hbase_hudi import write_client_settings
 from tests.support.orders import OrderedProcess
@@ -28,24 +28,45 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Load, tag, upsert, delete and look up with every engine; each figure is an engine's time over that of rli."""
     # The first batch warms up and does not count. Of the engines without a goal fewer batches tell enough.
     rows, batches, few = (20_000, 2, 2) if quick else (400_000, 6, 3)
-    workload = make_workload(folder, rows, batches)
+    synthetic, stream = make_workload(folder, rows, batches), make_stream(folder, 2 if quick else 4)
     with _competitors(folder) as competitors:
+        ours, *others = competitors
+        rival = next(other for other in others if (other.family, other.engine) == _RIVAL)
+        _play(synthetic, competitors, 0, few)
+        _play(synthetic, [ours, rival], few, batches)
+        our_stream, rival_stream = ours.with_another_table(), rival.with_another_table()
+        _play(stream, [our_stream, rival_stream], 0, len(stream.batches))
+        errors = {competitor.name: competitor.errors() for competitor in competitors}
+        wrong = our_stream.errors() + rival_stream.errors()
+    if errors[ours.name] or wrong:
+        raise RuntimeError(f"the tables are wrong: rli={errors[ours.name]!r} after the real stream={wrong!r}")
+    about = (
+        f"{rows:,} rows in 20 partitions at first; each batch updates and inserts 10 %, moves 1 % and then deletes 1 %; "
+        "rli's index in LMDB; local[2]"
+    )
+    about_stream = f"flight routes, {stream.rows:,} at first, batches of a month; rli's index in LMDB; local[2]"
+    return [
+        *(
+            _outcome(f"{operation}: times as fast", operation, ours, other, f"{about}{errors[other.name]}")
+            for operation in OPERATIONS
+            for other in others
+            if other.seconds[operation]
+        ),
+        *(
+            _outcome(f"real stream, {operation}: times as fast", operation, our_stream, rival_stream, about_stream)
+            for operation in OPERATIONS
+        ),
+    ]
+
+
+def _play(workload: Workload, competitors: Sequence[Competitor], start: int, end: int) -> None:
+    """Have some batches played by all, in turns; the table is made before the first."""
+    if not start:
         for competitor in competitors:
             competitor.load(workload)
-        for number, batch in enumerate(workload.batches):
-            for competitor in competitors:
-                if number < few or competitor.family == _OURS or (competitor.family, competitor.engine) == _RIVAL:
-                    competitor.play(number, batch)
-        errors = {competitor.name: competitor.errors() for competitor in competitors}
-    ours, *others = competitors
-    if errors[ours.name]:
-        raise RuntimeError(f"rli is wrong: {errors[ours.name]}")
-    return [
-        _outcome(operation, ours, other, workload, errors[other.name])
-        for operation in OPERATIONS
-        for other in others
-        if other.seconds[operation]
-    ]
+    for number in range(start, end):
+        for competitor in competitors:
+            competitor.play(number, workload.batches[number])
 
 
 @contextmanager
@@ -69,21 +90,19 @@ def _competitors(folder: Path) -> Iterator[list[Competitor]]:
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
             for engine, kind in family.engines.items():
                 options = hbase_options(zookeeper) if engine == HBASE else {}
-                competitors.append(Competitor(name, engine, process, kind.tags, options))
+                competitors.append(Competitor(name, engine, process, kind.tags, options, engine.replace(" ", "-")))
         yield competitors
 
 
-def _outcome(operation: str, ours: Competitor, other: Competitor, workload: Workload, errors: str) -> Outcome:
+def _outcome(name: str, operation: str, ours: Competitor, other: Competitor, about: str) -> Outcome:
     taken, baseline = other.seconds[operation], ours.seconds[operation]
     counted = [number for number in taken if number or len(taken) == 1]
-    ratio = statistics.median(taken[number] / baseline[number] for number in counted)
-    wrong = f"; its table is wrong: {errors}" if errors else ""
+    is_rival = (other.family, other.engine) == _RIVAL
     return Outcome(
-        f"{operation}: times as fast",
+        name,
         other.name,
-        ratio,
-        _GOALS.get(operation) if (other.family, other.engine) == _RIVAL else None,
+        statistics.median(taken[number] / baseline[number] for number in counted),
+        _GOALS.get(operation) if is_rival else None,
         "higher",
-        f"{workload.rows:,} rows in 20 partitions at first; each batch updates and inserts 10 %, moves 1 % and then deletes "
-        f"1 %; median of {len(counted)}; rli's index in LMDB; local[2]{wrong}",
+        f"median of {len(counted)}; {about}",
     )

@@ -22,6 +22,7 @@ class Competitor:
         process: runs it.
         tags: whether it can tag without writing.
         options: of the engine, on top of its own.
+        table: the name of its table.
         seconds: of each operation, by number of the batch; the load is that of batch 0.
         missed: how many keys that are there look-ups did not find.
         expected: what its table holds if it is right.
@@ -32,6 +33,7 @@ class Competitor:
     process: OrderedProcess
     tags: bool
     options: Mapping[str, str]
+    table: str
     seconds: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     missed: int = 0
     expected: State | None = None
@@ -55,18 +57,22 @@ class Competitor:
         self.missed += max(0, batch.known - found)
         self.expected = batch.after
 
+    def with_another_table(self) -> Competitor:
+        """The same engine in the same process, with a table of its own."""
+        return Competitor(self.family, self.engine, self.process, self.tags, self.options, f"{self.table}-2")
+
     def errors(self) -> str:
-        """What is wrong with the table; empty if it is right."""
+        """What is wrong with the table, as a remark; empty if it is right."""
         if self.expected is None:
             return ""
         if self.missed:
-            return f"{self.missed} keys were not found"
+            return f"; wrong: {self.missed} keys were not found"
         rows, keys, version_sum = self._order("state")
         if rows != keys:
-            return f"{rows - keys:,} keys are there twice"
+            return f"; wrong: {rows - keys:,} keys are there twice"
         if (rows, version_sum) != (self.expected.rows, self.expected.version_sum):
-            return f"{rows:,} rows instead of {self.expected.rows:,}, versions {version_sum - self.expected.version_sum:+,}"
+            return f"; wrong: {rows:,} rows instead of {self.expected.rows:,}, versions {version_sum - self.expected.version_sum:+,}"
         return ""
 
     def _order(self, operation: str, **arguments: object) -> Any:
-        return self.process.order(operation, table=self.engine.replace(" ", "-"), **arguments)
+        return self.process.order(operation, table=self.table, **arguments)

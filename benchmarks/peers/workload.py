@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.keys import uuid_keys
+from benchmarks.routes import route_commits
 
 PARTITIONS: Final = 20
 """A number that suits every engine: each partition is one base file at first."""
 
 _UPDATED, _INSERTED, _MOVED, _DELETED = 0.10, 0.10, 0.01, 0.01
 """Of the rows loaded at first, in each batch."""
+
+_DAYS = 30
+"""In a batch of the real stream."""
 
 _LOOKED_UP = 10
 """Known keys; as many unknown ones are sought with them."""
@@ -107,6 +112,41 @@ def make_workload(folder: Path, rows: int, batches: int) -> Workload:
         looked_up = (*known, *uuid_keys(_LOOKED_UP, seed=400 + number).to_pylist())
         made.append(Batch(upserts, deletes, looked_up, _LOOKED_UP, State(len(keys), int(versions.sum()))))
     return Workload(rows, load, tuple(made))
+
+
+def make_stream(folder: Path, batches: int) -> Workload:
+    """Write the files of the real change stream's first months; each of them inserts, updates, moves and deletes."""
+    first, *months = islice(route_commits(_DAYS), batches + 1)
+    load = folder / "stream-load.parquet"
+    live = _write_routes(load, first.routes)
+    made: list[Batch] = []
+    for number, month in enumerate(months, start=1):
+        upserts, deletes = folder / f"stream-upserts-{number}.parquet", folder / f"stream-deletes-{number}.parquet"
+        live |= _write_routes(upserts, month.routes)
+        # Some came and went within the month.
+        gone = [live.pop(key) for key in month.gone.to_pylist() if key in live]
+        pq.write_table(pa.Table.from_pylist(gone, schema=pq.read_schema(upserts)), deletes)
+        known = month.routes["callsign"].slice(0, _LOOKED_UP).to_pylist()
+        looked_up = (*known, *(row["id"] for row in gone[:_LOOKED_UP]))
+        after = State(len(live), sum(row["version"] for row in live.values()))
+        made.append(Batch(upserts, deletes, looked_up, len(known), after))
+    return Workload(len(first.routes), load, tuple(made))
+
+
+def _write_routes(path: Path, routes: pa.Table) -> dict[str, dict[str, Any]]:
+    """Write routes with the columns of a workload; the rows by key."""
+    days = routes["batch"].cast(pa.int64())
+    rows = pa.table(
+        {
+            "id": routes["callsign"],
+            "part": routes["region"],
+            "ts": days,
+            "version": days,
+            "airports": routes["airports"],
+        }
+    )
+    pq.write_table(rows, path)
+    return {row["id"]: row for row in rows.to_pylist()}
 
 
 def _write(path: Path, keys: pa.Array, parts: np.ndarray, *, version: int, seed: int) -> None:
