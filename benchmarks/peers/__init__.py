@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from benchmarks.peers.hudi import hbase_options
 from benchmarks.peers.workload import Workload, make_stream, make_workload
 from tests.support.docker import free_ports, running_service
 from tests.support.hbase_hudi import write_client_settings
-from tests.support.orders import OrderedProcess
+from tests.support.orders import OrderedProcess, OrderError
 from tests.support.spark import REPOSITORY
 
 _OURS: Final = "rli"
@@ -63,10 +64,25 @@ def _play(workload: Workload, competitors: Sequence[Competitor], start: int, end
     """Have some batches played by all, in turns; the table is made before the first."""
     if not start:
         for competitor in competitors:
-            competitor.load(workload)
+            with _noting_failure(competitor):
+                competitor.load(workload)
     for number in range(start, end):
         for competitor in competitors:
-            competitor.play(number, workload.batches[number])
+            if not competitor.has_failed:
+                with _noting_failure(competitor):
+                    competitor.play(number, workload.batches[number])
+
+
+@contextmanager
+def _noting_failure(competitor: Competitor) -> Iterator[None]:
+    """Go on without an engine that fails, unless it is ours."""
+    try:
+        yield
+    except OrderError as error:
+        if competitor.family == _OURS:
+            raise
+        competitor.has_failed = True
+        sys.stderr.write(f"{competitor.name} failed, and is left out from here on: {error}\n")
 
 
 @contextmanager

@@ -26,6 +26,7 @@ class Competitor:
         seconds: of each operation, by number of the batch; the load is that of batch 0.
         missed: how many keys that are there look-ups did not find.
         expected: what its table holds if it is right.
+        has_failed: whether an operation failed; nothing more is asked of it then.
     """
 
     family: str
@@ -37,6 +38,7 @@ class Competitor:
     seconds: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     missed: int = 0
     expected: State | None = None
+    has_failed: bool = False
 
     @property
     def name(self) -> str:
@@ -63,7 +65,7 @@ class Competitor:
 
     def errors(self) -> str:
         """What is wrong with the table, as a remark; empty if it is right."""
-        if self.expected is None:
+        if self.expected is None or self.has_failed:
             return ""
         if self.missed:
             return f"; wrong: {self.missed} keys were not found"

@@ -24,7 +24,7 @@ class Family:
     Attributes:
         package: as Spark fetches it; None where Spark and Python suffice.
         engines: by name.
-        settings: of the session.
+        settings: of the session; ``{folder}`` stands for the folder of the tables.
     """
 
     package: str | None

@@ -22,8 +22,7 @@ ICEBERG_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     f"spark.sql.catalog.{_CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
     f"spark.sql.catalog.{_CATALOG}.type": "hadoop",
-    # A folder for each engine, and the tables in it.
-    f"spark.sql.catalog.{_CATALOG}.warehouse": "/",
+    f"spark.sql.catalog.{_CATALOG}.warehouse": "{folder}",
 }
 
 
@@ -69,7 +68,7 @@ class Iceberg(_Merging):
 
     @property
     def _table(self) -> str:
-        return ".".join([_CATALOG, *(f"`{part}`" for part in self.folder.parts[1:])])
+        return f"{_CATALOG}.`{self.folder.name}`"
 
     def load(self, rows: DataFrame) -> None:
         rows.repartition(PARTITION).writeTo(self._table).partitionedBy(sql.col(PARTITION)).create()

@@ -77,7 +77,8 @@ def _start() -> Mapping[str, Callable[..., Any]]:
     name, folder, class_path = sys.argv[1:]
     family = FAMILIES[name]
     packages = {"spark.jars.packages": family.package} if family.package else {}
-    settings = {**family.settings, **packages, "spark.driver.extraClassPath": class_path}
+    own = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
+    settings = {**own, **packages, "spark.driver.extraClassPath": class_path}
     worker = Worker(spark_session(settings, memory="2g"), Path(folder), family)
     return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "tag", "look_up", "state")}
 
