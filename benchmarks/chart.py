@@ -1,39 +1,58 @@
-"""The chart of the benchmarks, as SVG: how far each figure is from its goal."""
+"""Charts of the benchmarks, as SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
 from benchmarks.measuring import Outcome
 
-_WIDTH, _ROW, _LEFT, _RIGHT, _TOP = 860, 44, 330, 120, 56
-_REACHED, _MISSED = "#2a7f62", "#b3432b"
+_WIDTH, _ROW, _HEADING, _LEFT, _RIGHT, _TOP = 860, 44, 30, 330, 120, 56
+_COLOURS: Final = {True: "#2a7f62", False: "#b3432b", None: "#5b7da8"}
+"""Of a figure that reached its goal, missed it, or has none."""
 
 
-def write_chart(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draw a bar for each figure; the line marks its goal, and a bar is green that is on the right side of it."""
-    height = _TOP + _ROW * len(outcomes) + 16
-    rows = "".join(_row(outcome, _TOP + _ROW * number) for number, outcome in enumerate(outcomes))
+def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
+    """Draw a bar for each figure.
+
+    Figures of one name are drawn to one scale, below a heading. A line marks a goal; a bar is green that is on the
+    right side of it, red on the wrong one, and blue where there is none.
+    """
+    parts: list[str] = []
+    top = _TOP
+    for name, group in groupby(outcomes, key=attrgetter("name")):
+        rows = list(group)
+        scale = (_WIDTH - _LEFT - _RIGHT) / (max(max(row.ratio, row.goal or 0) for row in rows) * 1.05)
+        if len(rows) > 1:
+            parts.append(f'<text x="16" y="{top + 20}" font-weight="bold">{escape(name)}</text>')
+            top += _HEADING
+        for row in rows:
+            label = (name, f"against {row.baseline}") if len(rows) == 1 else (row.baseline, "")
+            parts.extend(_row(row, label, top, scale))
+            top += _ROW
     path.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="13">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{top + 16}" '
+        f'viewBox="0 0 {_WIDTH} {top + 16}" font-family="sans-serif" font-size="13">'
         f'<rect width="100%" height="100%" fill="#ffffff"/>'
-        f'<text x="16" y="24" font-size="16" font-weight="bold">Measured against its baseline, in one run</text>'
-        f'<text x="16" y="42" fill="#666666">the dark line is the goal; green: reached</text>{rows}</svg>\n'
+        f'<text x="16" y="24" font-size="16" font-weight="bold">{escape(title)}</text>'
+        f'<text x="16" y="42" fill="#666666">measured in one run; a dark line is a goal; green: reached</text>'
+        f"{''.join(parts)}</svg>\n"
     )
 
 
-def _row(outcome: Outcome, top: int) -> str:
-    scale = (_WIDTH - _LEFT - _RIGHT) / (max(outcome.ratio, outcome.goal) * 1.05)
-    goal = _LEFT + outcome.goal * scale
-    sign = "≥" if outcome.better == "higher" else "≤"
-    return (
-        f'<text x="16" y="{top + 14}">{escape(outcome.name)}</text>'
-        f'<text x="16" y="{top + 29}" fill="#666666" font-size="11">against {escape(outcome.baseline)}</text>'
-        f'<rect x="{_LEFT}" y="{top + 4}" width="{outcome.ratio * scale:.1f}" height="22" rx="2" '
-        f'fill="{_REACHED if outcome.reached else _MISSED}"/>'
-        f'<line x1="{goal:.1f}" x2="{goal:.1f}" y1="{top}" y2="{top + 30}" stroke="#222222" stroke-width="2"/>'
-        f'<text x="{_WIDTH - _RIGHT + 8}" y="{top + 20}">{outcome.ratio:.2f} ({sign} {outcome.goal:g})</text>'
-    )
+def _row(outcome: Outcome, label: tuple[str, str], top: int, scale: float) -> Iterator[str]:
+    name, baseline = label
+    colour = _COLOURS[None if outcome.goal is None else outcome.reached]
+    yield f'<text x="16" y="{top + (14 if baseline else 20)}">{escape(name)}</text>'
+    yield f'<text x="16" y="{top + 29}" fill="#666666" font-size="11">{escape(baseline)}</text>'
+    yield f'<rect x="{_LEFT}" y="{top + 4}" width="{outcome.ratio * scale:.1f}" height="22" rx="2" fill="{colour}"/>'
+    figure = f"{outcome.ratio:.2f}"
+    if outcome.goal is not None:
+        goal = _LEFT + outcome.goal * scale
+        yield f'<line x1="{goal:.1f}" x2="{goal:.1f}" y1="{top}" y2="{top + 30}" stroke="#222222" stroke-width="2"/>'
+        figure += f" ({'≥' if outcome.better == 'higher' else '≤'} {outcome.goal:g})"
+    yield f'<text x="{_WIDTH - _RIGHT + 8}" y="{top + 20}">{figure}</text>'

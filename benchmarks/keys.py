@@ -23,3 +23,14 @@ def half_known(known: pa.Array, count: int, seed: int) -> pa.Array:
     chosen = known.take(pa.array(rng.choice(len(known), count // 2, replace=False)))
     both = pa.concat_arrays([chosen, uuid_keys(count - count // 2, seed + 1)])
     return both.take(pa.array(rng.permutation(count)))
+
+
+def sequential_keys(count: int) -> pa.StringArray:
+    """The integers from 0 as text, shape (count,)."""
+    return pa.array(np.arange(count)).cast(pa.string())
+
+
+def skewed(known: pa.Array, count: int, seed: int) -> pa.Array:
+    """Known keys as a stream of events asks for them: few of them very often (Zipf's law), shape (count,)."""
+    ranks = np.random.default_rng(seed).zipf(1.3, count) % len(known)
+    return known.take(pa.array(ranks))

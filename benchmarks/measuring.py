@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gc
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Final, Literal
+
+_SAMPLED_EVERY: Final = 0.005
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +23,23 @@ class Outcome:
         name: what was measured.
         baseline: against what.
         ratio: the figure; a size per entry has the unit bytes and the baseline "1 entry".
-        goal: what it is to reach.
-        better: whether the figure is to be at least or at most the goal.
+        goal: what it is to reach; None where there is nothing to reach.
+        better: which figures are good ones; with a goal, whether it is a floor or a ceiling.
         details: what the figure is made of, in words.
     """
 
     name: str
     baseline: str
     ratio: float
-    goal: float
+    goal: float | None
     better: Literal["higher", "lower"]
     details: str
 
     @property
     def reached(self) -> bool:
+        """Whether it is on the right side of its goal, if it has one."""
+        if self.goal is None:
+            return True
         return self.ratio >= self.goal if self.better == "higher" else self.ratio <= self.goal
 
 
@@ -74,3 +82,31 @@ def race(
             if round_number:
                 taken.append(time.perf_counter() - started)
     return Pair(tuple(seconds[0]), tuple(seconds[1]))
+
+
+def peak_memory(work: Callable[[], object]) -> int:
+    """The most bytes of memory of its own that this process had while it did some work.
+
+    Pages of mapped files do not count: they are the system's cache, and given back when others need them.
+    """
+    ended = threading.Event()
+    peak = _private_memory()
+
+    def watch() -> None:
+        nonlocal peak
+        while not ended.wait(_SAMPLED_EVERY):
+            peak = max(peak, _private_memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        work()
+    finally:
+        ended.set()
+        watcher.join()
+    return peak
+
+
+def _private_memory() -> int:
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["RssAnon"].split()[0]) * 1024

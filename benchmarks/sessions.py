@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from pyspark.sql import SparkSession
 
-_SETTINGS = {
-    "spark.driver.memory": "4g",
+_SETTINGS: Final = {
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -17,12 +19,18 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "ERROR",
 }
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def spark_session() -> SparkSession:
-    """A local session on two threads."""
+def spark_session(settings: Mapping[str, str] = _NONE, memory: str = "4g") -> SparkSession:
+    """A local session on two threads.
+
+    Args:
+        settings: on top of those of all benchmarks.
+        memory: heap of its JVM.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("rli benchmarks")
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, "spark.driver.memory": memory, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

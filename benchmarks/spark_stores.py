@@ -1,4 +1,4 @@
-"""A Spark job of real size on each store: a million rows upserted into a table of five million."""
+"""A Spark job on each store: two hundred thousand rows upserted into a table of a million."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Run:
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Bootstrap, tag and upsert on LMDB, Redis and HBase; the embedded store is the baseline of the others."""
-    entries, batch = (200_000, 40_000) if quick else (5_000_000, 1_000_000)
+    entries, batch = (50_000, 10_000) if quick else (1_000_000, 200_000)
     spark = spark_session()
     keys = uuid_keys(entries, seed=6)
     path = folder / "table"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,17 +10,19 @@ import pyarrow as pa
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome
+from benchmarks.measuring import Outcome, peak_memory
 
 _BATCH = 50_000
-_PARTITIONS = 8
+_PARTITIONS = 4
 _GROWTH = 8
+_LOADED = 50_000
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Compare the peak memory of one upsert into a small and into an eight times larger table."""
-    small = 100_000 if quick else 250_000
-    peaks = [_peak_of_upsert(folder / f"table-{records}", records) for records in (small, small * _GROWTH)]
+    # Of file groups that are full in both tables: memory grows with their size, up to the target.
+    small, file_size = (100_000, 1 << 20) if quick else (400_000, 4 << 20)
+    peaks = [_peak_of_upsert(folder / f"table-{records}", records, file_size) for records in (small, small * _GROWTH)]
     return [
         Outcome(
             "upsert's peak memory, 8 times larger table",
@@ -29,22 +30,22 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
             peaks[1] / peaks[0],
             1.5,
             "lower",
-            f"{_BATCH:,} records into {small:,} and {small * _GROWTH:,}, base files of 4 MiB; memory over memory",
+            f"{_BATCH:,} records into {small:,} and {small * _GROWTH:,}, base files of {file_size >> 20} MiB; memory over memory",
         )
     ]
 
 
-def _peak_of_upsert(path: Path, records: int) -> int:
-    """Peak resident bytes of a process of its own that upserts one batch."""
+def _peak_of_upsert(path: Path, records: int, file_size: int) -> int:
+    """Peak bytes of memory of a process of its own that upserts one batch."""
     table = rli.create_table(
         path,
         record_key="id",
         partition_by="part",
         index=f"lmdb://{path}-index",
-        target_file_size=4 * 1024 * 1024,
+        target_file_size=file_size,
     )
-    for start in range(0, records, 250_000):
-        table.upsert(_records(start, min(250_000, records - start)))
+    for start in range(0, records, _LOADED):
+        table.upsert(_records(start, min(_LOADED, records - start)))
     table.close()
     command = [sys.executable, "-m", "benchmarks.upsert_memory", str(path)]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
@@ -57,5 +58,5 @@ def _records(seed: int, count: int) -> pa.Table:
 
 
 if __name__ == "__main__":
-    rli.open_table(sys.argv[1]).upsert(_records(seed=0, count=_BATCH))
-    sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+    batch = _records(seed=0, count=_BATCH)
+    sys.stdout.write(str(peak_memory(lambda: rli.open_table(sys.argv[1]).upsert(batch))))

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from rli.cli import (
     INTERRUPTED,
+    bench,
     capacity,
     cluster_command,
     demo,
@@ -85,3 +86,4 @@ read_commands.register(app)
 index_commands.register(app)
 doctor.register(app)
 capacity.register(app)
+bench.register(app)

@@ -13,7 +13,7 @@ import pytest
 from rli.layout.meta_columns import without_meta_columns
 from tests.support.docker import Service, free_ports, running_service
 from tests.support.hbase import new_table, url_of
-from tests.support.hbase_hudi import rows_in
+from tests.support.hbase_hudi import rows_in, write_client_settings
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import write_options
@@ -23,14 +23,6 @@ pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.docker, pytest.ma
 
 LAST_WITH_HBASE: Final = "1.0.2"
 BY_CITY: Final = Layout(partition_by=("city",))
-
-# The bundle's client asks for a class by a name that only the bundle knows, unless it asks for none. A value cannot be
-# empty, so it is that of a variable that is not set.
-_CLIENT_SETTINGS: Final = {
-    "hbase.client.rpc.codec": "${env.RLI_TESTS_NOT_SET-}",
-    "hbase.client.default.rpc.codec": "${env.RLI_TESTS_NOT_SET-}",
-    "hbase.defaults.for.version.skip": "true",
-}
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +48,7 @@ def hbase_on_host(ports: tuple[int, int]) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiEngine]:
     class_path = tmp_path_factory.mktemp("class-path")
-    properties = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in _CLIENT_SETTINGS.items()
-    )
-    (class_path / "hbase-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    write_client_settings(class_path)
     with HudiEngine(LAST_WITH_HBASE, class_path) as engine:
         yield engine
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import happybase
@@ -23,6 +24,14 @@ SEQUENCES: Final = 100
 FILE_GROUPS: Final = 12_000
 """What the commit log of an ``AnyKeyStore`` gives out."""
 
+# The bundle's client asks for a class by a name that only the bundle knows, unless it asks for none. A value cannot be
+# empty, so it is that of a variable that is not set.
+_CLIENT_SETTINGS: Final = {
+    "hbase.client.rpc.codec": "${env.RLI_TESTS_NOT_SET-}",
+    "hbase.client.default.rpc.codec": "${env.RLI_TESTS_NOT_SET-}",
+    "hbase.defaults.for.version.skip": "true",
+}
+
 _TEXT: Final = "k{:04x}{}"
 _KEY_STARTS: Final = 5
 _SUITE: Final = "suite/"
@@ -38,6 +47,14 @@ def rows_in(table: happybase.Table) -> dict[str, tuple[str, str, str]]:
     """Instant, file id and partition path of each record key, as Hudi reads them."""
     names = (b"_s:commit_ts", b"_s:file_name", b"_s:partition_path")
     return {key.decode(): tuple(cells[name].decode() for name in names) for key, cells in table.scan()}
+
+
+def write_client_settings(class_path: Path) -> None:
+    """Write what the HBase client in Hudi's bundle needs to be told, into a folder of the class path."""
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in _CLIENT_SETTINGS.items()
+    )
+    (class_path / "hbase-site.xml").write_text(f"<configuration>{properties}</configuration>")
 
 
 class AnyKeyStore(Store):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +11,7 @@ from typing import Any, Final, Literal, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.support.orders import OrderedProcess, OrderError
 from tests.support.spark import REPOSITORY
 
 HUDI_VERSIONS: Final = ("1.2.0", "1.0.2", "0.15.0")
@@ -54,22 +52,8 @@ class HudiEngine:
     def __init__(self, version: str, class_path: Path | None = None) -> None:
         self.version = version
         self._exchange = TemporaryDirectory(prefix="hudi-exchange-")
-        self._log = Path(self._exchange.name, "log")
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tests.support.hudi_worker",
-                    version,
-                    *([str(class_path)] if class_path else []),
-                ],
-                cwd=REPOSITORY,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+        arguments = [version, *([str(class_path)] if class_path else [])]
+        self._process = OrderedProcess("tests.support.hudi_worker", arguments, REPOSITORY)
 
     def read(self, path: str | Path, options: Mapping[str, str] = _NO_OPTIONS, where: str | None = None) -> pa.Table:
         """Rows of a query with Hudi's data source, meta columns included; ``where`` is a condition of Spark SQL."""
@@ -96,7 +80,7 @@ class HudiEngine:
 
     def close(self) -> None:
         """End the process."""
-        self._process.communicate()
+        self._process.close()
         self._exchange.cleanup()
 
     def __enter__(self) -> Self:
@@ -106,14 +90,7 @@ class HudiEngine:
         self.close()
 
     def _order(self, operation: str, **arguments: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"operation": operation, **arguments}) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise HudiError(f"the process of Hudi {self.version} ended:\n{self._log.read_text()[-4000:]}")
-        answer = json.loads(line)
-        if not answer["ok"]:
-            raise HudiError(answer["error"])
-        return answer["result"]
+        try:
+            return self._process.order(operation, **arguments)
+        except OrderError as error:
+            raise HudiError(str(error)) from error

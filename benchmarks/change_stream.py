@@ -1,0 +1,109 @@
+"""A real change stream as a history of commits: nearly four years of flight routes (benchmarks/data)."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import rli
+from benchmarks.measuring import Outcome
+from benchmarks.routes import Commit, route_commits
+
+_DAYS_PER_COMMIT: Final = 7
+_LIVE_AT_END: Final = 618_583
+"""As the source has it."""
+_KEPT: Final = 5
+_CLEANED_EVERY: Final = 10
+"""Commits."""
+
+
+def run(folder: Path, *, quick: bool) -> list[Outcome]:
+    """Replay the stream, in plain Python and with an index in LMDB, beside writing the whole table anew each time.
+
+    Every end state is compared with what the source says.
+    """
+    commits = list(islice(route_commits(_DAYS_PER_COMMIT), 8 if quick else None))
+    ours: list[float] = []
+    rewriting: list[float] = []
+    naive = _Rewritten(folder / "naive.parquet")
+    with rli.create_table(
+        folder / "routes",
+        record_key="callsign",
+        partition_by="region",
+        ordering="batch",
+        index=f"lmdb://{folder / 'index'}",
+    ) as table:
+        for number, commit in enumerate(commits, start=1):
+            ours.append(_seconds(lambda: _apply(table, commit)))  # noqa: B023  (called at once)
+            rewriting.append(_seconds(lambda: naive.apply(commit)))  # noqa: B023
+            if number % _CLEANED_EVERY == 0:
+                table.clean(_KEPT)
+        live = table.read(columns=["callsign"]).num_rows
+        if live != naive.rows or (not quick and live != _LIVE_AT_END) or not table.verify_index().agrees:
+            raise RuntimeError(f"the replayed table is wrong: rows={live} expected={naive.rows}")
+        entries = table.index.stats().bytes_per_entry or 0
+    quarter = max(1, len(commits) // 4)
+    changes = [commit.routes.num_rows + len(commit.gone) for commit in commits]
+    cost = [seconds / change for seconds, change in zip(ours, changes, strict=True)]
+    about = (
+        f"{sum(changes):,} changes in {len(commits)} commits of {_DAYS_PER_COMMIT} days each, {live:,} routes in the end; "
+        f"clean every {_CLEANED_EVERY} commits"
+    )
+    return [
+        Outcome(
+            "real stream: a commit",
+            "rewriting the whole table with pyarrow",
+            statistics.median(theirs / own for own, theirs in zip(ours[1:], rewriting[1:], strict=True)),
+            None,
+            "higher",
+            f"{about}; times as fast, the median of the commits after the first",
+        ),
+        Outcome(
+            "real stream: cost of a change in the last quarter",
+            "the first quarter",
+            statistics.median(cost[-quarter:]) / statistics.median(cost[1 : quarter + 1]),
+            None,
+            "lower",
+            about,
+        ),
+        Outcome("real stream: LMDB bytes an entry", "1 entry", entries, 40, "lower", about),
+    ]
+
+
+class _Rewritten:
+    """A table in one Parquet file that every commit writes anew: what people do who have no index."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def rows(self) -> int:
+        return pq.read_metadata(self._path).num_rows
+
+    def apply(self, commit: Commit) -> None:
+        parts = [commit.routes]
+        if self._path.exists():
+            before = pq.read_table(self._path)
+            changed = pa.concat_arrays([*commit.routes["callsign"].chunks, commit.gone])
+            parts.append(before.filter(pc.invert(pc.is_in(before["callsign"], value_set=changed))))
+        pq.write_table(pa.concat_tables(parts), self._path, compression="zstd")
+
+
+def _apply(table: rli.Table, commit: Commit) -> None:
+    table.upsert(commit.routes)
+    if len(commit.gone):
+        table.delete(commit.gone)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

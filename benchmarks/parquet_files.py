@@ -1,0 +1,55 @@
+"""Reads and upserts of a table against pyarrow reading and writing the same Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+import rli
+from benchmarks.keys import uuid_keys
+from benchmarks.measuring import Outcome, race
+
+_PARTITIONS = 8
+
+
+def run(folder: Path, *, quick: bool) -> list[Outcome]:
+    """Measure reading a whole table, and an upsert that rewrites every file of it."""
+    records = 100_000 if quick else 1_000_000
+    keys = uuid_keys(records, seed=8)
+    parts = pa.array([f"p{n % _PARTITIONS}" for n in range(records)])
+    rows = pa.table({"id": keys, "part": parts, "value": pa.array(np.arange(records)), "note": keys})
+    changed = rows.take(pa.array(np.arange(0, records, 10)))
+    with rli.create_table(
+        folder / "table", record_key="id", partition_by="part", index=f"lmdb://{folder / 'index'}"
+    ) as table:
+        table.upsert(rows)
+        reading = race(table.read, lambda: ds.dataset(_live_files(table)).to_table(columns=rows.column_names))
+        upserting = race(lambda: table.upsert(changed), lambda: _rewrite(_live_files(table), folder / "rewritten"))
+    about = f"{records:,} records of four columns in {_PARTITIONS} base files"
+    return [
+        Outcome("table.read", "pyarrow reading the same files", reading.speed_ratio, None, "higher", about),
+        Outcome(
+            "table.upsert of a tenth of the keys",
+            "pyarrow reading and writing the same files",
+            upserting.speed_ratio,
+            None,
+            "higher",
+            f"{about}; ours includes look-ups, merge, bloom filters, journal, commit and index",
+        ),
+    ]
+
+
+def _live_files(table: rli.Table) -> list[Path]:
+    """The base files that are the table now."""
+    snapshot = table.snapshot()
+    return [Path(table.location, file_slice.path) for file_slice in snapshot.slices.values()]
+
+
+def _rewrite(files: list[Path], folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for file in files:
+        pq.write_table(pq.read_table(file), folder / file.name, compression="zstd")

@@ -1,0 +1,124 @@
+"""Other ways of upserting by key in Spark, on the same rows and the same Spark as rli, in turns with it."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.measuring import Outcome
+from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
+from benchmarks.peers.families import FAMILIES, HBASE
+from benchmarks.peers.hudi import hbase_options
+from benchmarks.peers.workload import Workload, make_stream, make_workload
+from tests.support.docker import free_ports, running_service
+from tests.support.hbase_hudi import write_client_settings
+from tests.support.orders import OrderedProcess, OrderError
+from tests.support.spark import REPOSITORY
+
+_OURS: Final = "rli"
+_RIVAL: Final = ("Hudi 1.2.0", "RECORD_INDEX")
+_GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
+"""Against the rival: how many times its speed."""
+
+
+def run(folder: Path, *, quick: bool) -> list[Outcome]:
+    """Load, tag, upsert, delete and look up with every engine; each figure is an engine's time over that of rli."""
+    # The first batch warms up and does not count. Of the engines without a goal fewer batches tell enough.
+    rows, batches, few = (20_000, 2, 2) if quick else (400_000, 6, 3)
+    synthetic, stream = make_workload(folder, rows, batches), make_stream(folder, 2 if quick else 4)
+    with _competitors(folder) as competitors:
+        ours, *others = competitors
+        rival = next(other for other in others if (other.family, other.engine) == _RIVAL)
+        _play(synthetic, competitors, 0, few)
+        _play(synthetic, [ours, rival], few, batches)
+        our_stream, rival_stream = ours.with_another_table(), rival.with_another_table()
+        _play(stream, [our_stream, rival_stream], 0, len(stream.batches))
+        errors = {competitor.name: competitor.errors() for competitor in competitors}
+        wrong = our_stream.errors() + rival_stream.errors()
+    if errors[ours.name] or wrong:
+        raise RuntimeError(f"the tables are wrong: rli={errors[ours.name]!r} after the real stream={wrong!r}")
+    about = (
+        f"{rows:,} rows in 20 partitions at first; each batch updates and inserts 10 %, moves 1 % and then deletes 1 %; "
+        "rli's index in LMDB; local[2]"
+    )
+    about_stream = f"flight routes, {stream.rows:,} at first, batches of a month; rli's index in LMDB; local[2]"
+    return [
+        *(
+            _outcome(f"{operation}: times as fast", operation, ours, other, f"{about}{errors[other.name]}")
+            for operation in OPERATIONS
+            for other in others
+            if other.seconds[operation]
+        ),
+        *(
+            _outcome(f"real stream, {operation}: times as fast", operation, our_stream, rival_stream, about_stream)
+            for operation in OPERATIONS
+        ),
+    ]
+
+
+def _play(workload: Workload, competitors: Sequence[Competitor], start: int, end: int) -> None:
+    """Have some batches played by all, in turns; the table is made before the first."""
+    if not start:
+        for competitor in competitors:
+            with _noting_failure(competitor):
+                competitor.load(workload)
+    for number in range(start, end):
+        for competitor in competitors:
+            if not competitor.has_failed:
+                with _noting_failure(competitor):
+                    competitor.play(number, workload.batches[number])
+
+
+@contextmanager
+def _noting_failure(competitor: Competitor) -> Iterator[None]:
+    """Go on without an engine that fails, unless it is ours."""
+    try:
+        yield
+    except OrderError as error:
+        if competitor.family == _OURS:
+            raise
+        competitor.has_failed = True
+        sys.stderr.write(f"{competitor.name} failed, and is left out from here on: {error}\n")
+
+
+@contextmanager
+def _competitors(folder: Path) -> Iterator[list[Competitor]]:
+    """All engines, ours first, each family in a process of its own."""
+    with ExitStack() as running:
+        zookeeper, *_ = ports = free_ports(2)
+        environment = {
+            "THRIFT_ADDRESS": "127.0.0.1",
+            "THRIFT_PORT": str(ports[1]),
+            "ZOOKEEPER_PORT": str(zookeeper),
+            "RANDOM_PORTS": "true",
+        }
+        running.enter_context(running_service("hbase", network="host", environment=environment))
+        write_client_settings(folder)
+        competitors: list[Competitor] = []
+        for number, (name, family) in enumerate(FAMILIES.items()):
+            tables = folder / f"tables-{number}"
+            tables.mkdir()
+            arguments = [name, str(tables), str(folder)]
+            process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
+            for engine, kind in family.engines.items():
+                options = hbase_options(zookeeper) if engine == HBASE else {}
+                competitors.append(Competitor(name, engine, process, kind.tags, options, engine.replace(" ", "-")))
+        yield competitors
+
+
+def _outcome(name: str, operation: str, ours: Competitor, other: Competitor, about: str) -> Outcome:
+    taken, baseline = other.seconds[operation], ours.seconds[operation]
+    counted = [number for number in taken if number or len(taken) == 1]
+    is_rival = (other.family, other.engine) == _RIVAL
+    return Outcome(
+        name,
+        other.name,
+        statistics.median(taken[number] / baseline[number] for number in counted),
+        _GOALS.get(operation) if is_rival else None,
+        "higher",
+        f"median of {len(counted)}; {about}",
+    )

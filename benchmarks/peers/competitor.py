@@ -1,0 +1,80 @@
+"""One engine with its table, as the benchmark sees it: what it took for each operation, and whether it was right."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.peers.workload import Batch, State, Workload
+from tests.support.orders import OrderedProcess
+
+LOAD, TAG, UPSERT, DELETE, LOOK_UP = OPERATIONS = ("load", "tag", "upsert", "delete", "look up")
+
+
+@dataclass(slots=True)
+class Competitor:
+    """An engine in its process.
+
+    Attributes:
+        family, engine: its name.
+        process: runs it.
+        tags: whether it can tag without writing.
+        options: of the engine, on top of its own.
+        table: the name of its table.
+        seconds: of each operation, by number of the batch; the load is that of batch 0.
+        missed: how many keys that are there look-ups did not find.
+        expected: what its table holds if it is right.
+        has_failed: whether an operation failed; nothing more is asked of it then.
+    """
+
+    family: str
+    engine: str
+    process: OrderedProcess
+    tags: bool
+    options: Mapping[str, str]
+    table: str
+    seconds: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
+    missed: int = 0
+    expected: State | None = None
+    has_failed: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}, {self.engine}"
+
+    def load(self, workload: Workload) -> None:
+        """Make the table."""
+        arguments = {"engine": self.engine, "options": dict(self.options), "source": str(workload.load)}
+        self.seconds[LOAD][0] = self._order("load", **arguments)
+
+    def play(self, number: int, batch: Batch) -> None:
+        """Tag, upsert, delete from and look up in the table."""
+        if self.tags:
+            self.seconds[TAG][number] = self._order("tag", source=str(batch.upserts))
+        self.seconds[UPSERT][number] = self._order("upsert", source=str(batch.upserts))
+        self.seconds[DELETE][number] = self._order("delete", source=str(batch.deletes))
+        self.seconds[LOOK_UP][number], found = self._order("look_up", keys=list(batch.looked_up))
+        self.missed += max(0, batch.known - found)
+        self.expected = batch.after
+
+    def with_another_table(self) -> Competitor:
+        """The same engine in the same process, with a table of its own."""
+        return Competitor(self.family, self.engine, self.process, self.tags, self.options, f"{self.table}-2")
+
+    def errors(self) -> str:
+        """What is wrong with the table, as a remark; empty if it is right."""
+        if self.expected is None or self.has_failed:
+            return ""
+        if self.missed:
+            return f"; wrong: {self.missed} keys were not found"
+        rows, keys, version_sum = self._order("state")
+        if rows != keys:
+            return f"; wrong: {rows - keys:,} keys are there twice"
+        if (rows, version_sum) != (self.expected.rows, self.expected.version_sum):
+            return f"; wrong: {rows:,} rows instead of {self.expected.rows:,}, versions {version_sum - self.expected.version_sum:+,}"
+        return ""
+
+    def _order(self, operation: str, **arguments: object) -> Any:
+        return self.process.order(operation, table=self.table, **arguments)

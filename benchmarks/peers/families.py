@@ -1,0 +1,47 @@
+"""Which engines live on one Spark: those of one package, in a process of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from benchmarks.peers import merging
+from benchmarks.peers.engines import Engine, PlainSpark, Rli
+from benchmarks.peers.hudi import INDEXES, SPARK_SETTINGS, Hudi
+
+_HUDI: Final = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{}"
+_DELTA: Final = "io.delta:delta-spark_2.12:3.3.2"
+_ICEBERG: Final = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0"
+HBASE: Final = "HBASE"
+"""The engine that needs a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Engines of one package.
+
+    Attributes:
+        package: as Spark fetches it; None where Spark and Python suffice.
+        engines: by name.
+        settings: of the session; ``{folder}`` stands for the folder of the tables.
+    """
+
+    package: str | None
+    engines: Mapping[str, type[Engine]]
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def _hudi(version: str, *indexes: str) -> Family:
+    return Family(_HUDI.format(version), dict.fromkeys(indexes, Hudi), SPARK_SETTINGS)
+
+
+FAMILIES: Final = {
+    "rli": Family(None, {"LMDB": Rli}),
+    "Spark": Family(None, {"anti-join and overwrite": PlainSpark}),
+    "Hudi 1.2.0": _hudi("1.2.0", *(index for index in INDEXES if index != HBASE)),
+    "Hudi 1.0.2": _hudi("1.0.2", "RECORD_INDEX", HBASE),
+    "Delta Lake 3.3.2": Family(_DELTA, {"MERGE": merging.Delta}, merging.DELTA_SETTINGS),
+    "Iceberg 1.10.0": Family(_ICEBERG, {"MERGE": merging.Iceberg}, merging.ICEBERG_SETTINGS),
+}
+"""Ours first."""

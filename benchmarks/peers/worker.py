@@ -1,0 +1,87 @@
+"""A process with one Spark and the engines that live on it; takes orders as JSON lines.
+
+Each order names a table and a Parquet file or keys, and is answered with the seconds that it took, or what was found.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
+from benchmarks.peers.engines import KEY, Engine
+from benchmarks.peers.families import FAMILIES, Family
+from benchmarks.sessions import spark_session
+from tests.support.orders import serve
+
+
+class Worker:
+    """The engines of one Spark.
+
+    Args:
+        spark: the session.
+        folder: for the tables.
+        family: the engines that it can make.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, family: Family) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._family = family
+        self._engines: dict[str, Engine] = {}
+
+    def load(self, table: str, engine: str, options: dict[str, str], source: str) -> float:
+        """Make a table of an engine; returns the seconds."""
+        made = self._family.engines[engine](self._spark, self._folder / table, engine, options)
+        self._engines[table] = made
+        return self._timed(made.load, source)
+
+    def upsert(self, table: str, source: str) -> float:
+        return self._timed(self._engines[table].upsert, source)
+
+    def delete(self, table: str, source: str) -> float:
+        return self._timed(self._engines[table].delete, source)
+
+    def tag(self, table: str, source: str) -> float:
+        rows = self._spark.read.parquet(source).cache()
+        rows.count()
+        started = time.perf_counter()
+        self._engines[table].tag(rows)
+        seconds = time.perf_counter() - started
+        rows.unpersist()
+        return seconds
+
+    def look_up(self, table: str, keys: list[str]) -> tuple[float, int]:
+        started = time.perf_counter()
+        found = self._engines[table].look_up(keys)
+        return time.perf_counter() - started, found
+
+    def state(self, table: str) -> tuple[int, int, int]:
+        """Rows, distinct keys, and the sum of the versions."""
+        row = self._engines[table].read().agg(sql.count("*"), sql.countDistinct(KEY), sql.sum("version")).collect()[0]
+        return int(row[0]), int(row[1]), int(row[2])
+
+    def _timed(self, operation: Callable[[Any], None], source: str) -> float:
+        rows = self._spark.read.parquet(source)
+        started = time.perf_counter()
+        operation(rows)
+        return time.perf_counter() - started
+
+
+def _start() -> Mapping[str, Callable[..., Any]]:
+    name, folder, class_path = sys.argv[1:]
+    family = FAMILIES[name]
+    packages = {"spark.jars.packages": family.package} if family.package else {}
+    own = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
+    settings = {**own, **packages, "spark.driver.extraClassPath": class_path}
+    worker = Worker(spark_session(settings, memory="2g"), Path(folder), family)
+    return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "tag", "look_up", "state")}
+
+
+if __name__ == "__main__":
+    serve(_start)

@@ -1,0 +1,168 @@
+"""The rows that every engine is given, and what each must hold after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.keys import uuid_keys
+from benchmarks.routes import route_commits
+
+PARTITIONS: Final = 20
+"""A number that suits every engine: each partition is one base file at first."""
+
+_UPDATED, _INSERTED, _MOVED, _DELETED = 0.10, 0.10, 0.01, 0.01
+"""Of the rows loaded at first, in each batch."""
+
+_DAYS = 30
+"""In a batch of the real stream."""
+
+_LOOKED_UP = 10
+"""Known keys; as many unknown ones are sought with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a table holds if it is right.
+
+    Attributes:
+        rows: their number, which is that of the distinct keys too.
+        version_sum: the sum of the column ``version``: 0 where a row was loaded, the batch's number since.
+    """
+
+    rows: int
+    version_sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One change of the table.
+
+    Attributes:
+        upserts: a Parquet file of rows; tenths of the table updated and inserted, a hundredth moved.
+        deletes: a Parquet file of rows of a hundredth of the keys, whole, because some engines need more than the key.
+        looked_up: some keys.
+        known: how many of those are in the table afterwards.
+        after: what the table holds afterwards.
+    """
+
+    upserts: Path
+    deletes: Path
+    looked_up: tuple[str, ...]
+    known: int
+    after: State
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A load and the batches that follow it.
+
+    Attributes:
+        rows: how many are loaded.
+        load: a Parquet file.
+        batches: in order.
+    """
+
+    rows: int
+    load: Path
+    batches: tuple[Batch, ...]
+
+
+def make_workload(folder: Path, rows: int, batches: int) -> Workload:
+    """Write the files of a workload; the same in every run."""
+    random = np.random.default_rng(1)
+    keys = uuid_keys(rows, seed=1)
+    parts = np.arange(rows) % PARTITIONS
+    versions = np.zeros(rows, dtype=np.int64)
+    load = folder / "load.parquet"
+    _write(load, keys, parts, version=0, seed=2)
+    made: list[Batch] = []
+    for number in range(1, batches + 1):
+        updated, moved, deleted = np.split(
+            random.permutation(len(keys))[: int(rows * (_UPDATED + _MOVED + _DELETED))],
+            [int(rows * _UPDATED), int(rows * (_UPDATED + _MOVED))],
+        )
+        parts[moved] = (parts[moved] + 1) % PARTITIONS
+        changed = np.concatenate([updated, moved])
+        inserted = int(rows * _INSERTED)
+        new_keys = uuid_keys(inserted, seed=100 + number)
+        new_parts = np.arange(inserted) % PARTITIONS
+        upserts, deletes = folder / f"upserts-{number}.parquet", folder / f"deletes-{number}.parquet"
+        shuffled = random.permutation(len(changed) + inserted)
+        _write(
+            upserts,
+            pa.concat_arrays([keys.take(pa.array(changed)), new_keys]).take(pa.array(shuffled)),
+            np.concatenate([parts[changed], new_parts])[shuffled],
+            version=number,
+            seed=200 + number,
+        )
+        _write(deletes, keys.take(pa.array(deleted)), parts[deleted], version=number, seed=300 + number)
+        versions[changed] = number
+        kept = np.delete(np.arange(len(keys)), deleted)
+        keys = pa.concat_arrays([keys.take(pa.array(kept)), new_keys])
+        parts = np.concatenate([parts[kept], new_parts])
+        versions = np.concatenate([versions[kept], np.full(inserted, number)])
+        known = keys.take(pa.array(random.choice(len(keys), _LOOKED_UP, replace=False))).to_pylist()
+        looked_up = (*known, *uuid_keys(_LOOKED_UP, seed=400 + number).to_pylist())
+        made.append(Batch(upserts, deletes, looked_up, _LOOKED_UP, State(len(keys), int(versions.sum()))))
+    return Workload(rows, load, tuple(made))
+
+
+def make_stream(folder: Path, batches: int) -> Workload:
+    """Write the files of the real change stream's first months; each of them inserts, updates, moves and deletes."""
+    first, *months = islice(route_commits(_DAYS), batches + 1)
+    load = folder / "stream-load.parquet"
+    live = _write_routes(load, first.routes)
+    made: list[Batch] = []
+    for number, month in enumerate(months, start=1):
+        upserts, deletes = folder / f"stream-upserts-{number}.parquet", folder / f"stream-deletes-{number}.parquet"
+        live |= _write_routes(upserts, month.routes)
+        # Some came and went within the month.
+        gone = [live.pop(key) for key in month.gone.to_pylist() if key in live]
+        pq.write_table(pa.Table.from_pylist(gone, schema=pq.read_schema(upserts)), deletes)
+        known = month.routes["callsign"].slice(0, _LOOKED_UP).to_pylist()
+        looked_up = (*known, *(row["id"] for row in gone[:_LOOKED_UP]))
+        after = State(len(live), sum(row["version"] for row in live.values()))
+        made.append(Batch(upserts, deletes, looked_up, len(known), after))
+    return Workload(len(first.routes), load, tuple(made))
+
+
+def _write_routes(path: Path, routes: pa.Table) -> dict[str, dict[str, Any]]:
+    """Write routes with the columns of a workload; the rows by key."""
+    days = routes["batch"].cast(pa.int64())
+    rows = pa.table(
+        {
+            "id": routes["callsign"],
+            "part": routes["region"],
+            "ts": days,
+            "version": days,
+            "airports": routes["airports"],
+        }
+    )
+    pq.write_table(rows, path)
+    return {row["id"]: row for row in rows.to_pylist()}
+
+
+def _write(path: Path, keys: pa.Array, parts: np.ndarray, *, version: int, seed: int) -> None:
+    count = len(keys)
+    random = np.random.default_rng(seed)
+    pq.write_table(
+        pa.table(
+            {
+                "id": keys,
+                "part": pa.array([f"p{part:02}" for part in range(PARTITIONS)]).take(pa.array(parts)),
+                "ts": pa.array(np.full(count, version, dtype=np.int64)),
+                "version": pa.array(np.full(count, version, dtype=np.int64)),
+                "amount": pa.array(random.random(count)),
+                "quantity": pa.array(random.integers(0, 1_000, count)),
+                "note": uuid_keys(count, seed + 1_000),
+            }
+        ),
+        path,
+    )

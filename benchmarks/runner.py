@@ -1,0 +1,57 @@
+"""Runs benchmarks one after the other, each in a process of its own: with its own JVM, and memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.measuring import Outcome
+
+NAMES: Final = (
+    "lmdb_store",
+    "index_size",
+    "redis_store",
+    "hbase_store",
+    "parquet_files",
+    "upsert_memory",
+    "growth",
+    "change_stream",
+    "spark_tag",
+    "spark_stores",
+    "peers",
+)
+"""Each is a module of this package with ``run(folder, *, quick)``."""
+
+
+def run_all(names: Sequence[str], console: Console, *, quick: bool) -> tuple[dict[str, list[Outcome]], list[str]]:
+    """The figures of each benchmark, and the names of those that failed; each runs in a process of its own."""
+    results: dict[str, list[Outcome]] = {}
+    failed: list[str] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(names))
+        for name in names:
+            progress.update(task, description=name)
+            with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
+                try:
+                    results[name] = process.submit(_run, name, quick=quick).result()
+                except Exception as error:  # noqa: BLE001  (whatever went wrong is told, and the others go on)
+                    failed.append(name)
+                    progress.console.print(f"[red]failed:[/] {name}: {escape(str(error))}")
+            progress.advance(task)
+    return results, failed
+
+
+def _run(name: str, *, quick: bool) -> list[Outcome]:
+    with TemporaryDirectory() as folder:
+        outcomes: list[Outcome] = import_module(f"benchmarks.{name}").run(Path(folder), quick=quick)
+        return outcomes

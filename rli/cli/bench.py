@@ -1,0 +1,48 @@
+"""``rli bench``: the benchmarks, which are part of the source and not of the installed package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from rli.cli.options import JsonOption, add_command
+from rli.errors import SettingsError
+
+_SOURCE: Final = Path(__file__).resolve().parents[2]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    add_command(
+        app, bench, "rli bench --quick", "rli bench lmdb_store redis_store", "rli bench peers --output results --json"
+    )
+
+
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Some of the benchmarks; all by default.", show_default=False)
+    ] = None,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Less data: shows that they run, not what holds.")] = False,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Where results.json and the charts go.")
+    ] = Path("bench-results"),
+    as_json: JsonOption = False,
+) -> None:
+    """Measure rli against other engines and against raw stores, as ratios within one run.
+
+    Needs a checkout of the source with its tools for development (make install), and Docker for the servers. All of them
+    take about an hour. Exit status 1 if one of them failed.
+    """
+    if not (_SOURCE / "benchmarks" / "__main__.py").is_file():
+        raise SettingsError(
+            f"the benchmarks are part of rli's source, and this is an installed package: package={_SOURCE}; "
+            "clone the repository and run: make bench"
+        )
+    options = [*(["--quick"] if quick else []), *(["--json"] if as_json else []), "--output", str(output.absolute())]
+    command = [sys.executable, "-m", "benchmarks", *options, *(names or [])]
+    raise typer.Exit(subprocess.run(command, cwd=_SOURCE, check=False).returncode)  # noqa: S603  (our own module)
