@@ -47,10 +47,14 @@ $(VENV_SPARK4)/.done: requirements/spark4.lock pyproject.toml
 demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-ups, verification
 	@$(BIN)/rli demo
 
+# Files side by side, the tests of a file one after the other: they share servers and sessions. Every process starts its
+# own, so more of them take memory rather than less time.
+IN_PARALLEL := -n 2 --dist loadfile
+
 .PHONY: test
 test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then the Spark part on PySpark 4
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi" $(IN_PARALLEL) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, format, types and the direction of imports
