@@ -26,7 +26,7 @@ from rli.table.foreign_changes import apply_group_change, changed_groups
 from rli.table.journal import Journal
 from rli.table.journal_list import COMMIT_MARK, require_journals
 from rli.table.snapshot import Snapshot
-from rli.table.tasks import TaskRunner
+from rli.table.tasks import InProcess, TaskRunner
 from rli.table.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
 from rli.table.verify import REPAIR
 from rli.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
@@ -36,6 +36,10 @@ _FOREIGN: Final = "foreign"
 _UNDOING: Final = "undoing"
 _FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, REREAD})
 _READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
+SMALL_JOURNALS: Final = 4 << 20
+"""Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
+longer to start than so little work takes."""
+
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -163,8 +167,8 @@ def _apply_record(
         )
     if record.action == REREAD:
         reread(snapshot, index, record, tasks, on_part)
-    for function, items in _work_of(snapshot, index, record):
-        for _ in tasks.run(function, items):
+    for runner, function, items in _work_of(snapshot, index, record, tasks):
+        for _ in runner.run(function, items):
             on_part()
     return index.store.mark_applied(since, record.last_sequence)
 
@@ -285,22 +289,31 @@ def _register_foreign(snapshot: Snapshot, index: RecordIndex, instants: Sequence
 
 
 def _work_of(
-    snapshot: Snapshot, index: RecordIndex, record: LogRecord
-) -> Iterator[tuple[Callable[[Any], None], Sequence[Any]]]:
-    """A task function and its items: the journals of a commit, or the file groups that it changed."""
-    storage = snapshot.table.storage
+    snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner
+) -> Iterator[tuple[TaskRunner, Callable[[Any], None], Sequence[Any]]]:
+    """Who runs which function on which items: the journals of a commit, or the file groups that it changed."""
+    storage, instant = snapshot.table.storage, record.instant or ""
     if record.action in UNDOING_ACTIONS:
-        yield partial(undo_journal, storage, index, record), journals_to_undo(storage, record)
+        runner = _runner_for(storage, record.undoes, tasks)
+        yield runner, partial(undo_journal, storage, index, record), journals_to_undo(storage, record)
     elif record.action == _FOREIGN:
         covered = set(record.instants)
         before = frozenset(
-            instant.time
-            for instant in snapshot.timeline.completed_writes
-            if instant.time not in covered and index.log.knows_before(instant.time, record.first_sequence)
+            write.time
+            for write in snapshot.timeline.completed_writes
+            if write.time not in covered and index.log.knows_before(write.time, record.first_sequence)
         )
-        yield partial(apply_group_change, snapshot, index, record), changed_groups(snapshot, before, before | covered)
-    elif record.action == Action.REPLACE_COMMIT:
-        yield partial(apply_clustering, storage, index, record), require_journals(storage, record.instant or "")
+        changes = changed_groups(snapshot, before, before | covered)
+        yield tasks, partial(apply_group_change, snapshot, index, record), changes
     elif record.action in WRITE_ACTIONS:
-        journals = require_journals(storage, record.instant or "")
-        yield partial(apply_journal, storage, index, record.first_sequence), journals
+        runner, journals = _runner_for(storage, [instant], tasks), require_journals(storage, instant)
+        if record.action == Action.REPLACE_COMMIT:
+            yield runner, partial(apply_clustering, storage, index, record), journals
+        else:
+            yield runner, partial(apply_journal, storage, index, record.first_sequence), journals
+
+
+def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:
+    """What applies the journals of some commits: the engine if they are large, else this process."""
+    files = (file for instant in instants for file in storage.list_files(paths.journal_folder(instant)))
+    return InProcess() if sum(file.size for file in files) <= SMALL_JOURNALS else tasks

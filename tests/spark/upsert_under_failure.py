@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import rli
 import rli_spark
-from rli.table import work_rows
+from rli.table import sync, work_rows
 from rli.table.file_group_writer import FileGroupTarget, WriteContext, write_file_group
 from tests.spark.executor_deaths import Death, under
 
@@ -153,6 +153,8 @@ def main(scenario: str, folder: Path) -> None:
     if scenario == "speculation":
         batch = slow_first_attempt(batch)
     if scenario == "executors-die-at-work":
+        # Or this process would apply so little itself.
+        setattr(sync, "SMALL_JOURNALS", 0)  # noqa: B010  (a constant but for this test)
         for death in Death:
             rli_spark.upsert(batch, under(death, table, folder))
             # It took place.
