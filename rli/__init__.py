@@ -24,12 +24,12 @@ from rli.errors import (
 from rli.index.record_index import IndexStats, RecordIndex, create_index, open_index
 from rli.index.transaction import IndexTransaction
 from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange, Step
-from rli.table.archive import ArchiveResult
 from rli.table.catalog import create_table, open_table
-from rli.table.clean import CleanResult
-from rli.table.restore import RestoreResult
+from rli.table.following.verify import VerifyReport
+from rli.table.services.archive import ArchiveResult
+from rli.table.services.clean import CleanResult
+from rli.table.services.restore import RestoreResult
 from rli.table.table import Table
-from rli.table.verify import VerifyReport
 
 __all__ = [
     "ArchiveResult",

@@ -15,13 +15,13 @@ from rli.layout.support import require_writable
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
-from rli.table.adoption import with_index_at
-from rli.table.definition import TableDefinition, load_definition
-from rli.table.liveness import Holding
-from rli.table.readiness import require_synced
-from rli.table.recovery import abandoned_instants, writer_record
-from rli.table.shared_records import SharedRecords, shared_records
-from rli.table.snapshot import Snapshot
+from rli.table.coordination.liveness import Holding
+from rli.table.coordination.readiness import require_synced
+from rli.table.coordination.recovery import abandoned_instants, writer_record
+from rli.table.coordination.shared_records import SharedRecords, shared_records
+from rli.table.state.adoption import with_index_at
+from rli.table.state.definition import TableDefinition, load_definition
+from rli.table.state.snapshot import Snapshot
 from rli.table.table import Table
 from rli.timeline.instant import Instant
 

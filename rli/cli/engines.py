@@ -12,7 +12,7 @@ import pyarrow as pa
 from rli.errors import SettingsError
 from rli.model import CommitResult, OnPartitionChange
 from rli.table.table import Table
-from rli.table.write_transaction import OnStep
+from rli.table.writing.write_transaction import OnStep
 
 
 class EngineName(StrEnum):

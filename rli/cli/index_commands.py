@@ -13,7 +13,7 @@ from rli.cli.output import FOUND, human_bytes, print_facts, report
 from rli.cli.progress import ShownTasks
 from rli.index.record_index import IndexStats
 from rli.model import KeyMode
-from rli.table.verify import VerifyReport
+from rli.table.following.verify import VerifyReport
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
 from rli.cli.output import err_console
 from rli.model import Step
-from rli.table.write_transaction import OnStep
+from rli.table.writing.write_transaction import OnStep
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

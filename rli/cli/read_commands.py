@@ -13,7 +13,7 @@ from rli.cli.output import FOUND, human_bytes, out_console, print_note, print_ro
 from rli.cli.output_files import require_known_ending, write_records
 from rli.cli.where import parse_where
 from rli.layout.meta_columns import with_meta_columns
-from rli.table.snapshot import Snapshot
+from rli.table.state.snapshot import Snapshot
 from rli.timeline.instant import Instant
 
 _ROWS_ON_A_TERMINAL: Final = 20

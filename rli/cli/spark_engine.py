@@ -25,7 +25,7 @@ from rli.errors import SettingsError
 from rli.layout.meta_columns import RECORD_KEY
 from rli.model import CommitResult, OnPartitionChange
 from rli.table.table import Table
-from rli.table.write_transaction import OnStep
+from rli.table.writing.write_transaction import OnStep
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",

@@ -14,7 +14,7 @@ _WRITTEN_KINDS: Final = (
     KeyGeneratorKind.SIMPLE,
     KeyGeneratorKind.COMPLEX,
     KeyGeneratorKind.NONPARTITIONED,
-    # Where it forms partitions from timestamps, the stored paths show it: see rli.table.key_form.
+    # Where it forms partitions from timestamps, the stored paths show it: see rli.table.writing.key_form.
     KeyGeneratorKind.CUSTOM,
 )
 

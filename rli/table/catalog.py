@@ -17,10 +17,10 @@ from rli.layout.schema import RESERVED_PREFIX, written_schema
 from rli.model import KeyMode, LeasePlace, OnPartitionChange
 from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE
 from rli.storage import Storage
-from rli.table import paths
-from rli.table.adoption import new_table_settings, with_index_at
 from rli.table.creation import claimed
-from rli.table.definition import TableDefinition, load_definition
+from rli.table.state import paths
+from rli.table.state.adoption import new_table_settings, with_index_at
+from rli.table.state.definition import TableDefinition, load_definition
 from rli.table.table import Table
 
 

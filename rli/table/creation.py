@@ -18,8 +18,8 @@ from rli.index.record_index import open_index
 from rli.layout.properties import PROPERTIES_PATH
 from rli.settings import TableSettings
 from rli.storage import Storage
-from rli.table import paths
-from rli.table.liveness import ProcessId
+from rli.table.coordination.liveness import ProcessId
+from rli.table.state import paths
 
 _TRIES: Final = 3
 

@@ -25,26 +25,26 @@ from rli.layout.support import require_writable
 from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange, Step
 from rli.settings import TableSettings
 from rli.store.registry import without_password
-from rli.table import local_engine
-from rli.table.adoption import adopt
-from rli.table.archive import ArchiveResult, archive
-from rli.table.bootstrap import bootstrap
-from rli.table.clean import CleanResult, clean, finish_cleans
-from rli.table.cleaned import require_files_as_of
-from rli.table.clustering import cluster
-from rli.table.definition import TableDefinition
-from rli.table.lease import KeptHolding
-from rli.table.metadata_table import switch_off_metadata_table
-from rli.table.readiness import await_synced, require_synced
-from rli.table.recovery import exclusive, recover
-from rli.table.restore import RestoreResult, finish_restore, request_restore
-from rli.table.rollback import finish_rollback, request_rollback
-from rli.table.savepoint import create_savepoint, delete_savepoint
-from rli.table.snapshot import Snapshot
-from rli.table.sync import SyncResult, sync
-from rli.table.tasks import InProcess, TaskRunner
-from rli.table.verify import VerifyReport, repair, verify
-from rli.table.write_transaction import OnStep
+from rli.table.coordination.lease import KeptHolding
+from rli.table.coordination.readiness import await_synced, require_synced
+from rli.table.coordination.recovery import exclusive, recover
+from rli.table.file_groups.tasks import InProcess, TaskRunner
+from rli.table.following.bootstrap import bootstrap
+from rli.table.following.sync import SyncResult, sync
+from rli.table.following.verify import VerifyReport, repair, verify
+from rli.table.services.archive import ArchiveResult, archive
+from rli.table.services.clean import CleanResult, clean, finish_cleans
+from rli.table.services.restore import RestoreResult, finish_restore, request_restore
+from rli.table.services.rollback import finish_rollback, request_rollback
+from rli.table.services.savepoint import create_savepoint, delete_savepoint
+from rli.table.state.adoption import adopt
+from rli.table.state.cleaned import require_files_as_of
+from rli.table.state.definition import TableDefinition
+from rli.table.state.metadata_table import switch_off_metadata_table
+from rli.table.state.snapshot import Snapshot
+from rli.table.writing import local_engine
+from rli.table.writing.clustering import cluster
+from rli.table.writing.write_transaction import OnStep
 from rli.timeline.instant import Instant, parse_instant_time
 
 _NO_TABLE: Final = "the records are no table: type={}{}; give a pyarrow.Table or a data frame"

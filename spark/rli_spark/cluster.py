@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
 from rli.table.table import pass_over
-from rli.table.write_transaction import OnStep
+from rli.table.writing.write_transaction import OnStep
 from rli_spark.tasks import SparkTasks
 
 

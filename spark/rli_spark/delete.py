@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame
 from rli import CommitResult, RecordIndex, Step, Table
 from rli.layout.key_generator import KeyGenerator, require_record_keys
 from rli.layout.meta_columns import RECORD_KEY
-from rli.table import work_rows
-from rli.table.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
-from rli.table.retries import write_until_committed
+from rli.table.file_groups import work_rows
+from rli.table.file_groups.tagging import current_locations, delete_rows
 from rli.table.table import pass_over
-from rli.table.tagging import current_locations, delete_rows
-from rli.table.write_transaction import OnStep, PreparedWrite, WriteTransaction
+from rli.table.writing.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
+from rli.table.writing.retries import write_until_committed
+from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, first_of_each_key, gathered, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_groups import write_file_groups

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 
 from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
-from rli.table import work_rows
-from rli.table.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
-from rli.table.tagging import groups_of, require_slice
-from rli.table.work_rows import Change
+from rli.table.file_groups import work_rows
+from rli.table.file_groups.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
+from rli.table.file_groups.tagging import groups_of, require_slice
+from rli.table.file_groups.work_rows import Change
 from rli_spark.batches import map_tables
 
 _RESULT: Final = pa.schema([("result", pa.binary())])

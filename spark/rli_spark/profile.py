@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 
 from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
-from rli.table import work_rows
-from rli.table.work_rows import Change
+from rli.table.file_groups import work_rows
+from rli.table.file_groups.work_rows import Change
 from rli_spark.batches import gathered, map_tables
 
 _COUNTED: Final = [work_rows.CHANGE, work_rows.PARTITION_PATH, *work_rows.PRIOR_FILE_GROUP]

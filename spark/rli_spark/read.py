@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from rli import Table
 from rli.errors import SchemaError
 from rli.layout.meta_columns import with_meta_columns
-from rli.table.snapshot import filter_expression
+from rli.table.state.snapshot import filter_expression
 from rli_spark.batches import spark_schema
 
 Condition: TypeAlias = tuple[str, str, Any]

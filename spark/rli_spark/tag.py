@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from rli import RecordIndex, Table
 from rli.errors import SchemaError
 from rli.layout.key_generator import KeyGenerator
-from rli.table.readiness import await_synced
+from rli.table.coordination.readiness import await_synced
 from rli_spark.batches import arrow_schema, gathered, map_tables
 
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")

@@ -29,13 +29,9 @@ from rli.layout.schema import conform, written_schema
 from rli.layout.support import require_writable
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.table import work_rows
-from rli.table.conflicts import ReadSet
-from rli.table.definition import TableDefinition
-from rli.table.placement import Placement, file_groups_of, plan_placements
-from rli.table.retries import write_until_committed
-from rli.table.table import pass_over
-from rli.table.tagging import (
+from rli.table.file_groups import work_rows
+from rli.table.file_groups.placement import Placement, file_groups_of, plan_placements
+from rli.table.file_groups.tagging import (
     KEY_COLUMNS,
     current_locations,
     departures,
@@ -46,8 +42,12 @@ from rli.table.tagging import (
     to_work_rows,
     with_keys,
 )
-from rli.table.work_rows import Change
-from rli.table.write_transaction import OnStep, PreparedWrite, WriteTransaction
+from rli.table.file_groups.work_rows import Change
+from rli.table.state.definition import TableDefinition
+from rli.table.table import pass_over
+from rli.table.writing.conflicts import ReadSet
+from rli.table.writing.retries import write_until_committed
+from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, first_of_each_key, gathered, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_groups import whole_groups, write_file_groups

@@ -12,8 +12,8 @@ import pytest
 import rli as library
 from rli.index.record_index import IndexStats
 from rli.model import CommitResult
-from rli.table.clean import CleanResult
-from rli.table.verify import VerifyReport
+from rli.table.following.verify import VerifyReport
+from rli.table.services.clean import CleanResult
 from tests.cli.conftest import Rli
 
 

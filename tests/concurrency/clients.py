@@ -22,7 +22,7 @@ from typing import Any, Final
 from rli import RecordIndex, RliError, Step, Table, open_table
 from rli.index.key_arrays import as_key_array
 from rli.store.contract import Applied, Store
-from rli.table import write_transaction
+from rli.table.writing import write_transaction
 from rli.timeline.timeline import Timeline
 from tests.concurrency.history import (
     Cluster,

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import rli
 import rli_spark
-from rli.table import sync, work_rows
-from rli.table.file_group_writer import FileGroupTarget, WriteContext, write_file_group
+from rli.table.file_groups import work_rows
+from rli.table.file_groups.file_group_writer import FileGroupTarget, WriteContext, write_file_group
+from rli.table.following import sync
 from tests.spark.executor_deaths import Death, under
 
 _MASTERS = {

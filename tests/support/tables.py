@@ -20,7 +20,7 @@ from rli.layout.bloom_filter import BloomFilter
 from rli.layout.meta_columns import META_COLUMNS
 from rli.layout.properties import Key, save_properties
 from rli.store.contract import Store
-from rli.table.file_records import FileRecords
+from rli.table.coordination.file_records import FileRecords
 
 Row: TypeAlias = dict[str, Any]
 

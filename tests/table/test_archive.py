@@ -20,7 +20,7 @@ from rli import (
     open_table,
 )
 from rli.model import Step
-from rli.table.archive import ArchiveResult, archive
+from rli.table.services.archive import ArchiveResult, archive
 from tests.support.faults import PointedStorage
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
 

@@ -9,7 +9,7 @@ import pytest
 
 from rli import InstantNotFoundError, InvalidInputError, Table, open_table
 from rli.model import Step
-from rli.table.clean import CleanResult
+from rli.table.services.clean import CleanResult
 from tests.support.tables import check_stored, fingerprint, records, rows_of
 
 

@@ -24,7 +24,7 @@ from rli.layout.file_slices import FileSlice
 from rli.layout.meta_columns import FILE_NAME, META_COLUMNS
 from rli.model import FileGroupId
 from rli.settings import TableSettings
-from rli.table.clustering import plan_clustering
+from rli.table.writing.clustering import plan_clustering
 from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of, turn_into_version_9
 
 KEPT = [name for name in META_COLUMNS if name != FILE_NAME]

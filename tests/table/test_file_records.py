@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rli.storage import Storage
-from rli.table.file_records import FileRecords
+from rli.table.coordination.file_records import FileRecords
 from tests.support.children import start_child
 from tests.support.faults import PointedStorage
 

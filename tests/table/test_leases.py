@@ -12,10 +12,10 @@ import pytest
 from rli.errors import LeaseLostError
 from rli.storage import Storage
 from rli.store.registry import open_store
-from rli.table.file_records import FileRecords
-from rli.table.lease import KeptHolding, table_lease
-from rli.table.liveness import CLOCK_SLACK_SECONDS, Holding, ProcessId, Watch
-from rli.table.shared_records import SharedRecords
+from rli.table.coordination.file_records import FileRecords
+from rli.table.coordination.lease import KeptHolding, table_lease
+from rli.table.coordination.liveness import CLOCK_SLACK_SECONDS, Holding, ProcessId, Watch
+from rli.table.coordination.shared_records import SharedRecords
 from tests.support.children import start_child
 
 ELSEWHERE = ProcessId("another host", 1, "1")

@@ -14,12 +14,12 @@ import pytest
 
 from rli import ConflictError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
 from rli.storage import Storage
-from rli.table import paths
-from rli.table.journal_list import COMMIT_MARK
-from rli.table.recovery import recover
+from rli.table.coordination.recovery import recover
+from rli.table.file_groups.journal_list import COMMIT_MARK
+from rli.table.file_groups.tasks import InProcess
+from rli.table.state import paths
 from rli.table.table import pass_over
-from rli.table.tasks import InProcess
-from rli.table.write_transaction import WriteTransaction
+from rli.table.writing.write_transaction import WriteTransaction
 from tests.crash.writes import pointed
 from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of
 

@@ -18,8 +18,8 @@ from rli import (
     open_table,
 )
 from rli.model import Step
-from rli.table.recovery import exclusive
-from rli.table.restore import RestoreResult, finish_restore, request_restore
+from rli.table.coordination.recovery import exclusive
+from rli.table.services.restore import RestoreResult, finish_restore, request_restore
 from tests.support.faults import PointedStorage
 from tests.support.tables import (
     Row,
@@ -169,7 +169,7 @@ def test_the_index_goes_back_by_journals_alone(table: Table, monkeypatch: pytest
     def read(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("rli.table.snapshot.Snapshot.record_keys", read)
+    monkeypatch.setattr("rli.table.state.snapshot.Snapshot.record_keys", read)
     monkeypatch.setattr(type(table.index.store), "scan", read)
     table.restore(instants[1])
     monkeypatch.undo()

@@ -21,9 +21,9 @@ from rli.index.commit_log import LogRecord
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
-from rli.table import work_rows
-from rli.table.journal import Journal, write_journal
-from rli.table.journal_list import load_journals, save_journals
+from rli.table.file_groups import work_rows
+from rli.table.file_groups.journal import Journal, write_journal
+from rli.table.file_groups.journal_list import load_journals, save_journals
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 INSTANT = "20240531120000123"

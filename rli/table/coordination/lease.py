@@ -1,0 +1,135 @@
+"""The lease of a table: one writer at a time checks and publishes. Kept where all writers of the table see it.
+
+A lease lapses unless it is renewed, so that a dead holder stops nobody. What a holder that was only paused can still
+do when it wakes up is for its successor to prevent (``rli.table.coordination.recovery``), not for clocks.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rli.errors import LeaseLostError, RliError, StoreUnavailableError
+from rli.settings import DEFAULT_LEASE_SECONDS
+from rli.table.coordination.liveness import Holding, ProcessId, Watch
+from rli.table.coordination.shared_records import SharedRecords
+
+_LEASE: Final = "lease"
+_RENEWALS_PER_TERM: Final = 3
+_PAUSE_SECONDS: Final = 0.05
+
+
+class KeptHolding:
+    """A shared record that says what this process holds, renewed by a thread until it is released.
+
+    Args:
+        records: where it is kept.
+        name: of the record.
+        writer: identity of the write.
+        seconds: for how long it is held without a sign of life.
+    """
+
+    def __init__(self, records: SharedRecords, name: str, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> None:
+        self._records = records
+        self._name = name
+        self._writer = writer
+        self._seconds = seconds
+        self._process = ProcessId.current()
+        self._displaced: tuple[str, ...] = ()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_ended, name=f"rli {name}", daemon=True)
+
+    @property
+    def displaced(self) -> tuple[str, ...]:
+        """Writers that held the record before, let it lapse, and may have left something; the newest first."""
+        return self._displaced
+
+    def take(self, *, over: bytes | None) -> bool:
+        """Begin to hold, in place of the record ``over`` (None: of none); returns whether that succeeded."""
+        if over is not None:
+            before = Holding.from_json(over)
+            # A successor that died before it had cleared up leaves that to its own successor.
+            self._displaced = (before.writer, *before.displaced)
+        taken = self._records.compare_and_set(self._name, over, self._content())
+        if taken:
+            self._thread.start()
+        return taken
+
+    def settle(self) -> None:
+        """Forget the displaced writers: nothing of them is left."""
+        self._displaced = ()
+
+    def require_held(self) -> None:
+        """Raise ``LeaseLostError`` if another process has taken over."""
+        while (own := self._own_record()) is not None:
+            # What is read may be old, where hosts cache files; what is replaced was there.
+            if self._records.compare_and_set(self._name, own, self._content()):
+                return
+        raise LeaseLostError(
+            f"another writer took over: record={self._name}; this writer was paused or cut off for too long, "
+            "write again"
+        )
+
+    def release(self) -> None:
+        """Stop holding; a record that another process has taken over is left alone."""
+        self._ended.set()
+        self._thread.join()
+        own = self._own_record()
+        if own is not None:
+            self._records.compare_and_set(self._name, own, None)
+
+    def _renew_until_ended(self) -> None:
+        while not self._ended.wait(self._seconds / _RENEWALS_PER_TERM):
+            try:
+                own = self._own_record()
+                if own is None:
+                    return
+                self._records.compare_and_set(self._name, own, self._content())
+            except (StoreUnavailableError, OSError):
+                continue  # the next round may reach it; if none does in time, the record lapses
+            except RliError:
+                return  # the index is gone, and the write itself will say so
+
+    def _own_record(self) -> bytes | None:
+        stored = self._records.read_control(self._name)
+        return stored if stored is not None and Holding.from_json(stored).writer == self._writer else None
+
+    def _content(self) -> bytes:
+        expires_at = time.time() + self._seconds
+        return Holding(self._writer, self._process, expires_at, self._seconds, self._displaced).to_json()
+
+
+@contextmanager
+def table_lease(records: SharedRecords, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> Iterator[KeptHolding]:
+    """Hold the table's lease; waits for the present holder to release it, to let it lapse or to die.
+
+    Who takes it over from a holder that did not release it clears up after that one first:
+    ``rli.table.coordination.recovery.exclusive`` does both.
+
+    Args:
+        records: where it is kept.
+        writer: identity of the caller.
+        seconds: for how long it is held without a sign of life.
+    """
+    holding = KeptHolding(records, _LEASE, writer, seconds)
+    watch = Watch()
+    while True:
+        stored = records.read_control(_LEASE)
+        if (stored is None or watch.has_lapsed(stored)) and holding.take(over=stored):
+            break
+        # Those who wait do not come back in step, or the same one would always be the first.
+        time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
+    try:
+        yield holding
+    finally:
+        holding.release()
+
+
+def is_left_behind(records: SharedRecords) -> bool:
+    """Whether the table's lease seems to be held by nobody who lives; who takes it finds out."""
+    stored = records.read_control(_LEASE)
+    return stored is not None and Holding.from_json(stored).is_over(time.time())

@@ -1,0 +1,179 @@
+"""Recovery: what a writer finds of writers that died, and how it cleans up after them.
+
+Every write of rli has a shared record that says who writes (``writer/<instant>``) and a work folder. Where the
+writer is dead, its instant either completed, and only its work folder is left to remove, or it did not, and is rolled
+back as if it had never been. Pending instants of other engines are left alone.
+
+A writer that is taken for dead may only be paused, and go on at any moment. So whatever it publishes by is removed
+first, and only then it is asked whether it has published (docs/protocol.md, P3 and P4).
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from rli.index.record_index import RecordIndex
+from rli.storage import Storage
+from rli.table.coordination.lease import KeptHolding, is_left_behind, table_lease
+from rli.table.coordination.liveness import Holding
+from rli.table.coordination.shared_records import SharedRecords, shared_records
+from rli.table.services.archive import finish_archives
+from rli.table.services.restore import RestoreResult, finish_restore
+from rli.table.services.rollback import finish_rollback
+from rli.table.state import paths
+from rli.table.state.definition import TableDefinition
+from rli.timeline.instant import Action
+
+_WRITERS: Final = "writer/"
+
+_OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
+"""What writes of rli complete as."""
+
+
+def writer_record(instant: str) -> str:
+    """Name of the shared record that says who writes an instant."""
+    return f"{_WRITERS}{instant}"
+
+
+@contextmanager
+def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterator[KeptHolding]:
+    """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
+
+    Args:
+        table: the table.
+        index: its index.
+        writer: identity of the caller.
+    """
+    records = shared_records(table, index)
+    with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
+        _clear_displaced(table, records, lease)
+        # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
+        _finish_undoing(table)
+        finish_archives(table)
+        yield lease
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Rollbacks and restores of dead processes that were finished.
+
+    Attributes:
+        rollbacks: for each commit that was rolled back, the instant of the rollback.
+        restores: by the commit that the table was restored to.
+    """
+
+    rollbacks: dict[str, str] = field(default_factory=dict)
+    restores: dict[str, RestoreResult] = field(default_factory=dict)
+
+    def __or__(self, other: Finished) -> Finished:
+        return Finished(self.rollbacks | other.rollbacks, self.restores | other.restores)
+
+
+def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished:
+    """Roll back or tidy up what dead writers left, and finish rollbacks and restores that they began.
+
+    Args:
+        table: the table.
+        index: its index.
+        writer: identity of the caller, for the lease.
+    """
+    records = shared_records(table, index)
+    if not (
+        abandoned_instants(table.storage, records) or table.storage.list_files(paths.UNDOING) or is_left_behind(records)
+    ):
+        return Finished()
+    with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
+        finished = _clear_displaced(table, records, lease)
+        # Asked again, because the lease may have been long in coming.
+        for instant in abandoned_instants(table.storage, records):
+            _clear(table, records, instant)
+        return finished | _finish_undoing(table)
+
+
+def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] = ()) -> None:
+    """Remove every trace of a write that was not published; may be repeated, and raced by the writer itself.
+
+    Args:
+        table: the table.
+        instant: of the write.
+        promoted: base files that the caller knows it has brought, or may have brought, into the table.
+    """
+    storage = table.storage
+    # Without this file nobody can publish the write any more: it is removed first.
+    storage.delete_files([paths.commit_content(instant)])
+    content = storage.read_bytes(paths.manifest(instant))
+    # Base files that are still to be moved go before those that have been, so that none is moved in between.
+    storage.delete_folder(paths.unpublished_files(instant))
+    storage.delete_files([*promoted, *(json.loads(content) if content is not None else ())])
+    storage.delete_folder(paths.journal_folder(instant))
+    for action in _OWN_ACTIONS:
+        table.timeline_writer.remove(instant, action)
+    storage.delete_folder(paths.work_folder(instant))
+
+
+def is_published(table: TableDefinition, instant: str) -> bool:
+    """Whether a write has become part of the table."""
+    return any(table.timeline_writer.is_completed(instant, action) for action in _OWN_ACTIONS)
+
+
+def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
+    """Instants with a work folder or a writer's record, whose writer is dead."""
+    # A writer makes its record before its folder and removes it after it. So the folders are listed first: whoever
+    # lives and is found by its folder is then found by its record too.
+    folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
+    writers = {name.removeprefix(_WRITERS): content for name, content in records.scan_control(_WRITERS)}
+    now = time.time()
+    return sorted(
+        instant
+        for instant in folders | writers.keys()
+        if instant not in writers or Holding.from_json(writers[instant]).is_over(now)
+    )
+
+
+def _clear_displaced(table: TableDefinition, records: SharedRecords, lease: KeptHolding) -> Finished:
+    """Clear up after those who held the lease and did not release it; what was finished by that."""
+    if not lease.displaced:
+        return Finished()
+    for writer in lease.displaced:
+        # Of the holders only writes are named by an instant; rollbacks and restores leave marks.
+        if writer.isdecimal():
+            _clear(table, records, writer)
+    finished = _finish_undoing(table)
+    lease.settle()
+    return finished
+
+
+def _clear(table: TableDefinition, records: SharedRecords, instant: str) -> None:
+    """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
+    table.storage.delete_files([paths.commit_content(instant)])
+    if is_published(table, instant):
+        table.storage.delete_folder(paths.work_folder(instant))
+    else:
+        undo_unpublished(table, instant)
+    name = writer_record(instant)
+    records.compare_and_set(name, records.read_control(name), None)
+
+
+def _finish_undoing(table: TableDefinition) -> Finished:
+    """Finish rollbacks and restores that were announced, drop those that were not. The caller has the lease."""
+    finished = Finished()
+    for mark in table.storage.list_files(paths.UNDOING):
+        instant, _, action = mark.name.partition(".")
+        if table.timeline_writer.requested(instant, action) is None:
+            # Without its mark nobody can announce it any more, and it may just have been.
+            table.storage.delete_files([mark.path])
+        if table.timeline_writer.requested(instant, action) is None:
+            continue
+        if action == Action.RESTORE:
+            restored = finish_restore(table, instant)
+            if restored is not None:
+                finished.restores[restored.restored_to] = restored
+        else:
+            finished.rollbacks[finish_rollback(table, instant)] = instant
+    return finished

@@ -1,0 +1,1 @@
+"""The index follows the timeline: sync, bootstrap, verification and repair."""

@@ -1,0 +1,86 @@
+"""Bootstrap: building the index of a table that has records already."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.index.changes import LocationChanges
+from rli.index.record_index import RecordIndex
+from rli.layout.file_slices import FileSlice
+from rli.table.file_groups.tasks import TaskRunner
+from rli.table.following.verify import find_repeated_keys
+from rli.table.state.definition import TableDefinition
+from rli.table.state.snapshot import Snapshot
+
+BOOTSTRAP: Final = "bootstrap"
+"""Action in the commit log: entries that were read from base files."""
+
+
+def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> int:
+    """Fill an empty index with the locations of all records; returns how many there are.
+
+    Keys are placed with one commit sequence for each instant that wrote a live base file, so look-ups report that
+    instant. Commits that complete meanwhile are found by the next sync.
+
+    Raises:
+        CorruptTableError: a record key lives in more than one place.
+        IndexNotReadyError: a server of the index was replaced meanwhile.
+    """
+    applied = index.store.applied()
+    snapshot = Snapshot(table, table.load_timeline())
+    slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
+    completed = [instant.time for instant in snapshot.timeline.completed]
+    instants = sorted({file_slice.instant for file_slice in slices})
+    sequence = 0
+    if instants or completed:
+        located_at = instants or completed[-1:]
+        index.log.refresh()
+        record = index.log.append(
+            (completed or instants)[-1],
+            BOOTSTRAP,
+            file_groups=[file_slice.group for file_slice in slices],
+            writer=BOOTSTRAP,
+            located_at=located_at,
+            covers=completed,
+        )
+        if record is None:
+            raise CorruptTableError(
+                f"the index is being bootstrapped by another process: index={index.url}; wait for it, or drop the "
+                "index and bootstrap it again"
+            )
+        sequence = record.last_sequence
+        items = [(file_slice, record.first_sequence + located_at.index(file_slice.instant)) for file_slice in slices]
+        rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
+        _require_distinct_keys(snapshot, index, tasks, rows)
+    else:
+        rows = 0
+    if not index.store.mark_applied(applied, sequence):
+        raise IndexNotReadyError(
+            f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}; "
+            "bootstrap the index again"
+        )
+    return rows
+
+
+def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> int:
+    """Place the keys of one file slice with a commit sequence; returns how many: a task."""
+    file_slice, sequence = item
+    index.log.refresh()
+    rows = 0
+    for keys in snapshot.record_keys(file_slice):
+        LocationChanges.placing(keys, file_slice.group).apply(index, sequence)
+        rows += len(keys)
+    return rows
+
+
+def _require_distinct_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, rows: int) -> None:
+    entries = index.store.stats().live_entries
+    if entries == rows:
+        return
+    sample = find_repeated_keys(snapshot, index, tasks)
+    raise CorruptTableError(
+        f"record keys live in more than one place: table={snapshot.table.location} records={rows} keys={entries} "
+        f"sample={sample}; a record-level index needs keys that are unique in the table: remove the repeated records"
+    )

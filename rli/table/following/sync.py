@@ -1,0 +1,319 @@
+"""Sync: the index follows the table's timeline, which alone says what is true.
+
+First, every completed instant that the index's commit log does not know is registered there, which gives it its
+commit sequences. Then every registered commit whose changes may not all be in the index is applied. Both may be
+repeated, interrupted and raced: registering is a compare-and-set at the log's head, and applying is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from rli.errors import IndexNotReadyError
+from rli.index.commit_log import LogRecord
+from rli.index.record_index import RecordIndex
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.store.contract import Applied
+from rli.table.file_groups.journal import Journal
+from rli.table.file_groups.journal_list import COMMIT_MARK, require_journals
+from rli.table.file_groups.tasks import InProcess, TaskRunner
+from rli.table.following.bootstrap import BOOTSTRAP
+from rli.table.following.foreign_changes import apply_group_change, changed_groups
+from rli.table.following.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
+from rli.table.following.verify import REPAIR
+from rli.table.state import paths
+from rli.table.state.definition import TableDefinition
+from rli.table.state.snapshot import Snapshot
+from rli.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
+from rli.timeline.timeline import Timeline
+
+_FOREIGN: Final = "foreign"
+_UNDOING: Final = "undoing"
+_FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, REREAD})
+_READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
+SMALL_JOURNALS: Final = 4 << 20
+"""Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
+longer to start than so little work takes."""
+
+_NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """What a sync found.
+
+    Attributes:
+        timeline: the timeline that the index now follows.
+        sequence: the last commit sequence of it: a snapshot of the index.
+        applied: the instants that were applied.
+    """
+
+    timeline: Timeline
+    sequence: int
+    applied: tuple[str, ...]
+
+
+def sync(
+    table: TableDefinition,
+    index: RecordIndex,
+    tasks: TaskRunner,
+    on_registered: Callable[[], None] = lambda: None,
+    on_part: Callable[[], None] = lambda: None,
+) -> SyncResult:
+    """Apply every completed instant that the index has not applied, or of which a server of its store lost entries.
+
+    Args:
+        table: the table.
+        index: its index.
+        tasks: runs the work on each journal or file group.
+        on_registered: called when every completed instant has its commit sequence.
+        on_part: called after each journal or file group.
+
+    Raises:
+        IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
+        CorruptIndexError: the commit log has lost commits whose entries are in the index.
+    """
+    while True:
+        applied = index.read_progress()
+        _require_bootstrapped(table, index, applied.least)
+        snapshot = _register(table, index)
+        on_registered()
+        # Nothing is added to the log by applying it, so this is the sequence of the timeline that was registered.
+        sequence = index.log.head
+        records = index.log.records_after(applied.least or 0)
+        if all(_apply_record(snapshot, index, record, applied, tasks=tasks, on_part=on_part) for record in records):
+            return SyncResult(snapshot.timeline, sequence, _instants(records))
+
+
+def _register(table: TableDefinition, index: RecordIndex) -> Snapshot:
+    """Register every completed instant; returns the state of the table that the commit log now describes."""
+    while True:
+        # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
+        # timeline without a commit whose sequence counts would let that commit be overwritten (P7).
+        index.log.refresh()
+        snapshot = Snapshot(table, _settled_timeline(table, index))
+        _require_known_past(table, snapshot.timeline, index)
+        if _register_all(snapshot, index):
+            return snapshot
+
+
+def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: int | None) -> int:
+    """The sequence up to which the index is applied; raises ``IndexNotReadyError`` if it was never bootstrapped."""
+    if applied is None:
+        raise IndexNotReadyError(
+            f"the index has not been bootstrapped: table={table.location} index={index.url}; "
+            "run: rli index bootstrap TABLE"
+        )
+    return applied
+
+
+def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncResult, list[str]]:
+    """The state of table and index, and the instants in which they differ.
+
+    Raises:
+        IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
+    """
+    applied = _require_bootstrapped(table, index, index.applied_sequence())
+    index.log.refresh()
+    timeline = table.load_timeline()
+    _require_known_past(table, timeline, index)
+    unseen = [instant.time for instant in _unseen(timeline, index)]
+    unseen += _withdrawn(timeline, index)
+    unseen += _instants(index.log.records_after(applied))
+    return SyncResult(timeline, index.log.head, ()), unseen
+
+
+def _register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
+    """Register one commit that rli made; None if another writer changed the log first.
+
+    The first sequence of a clustering is not used; the others are of the keys that it put elsewhere, one for each
+    instant since which any of them have been where they are.
+    """
+    stats = snapshot.commit(instant).write_stats
+    groups = [FileGroupId(stat.partition_path, stat.file_id) for stat in stats]
+    kept: list[str] = []
+    if instant.action == Action.REPLACE_COMMIT:
+        storage = snapshot.table.storage
+        journals = require_journals(storage, instant.time)
+        kept = sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
+    return index.log.append(
+        instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=[instant.time, *kept]
+    )
+
+
+def _apply_record(
+    snapshot: Snapshot,
+    index: RecordIndex,
+    record: LogRecord,
+    since: Applied,
+    *,
+    tasks: TaskRunner,
+    on_part: Callable[[], None],
+) -> bool:
+    """Bring the changes of a registered commit into the index, and say so in the index.
+
+    Returns:
+        False if a part of the index's store went back to an earlier state meanwhile.
+    """
+    if record.action in _READ_FROM_FILES and record.last_sequence <= (since.greatest or 0):
+        raise IndexNotReadyError(
+            f"a server of the index has lost entries that no journal has: index={index.url} written by={record.action} "
+            f"sequence={record.last_sequence}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    if record.action == REREAD:
+        reread(snapshot, index, record, tasks, on_part)
+    for runner, function, items in _work_of(snapshot, index, record, tasks):
+        for _ in runner.run(function, items):
+            on_part()
+    return index.store.mark_applied(since, record.last_sequence)
+
+
+def apply_journal(storage: Storage, index: RecordIndex, sequence: int, journal: Journal) -> None:
+    """Apply one journal file: a task."""
+    index.log.refresh()
+    for changes in journal.changes(storage):
+        changes.apply(index, sequence)
+
+
+def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
+    """Apply one journal file of a clustering: a task."""
+    index.log.refresh()
+    for position, changes in journal.regrouped(storage, record.located_at):
+        changes.apply(index, record.first_sequence + position)
+
+
+def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
+    """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
+    timeline = table.load_timeline()
+    # Rollbacks and restores of rli are finished by whoever finds them, under the lease; one may complete between these lines.
+    if not _withdrawn(timeline, index) or table.storage.list_files(paths.UNDOING):
+        return timeline
+    timeline = table.load_timeline()
+    withdrawn = _withdrawn(timeline, index)
+    if withdrawn and not table.storage.list_files(paths.UNDOING):
+        raise IndexNotReadyError(
+            f"another engine is rolling back commits that the index has followed: table={table.location} "
+            f"instants={withdrawn}; wait for it, or let it write once more: it finishes what it began"
+        )
+    return timeline
+
+
+def _withdrawn(timeline: Timeline, index: RecordIndex) -> list[str]:
+    """Commits that the index has followed and that are pending again, because they are being rolled back."""
+    # Of a clustering that it has rolled back, Hudi leaves the plan.
+    pending = (instant for instant in timeline.pending if instant.is_write and instant.time not in timeline.undone)
+    return [instant.time for instant in pending if index.log.knows(instant.time)]
+
+
+def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex) -> None:
+    """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
+    # Whoever knows the oldest commit that is left has followed all that have left: they were there when it completed.
+    oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
+    if oldest is not None and not index.log.knows(oldest) and table.has_archive():
+        raise IndexNotReadyError(
+            f"commits that the index may not have followed have left the active timeline: table={table.location} "
+            f"index={index.url} oldest={oldest}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    followed = [record.instant for record in index.log.records if record.action in _FOLLOWED and record.instant]
+    if not followed or timeline.is_archived(followed[-1]):
+        return
+    # Of a commit that was undone, the rollback or restore is left. A restore removes the rollbacks before it.
+    undone = followed[-1] in timeline.undone or any(
+        instant.action == Action.RESTORE and instant.time > followed[-1] for instant in timeline.undoing
+    )
+    if not undone and all(instant.time != followed[-1] for instant in timeline.instants):
+        raise IndexNotReadyError(
+            f"the index has followed a commit that the table does not hold: table={table.location} index={index.url} "
+            f"instant={followed[-1]}; if the table was restored, bootstrap the index again: rli index bootstrap TABLE"
+        )
+
+
+def _instants(records: Sequence[LogRecord]) -> tuple[str, ...]:
+    return tuple(instant for record in records for instant in record.instants)
+
+
+def _register_all(snapshot: Snapshot, index: RecordIndex) -> bool:
+    """Register what the log does not know; False if another process changed the log meanwhile."""
+    for kind, group in groupby(_unseen(snapshot.timeline, index), key=partial(_kind, snapshot)):
+        instants = list(group)
+        if kind == _FOREIGN:
+            if _register_foreign(snapshot, index, instants) is None:
+                return False
+            continue
+        register_one = register_undoing if kind == _UNDOING else _register_own
+        if any(register_one(snapshot, index, instant) is None for instant in instants):
+            return False
+    return True
+
+
+def _unseen(timeline: Timeline, index: RecordIndex) -> list[Instant]:
+    return [
+        instant
+        for instant in timeline.completed
+        if instant.action not in _NO_EFFECT and not index.log.knows(instant.time)
+    ]
+
+
+def _kind(snapshot: Snapshot, instant: Instant) -> str:
+    if instant.action in WRITE_ACTIONS:
+        return instant.action if COMMIT_MARK in snapshot.commit(instant).extra else _FOREIGN
+    if instant.action in UNDOING_ACTIONS:
+        return _UNDOING
+    raise IndexNotReadyError(
+        f"the timeline holds an action that the index cannot follow: instant={instant.time} action={instant.action}; "
+        "bootstrap the index again: rli index bootstrap TABLE"
+    )
+
+
+def _register_foreign(snapshot: Snapshot, index: RecordIndex, instants: Sequence[Instant]) -> LogRecord | None:
+    """Register a run of commits of another engine as one.
+
+    Its first sequence is of keys that went, the others are of keys that came, one for each of the commits.
+    """
+    after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if index.log.knows(instant.time))
+    changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
+    times = [instant.time for instant in instants]
+    return index.log.append(
+        times[-1],
+        _FOREIGN,
+        file_groups=[change.group for change in changes],
+        writer=times[-1],
+        located_at=(times[-1], *times),
+        covers=times[:-1],
+    )
+
+
+def _work_of(
+    snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner
+) -> Iterator[tuple[TaskRunner, Callable[[Any], None], Sequence[Any]]]:
+    """Who runs which function on which items: the journals of a commit, or the file groups that it changed."""
+    storage, instant = snapshot.table.storage, record.instant or ""
+    if record.action in UNDOING_ACTIONS:
+        runner = _runner_for(storage, record.undoes, tasks)
+        yield runner, partial(undo_journal, storage, index, record), journals_to_undo(storage, record)
+    elif record.action == _FOREIGN:
+        covered = set(record.instants)
+        before = frozenset(
+            write.time
+            for write in snapshot.timeline.completed_writes
+            if write.time not in covered and index.log.knows_before(write.time, record.first_sequence)
+        )
+        changes = changed_groups(snapshot, before, before | covered)
+        yield tasks, partial(apply_group_change, snapshot, index, record), changes
+    elif record.action in WRITE_ACTIONS:
+        runner, journals = _runner_for(storage, [instant], tasks), require_journals(storage, instant)
+        if record.action == Action.REPLACE_COMMIT:
+            yield runner, partial(apply_clustering, storage, index, record), journals
+        else:
+            yield runner, partial(apply_journal, storage, index, record.first_sequence), journals
+
+
+def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:
+    """What applies the journals of some commits: the engine if they are large, else this process."""
+    files = (file for instant in instants for file in storage.list_files(paths.journal_folder(instant)))
+    return InProcess() if sum(file.size for file in files) <= SMALL_JOURNALS else tasks

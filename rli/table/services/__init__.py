@@ -1,0 +1,1 @@
+"""Table services on the timeline: clean, archive, savepoint, rollback and restore."""

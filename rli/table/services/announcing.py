@@ -1,0 +1,76 @@
+"""Announcing a rollback or a restore: the plan comes onto the timeline before anything is undone.
+
+The plan is written to a mark first, and the mark gets its name on the timeline. Whoever takes the lease over removes
+marks whose plan was not announced, so nobody who lost the lease announces anything (docs/protocol.md, P4); whoever finds
+a mark whose plan was announced carries the plan out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rli.errors import LeaseLostError, UnsupportedTableError
+from rli.storage import Storage
+from rli.table.file_groups.journal_list import COMMIT_MARK
+from rli.table.state import paths
+from rli.table.state.definition import TableDefinition
+from rli.table.state.snapshot import Snapshot
+from rli.timeline.commit_metadata import CommitMetadata
+from rli.timeline.instant import Action, Instant
+
+
+def announce(table: TableDefinition, time: str, action: str, plan: bytes, require_held: Callable[[], None]) -> None:
+    """Put a plan on the timeline, as a requested instant.
+
+    Args:
+        table: the table.
+        time: of the new instant.
+        action: rollback or restore.
+        plan: its content.
+        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; nothing was announced.
+    """
+    mark = paths.undoing_mark(time, action)
+    table.storage.write_bytes(mark, plan)
+    require_held()
+    try:
+        table.timeline_writer.request_from(mark, time, action)
+    except FileNotFoundError as error:
+        raise LeaseLostError(
+            f"another writer took the lease over: {action}={time}; nothing was undone, call it again"
+        ) from error
+
+
+def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
+    """Pass commits that can be undone as far as the timeline tells.
+
+    Raises:
+        UnsupportedTableError: one of them replaced whole file groups and is another engine's, or a savepoint keeps it.
+    """
+    saved = {instant.time for instant in snapshot.timeline.savepoints}
+    for instant in instants:
+        commit = snapshot.commit(instant)
+        if instant.action != Action.COMMIT and COMMIT_MARK not in commit.extra:
+            raise UnsupportedTableError(
+                f"a commit of another engine replaced whole file groups: instant={instant.time} "
+                f"operation={commit.operation}; undo it with that engine"
+            )
+        if instant.time in saved:
+            raise UnsupportedTableError(
+                f"a savepoint keeps the commit: instant={instant.time}; delete the savepoint first"
+            )
+
+
+def written_files(storage: Storage, commit: CommitMetadata) -> dict[str, tuple[str, ...]]:
+    """Partition path → full paths of the base files that a commit wrote."""
+    files: dict[str, tuple[str, ...]] = {}
+    for stat in commit.write_stats:
+        files[stat.partition_path] = (*files.get(stat.partition_path, ()), storage.full_path(stat.path))
+    return files
+
+
+def relative(storage: Storage, full_path: str) -> str:
+    """The path within the table."""
+    return full_path.removeprefix(storage.root).lstrip("/")

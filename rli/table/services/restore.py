@@ -1,0 +1,132 @@
+"""Restoring: going back to a commit by undoing all later ones, on the timeline as Hudi does it.
+
+The plan lies on the timeline before anything is undone, and so does the list of the files that go: so a restore that
+was interrupted is finished by the next writer. Commits stop being visible one by one, the newest first: on the way the
+table is as it was after one of them. The index follows in the next sync (``rli.table.following.undoing``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rli.errors import InstantNotFoundError
+from rli.table.services.announcing import announce, relative, require_undoable, written_files
+from rli.table.state import paths
+from rli.table.state.cleaned import require_files_as_of
+from rli.table.state.definition import TableDefinition
+from rli.table.state.snapshot import Snapshot
+from rli.timeline.instant import Action, Instant
+from rli.timeline.restore_metadata import RestoreMetadata, RestorePlan
+from rli.timeline.rollback_metadata import RollbackMetadata
+from rli.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """What a restore did.
+
+    Attributes:
+        instant: of the restore; None if there was no later commit to undo.
+        restored_to: the commit that the table is as of.
+        undone: the later commits, the newest first.
+    """
+
+    instant: str | None
+    restored_to: str
+    undone: tuple[str, ...]
+
+
+def request_restore(
+    table: TableDefinition, snapshot: Snapshot, instant_time: str, require_held: Callable[[], None]
+) -> str | None:
+    """Put the plan to go back to a commit on the timeline, as the instant that is returned; None if it is the last.
+
+    Args:
+        table: the table.
+        snapshot: its present state; the caller holds the lease.
+        instant_time: of the commit.
+        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; nothing was undone.
+        InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
+        UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps one.
+    """
+    require_commit(snapshot.timeline, instant_time)
+    later = [instant for instant in reversed(snapshot.timeline.completed_writes) if instant.time > instant_time]
+    if not later:
+        return None
+    require_undoable(snapshot, later)
+    require_files_as_of(snapshot, snapshot.as_of(instant_time))
+    restore = snapshot.timeline.next_time(table.now())
+    plan = RestorePlan(instant_time, tuple((instant.time, instant.action) for instant in later))
+    announce(table, restore, Action.RESTORE, plan.to_avro(), require_held)
+    return restore
+
+
+def finish_restore(table: TableDefinition, restore: str) -> RestoreResult | None:
+    """Carry out a planned restore; may be repeated. The caller holds the lease.
+
+    Returns:
+        What it did; None if another engine committed after the plan was made. What that may build on stays then: only
+        commits that were no longer visible are undone.
+    """
+    started = time.monotonic()
+    storage, writer = table.storage, table.timeline_writer
+    plan_name = f"{restore}.{Action.RESTORE}.requested"
+    plan = RestorePlan.from_avro(writer.requested(restore, Action.RESTORE) or b"", plan_name)
+    begun = writer.started(restore, Action.RESTORE)
+    if begun is None:
+        begun = _intended(table, restore, plan).to_avro()
+        writer.start(restore, Action.RESTORE, begun)
+    metadata = RestoreMetadata.from_avro(begun, f"{restore}.{Action.RESTORE}.inflight")
+    visible = {instant.time for instant in table.load_timeline().completed_writes if instant.time > plan.restored_to}
+    is_overtaken = bool(visible - {rollback.instant_time for rollback in metadata.rollbacks})
+    if is_overtaken:
+        metadata = metadata.without(visible)
+    for rollback in metadata.rollbacks:
+        writer.withdraw(rollback.instant_time, rollback.action)
+    storage.delete_files(
+        relative(storage, full_path)
+        for rollback in metadata.rollbacks
+        for full_paths in rollback.deleted.values()
+        for full_path in full_paths
+    )
+    completed_at = table.load_timeline().next_time(table.now())
+    milliseconds = int((time.monotonic() - started) * 1000)
+    writer.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro(), completed_at)
+    # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
+    for rollback in metadata.rollbacks:
+        writer.remove(rollback.instant_time, rollback.action)
+    storage.delete_files([paths.undoing_mark(restore, Action.RESTORE)])
+    undone = tuple(rollback.instant_time for rollback in metadata.rollbacks)
+    return None if is_overtaken else RestoreResult(restore, plan.restored_to, undone)
+
+
+def require_commit(timeline: Timeline, instant_time: str) -> Instant:
+    """The completed commit of that time; raises ``InstantNotFoundError`` if the timeline shows none."""
+    for instant in timeline.completed_writes:
+        if instant.time == instant_time:
+            return instant
+    raise InstantNotFoundError(
+        f"the timeline shows no completed commit of this time: instant={instant_time}; list those that it has: "
+        "rli timeline TABLE"
+    )
+
+
+def _intended(table: TableDefinition, restore: str, plan: RestorePlan) -> RestoreMetadata:
+    """What the restore will have done; asked before it does anything, while every commit can still be read."""
+    snapshot = Snapshot(table, table.load_timeline())
+    rollbacks = (
+        RollbackMetadata(
+            start_time=restore,
+            instant_time=commit_time,
+            action=action,
+            milliseconds=0,
+            deleted=written_files(table.storage, snapshot.commit(require_commit(snapshot.timeline, commit_time))),
+        )
+        for commit_time, action in plan.undone
+    )
+    return RestoreMetadata(restore, 0, tuple(rollbacks))

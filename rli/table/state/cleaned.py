@@ -1,0 +1,44 @@
+"""Whether a past state of the table can still be told, or its files were cleaned or its commits archived."""
+
+from __future__ import annotations
+
+from rli.errors import InstantNotFoundError
+from rli.layout.file_slices import FileSlice
+from rli.table.state.first_changes import FirstChange, first_changes
+from rli.table.state.snapshot import Snapshot
+
+
+def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
+    """Pass a past state whose files are all there, as far as the later commits of the timeline tell.
+
+    Args:
+        current: the table as it is now.
+        past: the table as of an instant.
+
+    Raises:
+        InstantNotFoundError: files of that state were cleaned, of which one is named; or its commits were archived.
+    """
+    first, as_of = past.timeline.first, past.timeline.as_of
+    is_older = first is not None and as_of is not None and as_of < first
+    if is_older and all(as_of != saved.time for saved in current.timeline.savepoints) and past.table.has_archive():
+        raise InstantNotFoundError(
+            f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
+            "instant"
+        )
+    seen = frozenset(instant.time for instant in past.timeline.completed_writes)
+    for group, change in sorted(first_changes(current, seen).items(), key=lambda item: item[0]):
+        if _is_missing(past, past.slices.get(group), change):
+            raise InstantNotFoundError(
+                f"the files of this instant were cleaned: instant={past.timeline.as_of} "
+                f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
+            )
+
+
+def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:
+    """Whether a file group had a version that the past state does not hold any more."""
+    if change.is_replacement:
+        first, as_of = past.timeline.first, past.timeline.as_of
+        # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
+        return held is None and first is not None and as_of is not None and as_of >= first
+    was_there = change.built_on is not None and past.timeline.is_visible(change.built_on)
+    return was_there and (held is None or held.instant != change.built_on)

@@ -1,0 +1,127 @@
+"""What a table is: where it lies, what its properties say, and what rli keeps with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from rli.errors import CorruptTableError, IndexNotReadyError, SettingsError
+from rli.layout.key_generator import KeyGenerator
+from rli.layout.properties import Key, TableProperties, load_properties
+from rli.layout.support import require_readable
+from rli.settings import IndexSettings, TableSettings
+from rli.storage import Storage
+from rli.table.state import paths
+from rli.timeline.archive import Archive
+from rli.timeline.layouts import TimelineLayout
+from rli.timeline.timeline import Timeline, load_timeline
+from rli.timeline.writing import TimelineWriter
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table as its stored settings describe it. Picklable.
+
+    Attributes:
+        storage: its folder.
+        properties: Hudi's properties.
+        settings: rli's settings; None for a table that rli has not taken up yet.
+    """
+
+    storage: Storage
+    properties: TableProperties
+    settings: TableSettings | None
+
+    @property
+    def location(self) -> str:
+        return self.storage.location
+
+    @property
+    def key_generator(self) -> KeyGenerator:
+        return KeyGenerator(
+            self.properties.record_key_fields,
+            self.properties.partition_fields,
+            self.properties.hive_style,
+            self.properties.url_encode,
+        )
+
+    def now(self) -> datetime:
+        """The clock that the table's instants are taken from: UTC, or the local time of whoever writes."""
+        in_utc = self.properties.raw.get(Key.TIMEZONE, "LOCAL").upper() == "UTC"
+        return datetime.now(UTC) if in_utc else datetime.now()  # noqa: DTZ005  (local time is what is meant)
+
+    def load_timeline(self) -> Timeline:
+        """The timeline as it is now."""
+        return load_timeline(self.storage, self._timeline_layout)
+
+    @property
+    def archive(self) -> Archive:
+        """Where instants go that leave the active timeline."""
+        return Archive(self.storage, self._timeline_layout)
+
+    def has_archive(self) -> bool:
+        """Whether instants have left the active timeline."""
+        return not self.archive.is_empty()
+
+    @property
+    def timeline_writer(self) -> TimelineWriter:
+        """Writes the timeline in the layout of the table's version."""
+        return TimelineWriter(self.storage, self._timeline_layout)
+
+    @property
+    def _timeline_layout(self) -> TimelineLayout:
+        raw = self.properties.raw
+        return TimelineLayout.of(
+            self.properties.layout_version,
+            self.properties.timeline_path,
+            raw.get(Key.ARCHIVE_FOLDER) or "archived",
+            raw.get(Key.HISTORY_PATH) or "history",
+        )
+
+    def reloaded(self) -> TableDefinition:
+        """The definition with the properties as they are now: other engines change them."""
+        properties = load_properties(self.storage)
+        require_readable(properties)
+        return replace(self, properties=properties)
+
+    def with_settings(self, settings: TableSettings) -> TableDefinition:
+        return replace(self, settings=settings)
+
+    def require_settings(self) -> TableSettings:
+        """The settings that rli keeps with the table; raises ``IndexNotReadyError`` where rli has not taken it up."""
+        if self.settings is None:
+            raise IndexNotReadyError(
+                f"the table has no index: table={self.location}; bootstrap one: rli index bootstrap TABLE --index URL"
+            )
+        return self.settings
+
+    def expected_index_settings(self, index: IndexSettings) -> IndexSettings:
+        """What the settings of the table's own index must be; what the table does not fix is taken from ``index``."""
+        return index.model_copy(
+            update={
+                "table_id": self.require_settings().table_id,
+                "key_fields": self.properties.record_key_fields,
+            }
+        )
+
+
+def load_definition(storage: Storage) -> TableDefinition:
+    """Read the definition of the table in a folder.
+
+    Raises:
+        TableNotFoundError: there is none.
+        UnsupportedTableError: there is one that rli cannot read.
+        CorruptTableError: its properties or settings are damaged.
+    """
+    properties = load_properties(storage)
+    require_readable(properties)
+    content = storage.read_bytes(paths.SETTINGS)
+    if content is None:
+        return TableDefinition(storage, properties, None)
+    try:
+        return TableDefinition(storage, properties, TableSettings.from_json(content))
+    except SettingsError as error:
+        raise CorruptTableError(
+            f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error}); "
+            "restore the file, or remove it and bootstrap the index again"
+        ) from error

@@ -1,0 +1,97 @@
+"""Writes that are in conflict with another writer's are made anew, a bounded number of times.
+
+The one place for it, whatever engine writes: an attempt begins with a snapshot of its own, and an attempt that fails
+has removed what it wrote before it says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from rli.errors import ConflictError
+from rli.model import CommitResult
+from rli.table.writing.write_transaction import PreparedWrite, WriteTransaction
+
+_LOG = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+
+
+def write_until_committed(
+    begin: Callable[[], WriteTransaction], work: Callable[[WriteTransaction], PreparedWrite], attempts: int
+) -> CommitResult:
+    """The result of the first attempt to write that is in conflict with nobody.
+
+    Pauses between attempts grow exponentially, with full jitter so that writers in conflict do not come back at once.
+
+    Args:
+        begin: begins an attempt, from a snapshot of its own.
+        work: tags and writes.
+        attempts: how many at most.
+
+    Raises:
+        ConflictError: every attempt was in conflict; with what the last one was in conflict with.
+    """
+
+    def attempt() -> CommitResult:
+        write = begin()
+        try:
+            return _write(write, work)
+        except ConflictError:
+            raise
+        except Exception as error:
+            # Whatever it looks like: it may be that files or instants which the write reads went with an undone commit.
+            write.require_standing_snapshot(error)
+            raise
+
+    retrying = Retrying(
+        stop=stop_after_attempt(attempts),
+        wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
+        retry=retry_if_exception_type(ConflictError),
+        before_sleep=_log_conflict,
+        retry_error_callback=_give_up,
+    )
+    return retrying(attempt)
+
+
+def _write(write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite]) -> CommitResult:
+    try:
+        prepared = work(write)
+    except BaseException:
+        write.abort()
+        raise
+    return write.commit(prepared)
+
+
+def _log_conflict(state: RetryCallState) -> None:
+    _LOG.info("write in conflict, trying again: attempt=%s cause=%s", state.attempt_number, _conflict_of(state))
+
+
+def _give_up(state: RetryCallState) -> CommitResult:
+    last = _conflict_of(state)
+    raise type(last)(
+        f"other writers were first in every attempt: attempts={state.attempt_number} keys={last.key_count} "
+        f"sample={list(last.keys)} instants={list(last.instants)} last cause=({last}); nothing was written: write "
+        "again later, allow more attempts, or let fewer writers change the same file groups at once",
+        keys=last.keys,
+        key_count=last.key_count,
+        instants=last.instants,
+    ) from last
+
+
+def _conflict_of(state: RetryCallState) -> ConflictError:
+    error = None if state.outcome is None else state.outcome.exception()
+    if not isinstance(error, ConflictError):
+        raise TypeError(f"only conflicts are tried again: error={error!r}")
+    return error

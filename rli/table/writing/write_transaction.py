@@ -1,0 +1,372 @@
+"""One write of a table, as its driver sees it: begin, let an engine write file groups, commit.
+
+Nothing of it is visible before the completed instant is published, in one atomic step; from then on nothing of it
+can be lost: the index is brought up to date from the journal, by this process or by the next writer's sync.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from rli.errors import ConflictError, LeaseLostError
+from rli.index.record_index import RecordIndex
+from rli.layout.avro_schema import to_avro
+from rli.layout.file_slices import write_partition_metadata
+from rli.layout.schema import evolved_schema
+from rli.layout.support import require_writable
+from rli.model import CommitResult, FileGroupId, Step, WriteCounts
+from rli.table.coordination.lease import KeptHolding
+from rli.table.coordination.recovery import exclusive, is_published, recover, undo_unpublished, writer_record
+from rli.table.coordination.shared_records import shared_records
+from rli.table.file_groups.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext
+from rli.table.file_groups.journal import Journal
+from rli.table.file_groups.journal_list import COMMIT_MARK, save_journals
+from rli.table.file_groups.tasks import TaskRunner
+from rli.table.following.sync import SyncResult, sync
+from rli.table.state import paths
+from rli.table.state.definition import TableDefinition
+from rli.table.state.metadata_table import switch_off_metadata_table
+from rli.table.state.snapshot import Snapshot
+from rli.table.writing.conflicts import PlannedCommit, ReadSet, changed_since, require_no_conflict
+from rli.table.writing.key_form import require_known_key_form
+from rli.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.timeline.instant import Action, new_instant_time
+from rli.timeline.timeline import Timeline
+
+_MARK_VERSION: Final = "1"
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """What an engine has written, ready to be committed.
+
+    Attributes:
+        results: of the accepted tasks.
+        schema: of the table from now on.
+        operation: Hudi's name of the operation, such as ``UPSERT``.
+        unchanged: records that changed nothing and reached no task.
+        read: what the write depends on beside what it writes.
+    """
+
+    results: Sequence[FileGroupResult]
+    schema: pa.Schema
+    operation: str
+    unchanged: int
+    read: ReadSet
+
+    @property
+    def counts(self) -> WriteCounts:
+        """What became of the records."""
+        return sum((result.counts for result in self.results), WriteCounts(unchanged=self.unchanged))
+
+    @property
+    def stats(self) -> list[WriteStat]:
+        """The base files."""
+        return [result.stat for result in self.results if result.stat is not None]
+
+    @property
+    def replaced(self) -> frozenset[FileGroupId]:
+        """The file groups that are replaced."""
+        return frozenset(group for result in self.results for group in result.replaces)
+
+    def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
+        """Without the replacements of file groups that others have changed in between.
+
+        Where none would be left, all are: the check of conflicts tells whose changes those are.
+        """
+        kept = [result for result in self.results if not changed_since(before, now, result.replaces)]
+        return replace(self, results=kept or self.results)
+
+
+class WriteTransaction:
+    """A write in progress. Begin it, write file groups with ``context`` and ``target``, then commit or abort.
+
+    Attributes:
+        table: the definition, as it was when the write began.
+        index: its index.
+        instant: the write's instant.
+        sequence: the commit sequence that the write builds on.
+        snapshot: the state of the table that the write builds on.
+    """
+
+    def __init__(  # noqa: PLR0917  (called by ``begin`` alone)
+        self,
+        table: TableDefinition,
+        index: RecordIndex,
+        tasks: TaskRunner,
+        on_step: OnStep,
+        action: Action,
+        synced: SyncResult,
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.snapshot = Snapshot(table, synced.timeline)
+        self.sequence = synced.sequence
+        self.on_step = on_step
+        self._action = action
+        self._tasks = tasks
+        self._published = False
+        self._promoted: list[str] = []
+        self.instant, self._holding = _announce(table, index, synced.timeline, action)
+        try:
+            on_step(Step.REQUESTED)
+            table.timeline_writer.start(self.instant, action)
+            on_step(Step.INFLIGHT)
+        except BaseException:
+            self.abort()
+            raise
+
+    @classmethod
+    def begin(
+        cls,
+        table: TableDefinition,
+        index: RecordIndex,
+        tasks: TaskRunner,
+        on_step: OnStep,
+        action: Action = Action.COMMIT,
+    ) -> WriteTransaction:
+        """Clean up after dead writers, bring the index up to date, and announce a new instant.
+
+        Args:
+            table: the table.
+            index: its index.
+            tasks: runs what can be run side by side.
+            on_step: called after each step.
+            action: of the instant.
+
+        Raises:
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+        """
+        current = table.reloaded()
+        require_writable(current.properties)
+        recover(current, index, f"recovery before {datetime.now(UTC).isoformat()}")
+        synced = sync(current, index, tasks)
+        require_known_key_form(Snapshot(current, synced.timeline))
+        return cls(current, index, tasks, on_step, action, synced)
+
+    def schema_with(self, incoming: pa.Schema) -> pa.Schema:
+        """The table's schema once records of ``incoming`` are in it; raises ``SchemaError`` if they do not fit."""
+        schema = incoming if self.snapshot.schema is None else evolved_schema(self.snapshot.schema, incoming)
+        to_avro(schema, self.table.properties.name)
+        return schema
+
+    def context(self, schema: pa.Schema) -> WriteContext:
+        """What the tasks of this write need to know."""
+        return WriteContext(
+            storage=self.table.storage,
+            instant=self.instant,
+            schema=schema,
+            ordering_field=self.table.properties.ordering_field,
+            partition_fields=self.table.properties.partition_fields,
+            compression=self.table.require_settings().compression,
+        )
+
+    def target(self, group: FileGroupId) -> FileGroupTarget:
+        """A file group with the slice that this write builds on."""
+        return FileGroupTarget(group, self.snapshot.slices.get(group))
+
+    def bytes_per_record(self, estimate: float) -> float:
+        """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
+        for instant in reversed(self.snapshot.timeline.completed_writes):
+            stats = self.snapshot.commit(instant).write_stats
+            records = sum(stat.writes for stat in stats)
+            if records:
+                return max(1.0, sum(stat.written_bytes for stat in stats) / records)
+        return max(1.0, estimate)
+
+    def commit(self, prepared: PreparedWrite) -> CommitResult:
+        """Publish what the accepted tasks wrote, and bring the index up to date.
+
+        Raises:
+            ConflictError: another writer got there first; nothing of this write is left.
+        """
+        if not prepared.stats:
+            self.abort()
+            return _result(None, prepared)
+        try:
+            with exclusive(self.table, self.index, self.instant) as lease, self._naming_the_loss(lease):
+                self.on_step(Step.LEASED)
+                # From here on nobody rolls this write back but one who takes the lease over.
+                self._require_not_undone()
+                published = self._check_and_publish(prepared, lease.require_held)
+        except BaseException:
+            self.abort()
+            raise
+        try:
+            sync(
+                self.table,
+                self.index,
+                self._tasks,
+                on_registered=partial(self.on_step, Step.REGISTERED),
+                on_part=partial(self.on_step, Step.CHANGES_APPLIED),
+            )
+            self.on_step(Step.APPLIED)
+        finally:
+            # The commit stands whatever happens to the index: the next sync brings that up to date.
+            self.table.storage.delete_folder(paths.work_folder(self.instant))
+            self._holding.release()
+        self.on_step(Step.FINISHED)
+        return _result(self.instant, published)
+
+    def _require_not_undone(self) -> None:
+        """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
+        self._holding.require_held()
+        # Whoever undoes a write removes its folder before its record, and a record in files may have been made again
+        # by a renewal that was paused.
+        if not self.table.storage.exists(paths.work_folder(self.instant)):
+            raise LeaseLostError(
+                f"another writer took this one for dead and removed what it had written: instant={self.instant}; this "
+                "writer was paused or cut off for too long, write again"
+            )
+
+    def abort(self) -> None:
+        """Remove every trace of the write, unless it was published."""
+        if not self._published and not is_published(self.table, self.instant):
+            undo_unpublished(self.table, self.instant, self._promoted)
+        self._holding.release()
+
+    def require_standing_snapshot(self, failure: Exception) -> None:
+        """Raise ``ConflictError`` if commits that this write, which failed, was to build on have been undone."""
+        if self._published:
+            return
+        current = self.table.load_timeline()
+        built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
+        gone = tuple(time for time in built_on if not current.is_visible(time))
+        if gone:
+            raise ConflictError(
+                f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",
+                instants=gone,
+            ) from failure
+
+    def _check_and_publish(self, prepared: PreparedWrite, require_held: Callable[[], None]) -> PreparedWrite:
+        """Publish a write, or what is left of it where it gives way to others; returns what was published."""
+        timeline = sync(self._still_writable(), self.index, self._tasks).timeline
+        current = Snapshot(self.table, timeline)
+        prepared = prepared.giving_way(self.snapshot, current)
+        journals = self._journals(prepared.results)
+        planned = PlannedCommit(
+            instant=self.instant,
+            snapshot=self.snapshot,
+            sequence=self.sequence,
+            stats=prepared.stats,
+            journals=journals,
+            schema=prepared.schema,
+            read=prepared.read,
+            replaced=prepared.replaced,
+        )
+        require_no_conflict(planned, current, self.index, self._tasks)
+        self._promote(prepared.stats)
+        save_journals(self.table.storage, self.instant, journals)
+        self._publish(timeline, prepared, require_held)
+        self._published = True
+        self.on_step(Step.PUBLISHED)
+        return prepared
+
+    @contextmanager
+    def _naming_the_loss(self, lease: KeptHolding) -> Iterator[None]:
+        """Raise ``LeaseLostError`` where files are missing because a successor in the lease has removed them."""
+        try:
+            yield
+        except FileNotFoundError:
+            lease.require_held()
+            raise
+
+    def _still_writable(self) -> TableDefinition:
+        began_with, self.table = self.table, self.table.reloaded()
+        require_writable(self.table.properties)
+        if self.table.properties.version != began_with.properties.version:
+            raise ConflictError(
+                f"another engine changed the version of the table during this write: table={self.table.location} "
+                f"before={began_with.properties.version} now={self.table.properties.version}; write again"
+            )
+        return self.table
+
+    def _journals(self, written: Iterable[FileGroupResult]) -> list[Journal]:
+        return [
+            Journal(self.instant, result.journal, FileGroupId(result.stat.partition_path, result.stat.file_id))
+            for result in written
+            if result.journal is not None and result.stat is not None
+        ]
+
+    def _promote(self, stats: Sequence[WriteStat]) -> None:
+        """Move the accepted base files to where readers will look, once the instant has completed."""
+        storage = self.table.storage
+        storage.write_bytes(paths.manifest(self.instant), json.dumps([stat.path for stat in stats]).encode())
+        self.on_step(Step.MANIFESTED)
+        for partition_path in {stat.partition_path for stat in stats}:
+            write_partition_metadata(storage, partition_path, self.instant)
+        for stat in stats:
+            self._promoted.append(stat.path)
+            storage.move(paths.unpublished_file(self.instant, stat.path), stat.path)
+            self.on_step(Step.FILE_PROMOTED)
+        self.on_step(Step.PROMOTED)
+
+    def _publish(self, timeline: Timeline, prepared: PreparedWrite, require_held: Callable[[], None]) -> None:
+        storage, content = self.table.storage, paths.commit_content(self.instant)
+        switch_off_metadata_table(storage, self.table.reloaded().properties)
+        metadata = CommitMetadata(
+            write_stats=tuple(prepared.stats),
+            replaced_file_ids=_by_partition(prepared.replaced),
+            avro_schema=to_avro(prepared.schema, self.table.properties.name),
+            operation=prepared.operation,
+            extra={COMMIT_MARK: _MARK_VERSION},
+        )
+        storage.write_bytes(content, timeline.layout.encode(metadata))
+        require_held()
+        # Fails once a successor in the lease has removed the content. Where the name is taken, an earlier answer was
+        # lost: no other write has this instant.
+        completed_at = timeline.next_time(self.table.now())
+        self.table.timeline_writer.publish(content, self.instant, self._action, completed_at)
+
+
+def _announce(
+    table: TableDefinition, index: RecordIndex, timeline: Timeline, action: Action
+) -> tuple[str, KeptHolding]:
+    """Request a new instant, after saying where all writers see it who writes it."""
+    records = shared_records(table, index)
+    latest = timeline.latest_time
+    while True:
+        instant = new_instant_time(table.now(), latest)
+        seconds = table.require_settings().lease_seconds
+        holding = KeptHolding(records, writer_record(instant), instant, seconds)
+        if holding.take(over=None):
+            if table.timeline_writer.request(instant, action):
+                table.storage.make_folder(paths.work_folder(instant))
+                return instant, holding
+            holding.release()
+        latest = instant
+
+
+def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for partition_path, file_id in sorted(groups):
+        found[partition_path] = (*found.get(partition_path, ()), file_id)
+    return found
+
+
+def _result(instant: str | None, write: PreparedWrite) -> CommitResult:
+    counts, stats = write.counts, write.stats
+    created = sum(stat.previous_instant is None for stat in stats)
+    return CommitResult(
+        instant=instant,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        moved=counts.moved,
+        deleted=counts.deleted,
+        unchanged=counts.unchanged,
+        files_created=created,
+        files_rewritten=len(stats) - created,
+        written_bytes=sum(stat.written_bytes for stat in stats),
+        files_replaced=len(write.replaced),
+    )
