@@ -1,4 +1,4 @@
-"""A process that writes one batch after the other, clusters and cleans is killed at random times, on one table.
+"""A process that writes one batch after the other, with all table services in between, is killed at random times.
 
 ``RLI_CRASH_KILLS`` says how many times, ``RLI_CRASH_SEED`` repeats a run whose seed was printed.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from rli import create_table
+from rli import Table, create_table
 from tests.crash.writes import index_url, open_copy, place_index, read_rows
 from tests.support.children import pipe, start_child
 from tests.support.table_model import Rows, Version, deleted, upserted
@@ -24,8 +25,12 @@ KILLS = int(os.environ.get("RLI_CRASH_KILLS", "12"))
 SEED = int(os.environ.get("RLI_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
 KEYS = [f"key-{number}" for number in range(40)]
 DELETES_EVERY = 4
-CLUSTERS_EVERY = 7
-CLEANS_EVERY = 11
+SERVICES: Mapping[int, Callable[[Table], object]] = {
+    7: Table.cluster,
+    11: lambda table: table.clean(keep_commits=2),
+    13: lambda table: table.archive(keep_commits=4),
+}
+"""What is done instead of a write whose number can be divided by this."""
 
 
 def batch(number: int) -> list[Version]:
@@ -39,15 +44,18 @@ def keys_to_delete(number: int) -> list[str]:
     return random.Random(number).sample(KEYS, 5)
 
 
+def service_of(number: int) -> Callable[[Table], object] | None:
+    return next((service for every, service in SERVICES.items() if not number % every), None)
+
+
 def write(folder: Path, first: int, acknowledge: Connection) -> None:
     """A child's work: writes for ever, and tells which are done."""
     table = open_copy(folder)
     number = first
     while True:
-        if not number % CLEANS_EVERY:
-            table.clean(keep_commits=2)
-        elif not number % CLUSTERS_EVERY:
-            table.cluster()
+        service = service_of(number)
+        if service is not None:
+            service(table)
         elif not number % DELETES_EVERY:
             table.delete(keys_to_delete(number))
         else:
@@ -57,7 +65,7 @@ def write(folder: Path, first: int, acknowledge: Connection) -> None:
 
 
 def expected(rows: Rows, number: int) -> Rows:
-    if not number % CLEANS_EVERY or not number % CLUSTERS_EVERY:
+    if service_of(number) is not None:
         return rows
     outcome = deleted(rows, keys_to_delete(number)) if not number % DELETES_EVERY else upserted(rows, batch(number))
     return outcome.rows
