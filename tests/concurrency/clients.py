@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -22,6 +23,8 @@ from typing import Any, Final
 from rli import RecordIndex, RliError, Step, Table, open_table
 from rli.index.key_arrays import as_key_array
 from rli.store.contract import Applied, Store
+from rli.table.coordination import liveness
+from rli.table.state.definition import TableDefinition
 from rli.table.writing import write_transaction
 from rli.timeline.timeline import Timeline
 from tests.concurrency.history import (
@@ -61,6 +64,31 @@ class Point(StrEnum):
     """A look-up has found a commit that its writer is still bringing into the index."""
 
 
+@dataclass(frozen=True)
+class Host:
+    """What a client takes itself to run on.
+
+    Attributes:
+        name: by which it knows the processes of this host; of others it cannot see whether they live.
+        clock_ahead: seconds.
+    """
+
+    name: str
+    clock_ahead: float
+
+    def pretend(self) -> None:
+        """Let this process run on the host."""
+        clock, now = time.time, TableDefinition.now
+
+        def shifted(self: TableDefinition) -> datetime:
+            return now(self) + timedelta(seconds=ahead)
+
+        ahead = self.clock_ahead
+        liveness._host = lambda: self.name  # noqa: SLF001
+        time.time = lambda: clock() + ahead
+        TableDefinition.now = shifted  # type: ignore[method-assign]
+
+
 class Protection(StrEnum):
     """What can be switched off in a client."""
 
@@ -84,6 +112,15 @@ class Order:
     hold_at: Step | Point | None = None
     attempts: int | None = None
     and_stop: bool = False
+
+
+@dataclass(frozen=True)
+class _Circumstances:
+    """What a client works in: the URL of its index, its host, and the protection that is switched off."""
+
+    index: str | None
+    host: Host | None
+    off: Protection | None
 
 
 class Client:
@@ -156,7 +193,11 @@ class Client:
 
 @contextmanager
 def clients(
-    location: str, count: int, off: Protection | None = None, indexes: Sequence[str | None] = (None,)
+    location: str,
+    count: int,
+    off: Protection | None = None,
+    indexes: Sequence[str | None] = (None,),
+    hosts: Sequence[Host | None] = (None,),
 ) -> Iterator[list[Client]]:
     """Processes that have opened a table; they end with the context.
 
@@ -165,13 +206,14 @@ def clients(
         count: how many.
         off: the protection that is switched off in all of them.
         indexes: URLs of the table's indexes, which the clients take in turn; None for the one that the table names.
+        hosts: what they take themselves to run on, likewise; None for this one.
     """
     started: list[Client] = []
     try:
         for number in range(count):
             ours, theirs = duplex_pipe()
-            index = indexes[number % len(indexes)]
-            started.append(Client(number, start_child(_serve, location, index, number, off, theirs), ours))
+            circumstances = _Circumstances(indexes[number % len(indexes)], hosts[number % len(hosts)], off)
+            started.append(Client(number, start_child(_serve, location, number, circumstances, theirs), ours))
             theirs.close()
         for client in started:
             assert client._receive() == _READY  # noqa: SLF001  (one thing with the class)
@@ -191,8 +233,11 @@ def history_of(table: Table, events: Iterable[Event]) -> History:
     return History(commits, (*events, last))
 
 
-def _serve(location: str, index: str | None, number: int, off: Protection | None, connection: Connection) -> None:
+def _serve(location: str, number: int, circumstances: _Circumstances, connection: Connection) -> None:
     """A client's work: does what it is told until its parent is gone."""
+    index, host, off = circumstances.index, circumstances.host, circumstances.off
+    if host is not None:
+        host.pretend()
     if off is not None:
         _SWITCH_OFF[off]()
     table = open_table(location, index=index)

@@ -15,7 +15,7 @@ import pytest
 
 from rli import Table, create_table
 from tests.concurrency.checker import check
-from tests.concurrency.clients import Client, clients, history_of
+from tests.concurrency.clients import Client, Host, clients, history_of
 from tests.concurrency.history import Cluster, Committed, Delete, Event, Lookup, Operation, Read, Upsert
 from tests.support.docker import Service
 from tests.support.leased_tables import leased_by_the_table
@@ -53,10 +53,12 @@ def _operation(source: random.Random, number: int) -> Operation:
     )
 
 
-def run(table: Table, seed: int, indexes: Sequence[str | None] = (None,)) -> list[Event]:
+def run(
+    table: Table, seed: int, indexes: Sequence[str | None] = (None,), hosts: Sequence[Host | None] = (None,)
+) -> list[Event]:
     """Let all processes do their operations at once."""
     works = [operations(seed, process) for process in range(CLIENTS)]
-    with clients(table.location, CLIENTS, indexes=indexes) as started:
+    with clients(table.location, CLIENTS, indexes=indexes, hosts=hosts) as started:
         # Each has its next operation waiting for it.
         for client, work in zip(started, works, strict=True):
             for operation in work:
@@ -68,9 +70,11 @@ def results(client: Client) -> list[Event]:
     return [client.result() for _ in range(OPERATIONS)]
 
 
-def require_serialisable(table: Table, seed: int, indexes: Sequence[str | None] = (None,)) -> None:
+def require_serialisable(
+    table: Table, seed: int, indexes: Sequence[str | None] = (None,), hosts: Sequence[Host | None] = (None,)
+) -> None:
     print(f"RLI_HISTORY_SEED={seed}")  # noqa: T201  (shown when the test fails)
-    events = run(table, seed, indexes)
+    events = run(table, seed, indexes, hosts)
     table.sync_index()
     anomalies = check(history_of(table, events))
     assert anomalies == [], "\n".join(map(str, [*anomalies, *sorted(events, key=lambda event: event.called)]))
@@ -108,6 +112,16 @@ def test_a_history_of_writers_with_two_indexes_is_serialisable(tmp_path: Path, n
     require_serialisable(table, SEED + number, [None, other.settings.index_url])
     other.sync_index()
     check_stored(other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("seconds", [300, 10_000])
+def test_a_history_of_hosts_with_wrong_clocks_is_serialisable(tmp_path: Path, number: int, seconds: float) -> None:
+    """Within and beyond what two hosts are allowed to differ by: beyond, living writers are taken for dead."""
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number)
+    hosts = [Host("in time", 0), Host("ahead", seconds), Host("behind", -seconds)]
+    require_serialisable(table, SEED + number, hosts=hosts)
 
 
 @pytest.mark.slow

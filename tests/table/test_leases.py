@@ -9,12 +9,14 @@ from uuid import uuid4
 
 import pytest
 
+from rli import create_table
 from rli.errors import LeaseLostError
 from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.table.coordination.file_records import FileRecords
 from rli.table.coordination.lease import KeptHolding, table_lease
 from rli.table.coordination.liveness import CLOCK_SLACK_SECONDS, Holding, ProcessId, Watch
+from rli.table.coordination.recovery import writer_record
 from rli.table.coordination.shared_records import SharedRecords
 from tests.support.children import start_child
 
@@ -93,3 +95,23 @@ def test_a_holder_that_was_displaced_leaves_its_successor_alone(shared: SharedRe
     second.require_held()
     second.release()
     assert shared.read_control("lease") is None
+
+
+def test_the_instant_of_a_writer_that_may_live_is_given_to_no_other(tmp_path: Path) -> None:
+    """Two writers with one instant would take each other's work for their own."""
+    instants = {name: f"2040010100000000{number}" for number, name in enumerate(["elsewhere", "dead"])}
+    with create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i") as table:
+        store = table.index.store
+        for process, instant in zip((ELSEWHERE, dead_process()), instants.values(), strict=True):
+            lapsed = held(process, instant, expires_in=-CLOCK_SLACK_SECONDS)
+            assert store.compare_and_set(writer_record(instant), None, lapsed)
+        table.sync_index()
+        assert not KeptHolding(store, writer_record(instants["elsewhere"]), "next").take(over=None)
+        assert store.read_control(writer_record(instants["dead"])) is None
+        # In time, nobody remembers it any more.
+        name = writer_record(instants["elsewhere"])
+        stored = store.read_control(name)
+        assert stored is not None
+        assert store.compare_and_set(name, stored, Holding.from_json(stored).mark(1.0).to_json())
+        table.sync_index()
+        assert store.scan_control("writer/") == []

@@ -74,13 +74,15 @@ class KeptHolding:
             "write again"
         )
 
-    def release(self) -> None:
-        """Stop holding; a record that another process has taken over is left alone."""
+    def release(self) -> bool:
+        """Stop holding; returns whether this process had held on until now.
+
+        A record that another process has taken over, or put a mark into, is left alone.
+        """
         self._ended.set()
         self._thread.join()
         own = self._own_record()
-        if own is not None:
-            self._records.compare_and_set(self._name, own, None)
+        return own is not None and self._records.compare_and_set(self._name, own, None)
 
     def _renew_until_ended(self) -> None:
         while not self._ended.wait(self._seconds / _RENEWALS_PER_TERM):

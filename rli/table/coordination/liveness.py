@@ -20,6 +20,8 @@ from typing import Final
 CLOCK_SLACK_SECONDS: Final = 600.0
 """By how much the clocks of two hosts may differ before one takes living writers of the other for dead."""
 
+_NOBODY: Final = ""
+
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
 
@@ -83,6 +85,15 @@ class Holding:
         """Whether nobody holds it any more, as far as one look at the clock (seconds since the epoch) tells."""
         slack = 0.0 if self.process.is_on_this_host else CLOCK_SLACK_SECONDS
         return now >= self.expires_at + slack or self.process.is_known_dead
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether nobody holds it: its holder was taken for dead."""
+        return self.writer == _NOBODY
+
+    def mark(self, expires_at: float) -> Holding:
+        """What is put in its place when its holder is taken for dead; seconds since the epoch."""
+        return Holding(_NOBODY, self.process, expires_at, self.seconds)
 
     def to_json(self) -> bytes:
         return json.dumps(

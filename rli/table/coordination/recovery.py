@@ -32,6 +32,11 @@ from rli.timeline.instant import Action
 
 _WRITERS: Final = "writer/"
 
+_KEPT_SECONDS: Final = 7 * 24 * 3600.0
+"""For how long the instant of a writer that was taken for dead, and may live, is given to no other."""
+
+_AT_ONCE: Final = 0.0
+
 _OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
 """What writes of rli complete as."""
 
@@ -151,13 +156,36 @@ def _clear_displaced(table: TableDefinition, records: SharedRecords, lease: Kept
 
 def _clear(table: TableDefinition, records: SharedRecords, instant: str) -> None:
     """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
+    name = writer_record(instant)
+    # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
+    was_mark = _put_mark(records, name)
     table.storage.delete_files([paths.commit_content(instant)])
-    if is_published(table, instant):
+    was_published = is_published(table, instant)
+    if was_published:
         table.storage.delete_folder(paths.work_folder(instant))
     else:
         undo_unpublished(table, instant)
-    name = writer_record(instant)
-    records.compare_and_set(name, records.read_control(name), None)
+    stored = records.read_control(name)
+    if stored is None:
+        return
+    mark = Holding.from_json(stored)
+    # Two writers with one instant would take each other's work for their own.
+    is_kept = not (was_published or was_mark or mark.process.is_known_dead)
+    replacement = mark.mark(time.time() + _KEPT_SECONDS).to_json() if is_kept else None
+    records.compare_and_set(name, stored, replacement)
+
+
+def _put_mark(records: SharedRecords, name: str) -> bool:
+    """Replace a writer's record, even while it renews that, by a mark that is over at once.
+
+    Returns:
+        Whether it had been a mark that was kept for long enough.
+    """
+    while (stored := records.read_control(name)) is not None:
+        holding = Holding.from_json(stored)
+        if holding.is_mark or records.compare_and_set(name, stored, holding.mark(_AT_ONCE).to_json()):
+            return holding.is_mark and holding.expires_at > _AT_ONCE
+    return False
 
 
 def _finish_undoing(table: TableDefinition) -> Finished:

@@ -51,8 +51,8 @@ def write_until_committed(
         except ConflictError:
             raise
         except Exception as error:
-            # Whatever it looks like: it may be that files or instants which the write reads went with an undone commit.
-            write.require_standing_snapshot(error)
+            # Whatever it looks like: files or instants may be gone that others took for left behind, or have undone.
+            write.require_own_failure(error)
             raise
 
     retrying = Retrying(

@@ -116,6 +116,7 @@ class WriteTransaction:
         self._action = action
         self._tasks = tasks
         self._published = False
+        self._was_held = True
         self._promoted: list[str] = []
         self.instant, self._holding = _announce(table, index, synced.timeline, action)
         try:
@@ -225,21 +226,31 @@ class WriteTransaction:
         # Whoever undoes a write removes its folder before its record, and a record in files may have been made again
         # by a renewal that was paused.
         if not self.table.storage.exists(paths.work_folder(self.instant)):
-            raise LeaseLostError(
-                f"another writer took this one for dead and removed what it had written: instant={self.instant}; this "
-                "writer was paused or cut off for too long, write again"
-            )
+            raise self._taken_for_dead()
+
+    def _taken_for_dead(self) -> LeaseLostError:
+        return LeaseLostError(
+            f"another writer took this one for dead and removed what it had written: instant={self.instant}; this "
+            "writer was paused or cut off for too long, write again"
+        )
 
     def abort(self) -> None:
         """Remove every trace of the write, unless it was published."""
         if not self._published and not is_published(self.table, self.instant):
             undo_unpublished(self.table, self.instant, self._promoted)
-        self._holding.release()
+        self._was_held = self._holding.release()
 
-    def require_standing_snapshot(self, failure: Exception) -> None:
-        """Raise ``ConflictError`` if commits that this write, which failed, was to build on have been undone."""
+    def require_own_failure(self, failure: Exception) -> None:
+        """Raise ``ConflictError`` if this write, which was aborted, failed because of what other writers undid.
+
+        Raises:
+            LeaseLostError: another writer took this one for dead, and removed what it had written.
+            ConflictError: commits that it was to build on have been undone.
+        """
         if self._published:
             return
+        if not self._was_held:
+            raise self._taken_for_dead() from failure
         current = self.table.load_timeline()
         built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
         gone = tuple(time for time in built_on if not current.is_visible(time))
