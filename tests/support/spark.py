@@ -46,9 +46,7 @@ def spark_session(hudi_version: str | None = None, class_path: Path | None = Non
             uses one version only; ``tests.support.hudi`` gives each version a process of its own.
         class_path: a folder whose files win over those of the same name in Hudi's bundle.
     """
-    # Spark starts its Python workers with this environment; they import the helpers of tests by name.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    prepare_workers()
     settings = dict(_SETTINGS)
     if hudi_version is not None:
         settings |= _HUDI_SETTINGS
@@ -61,3 +59,9 @@ def spark_session(hudi_version: str | None = None, class_path: Path | None = Non
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def prepare_workers() -> None:
+    """Say what the Python workers of this driver run in: with this Python, able to import the helpers of tests by name."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -11,6 +11,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from tests.support.spark import prepare_workers
+
 _PORT = "PYSPARK_GATEWAY_PORT"
 _SECRET = "PYSPARK_GATEWAY_SECRET"  # noqa: S105  (the name of a variable)
 
@@ -26,6 +28,8 @@ def door_of(session: SparkSession) -> Door:
 
 def joined_session(door: Door) -> SparkSession:
     """A session of this process on the Spark application that runs in that JVM."""
+    # The process comes from a fork server, which may be older than what its parent has said of this.
+    prepare_workers()
     os.environ[_PORT], os.environ[_SECRET] = str(door[0]), door[1]
     gateway = launch_gateway()  # type: ignore[no-untyped-call]
     running = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
