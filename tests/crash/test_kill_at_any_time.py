@@ -48,14 +48,15 @@ def service_of(number: int) -> Callable[[Table], object] | None:
     return next((service for every, service in SERVICES.items() if not number % every), None)
 
 
-def write(folder: Path, first: int, acknowledge: Connection) -> None:
+def write(folder: Path, first: int, acknowledge: Connection, *, with_services: bool = True) -> None:
     """A child's work: writes for ever, and tells which are done."""
     table = open_copy(folder)
     number = first
     while True:
         service = service_of(number)
         if service is not None:
-            service(table)
+            if with_services:
+                service(table)
         elif not number % DELETES_EVERY:
             table.delete(keys_to_delete(number))
         else:

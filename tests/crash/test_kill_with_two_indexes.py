@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,8 @@ def test_kills_at_any_time_of_hosts_that_take_turns(tmp_path: Path) -> None:
     for number in range(KILLS // 2):
         place_index(tmp_path, urls[number % 2])
         receiver, sender = pipe()
-        child = start_child(write, tmp_path, done + 1, sender)
+        # A clean would leave no journals for the index that is away.
+        child = start_child(partial(write, with_services=False), tmp_path, done + 1, sender)
         sender.close()
         child.join(source.uniform(0.1, 1.5))
         child.kill()
