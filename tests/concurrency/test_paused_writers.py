@@ -83,10 +83,13 @@ def instant_under_way(table: Table) -> str:
 
 def await_takeover(table: Table) -> None:
     """Let others clean up until one of them has taken the stopped writer for dead."""
-    record = writer_record(instant_under_way(table))
+    name = writer_record(instant_under_way(table))
     deadline = time.monotonic() + _DEADLINE_SECONDS
-    while shared_records(table.definition, table.index).read_control(record) is not None:
-        assert time.monotonic() < deadline, f"nobody has taken over: record={record}"
+    while True:
+        record = shared_records(table.definition, table.index).read_control(name)
+        if record is None or Holding.from_json(record).is_mark:
+            return
+        assert time.monotonic() < deadline, f"nobody has taken over: record={name}"
         table.sync_index()
 
 
