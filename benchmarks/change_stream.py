@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -14,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import rli
-from benchmarks.measuring import Outcome
+from benchmarks.measuring import Outcome, seconds
 from benchmarks.routes import Commit, route_commits
 
 _DAYS_PER_COMMIT: Final = 7
@@ -42,8 +40,8 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         index=f"lmdb://{folder / 'index'}",
     ) as table:
         for number, commit in enumerate(commits, start=1):
-            ours.append(_seconds(lambda: _apply(table, commit)))  # noqa: B023  (called at once)
-            rewriting.append(_seconds(lambda: naive.apply(commit)))  # noqa: B023
+            ours.append(seconds(lambda: _apply(table, commit)))  # noqa: B023  (called at once)
+            rewriting.append(seconds(lambda: naive.apply(commit)))  # noqa: B023
             if number % _CLEANED_EVERY == 0:
                 table.clean(_KEPT)
         live = table.read(columns=["callsign"]).num_rows
@@ -52,7 +50,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         entries = table.index.stats().bytes_per_entry or 0
     quarter = max(1, len(commits) // 4)
     changes = [commit.routes.num_rows + len(commit.gone) for commit in commits]
-    cost = [seconds / change for seconds, change in zip(ours, changes, strict=True)]
+    cost = [taken / change for taken, change in zip(ours, changes, strict=True)]
     about = (
         f"{sum(changes):,} changes in {len(commits)} commits of {_DAYS_PER_COMMIT} days each, {live:,} routes in the end; "
         f"clean every {_CLEANED_EVERY} commits"
@@ -101,9 +99,3 @@ def _apply(table: rli.Table, commit: Commit) -> None:
     table.upsert(commit.routes)
     if len(commit.gone):
         table.delete(commit.gone)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started

@@ -84,6 +84,13 @@ def race(
     return Pair(tuple(seconds[0]), tuple(seconds[1]))
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """How long some work takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
 def peak_memory(work: Callable[[], object]) -> int:
     """The most bytes of memory of its own that this process had while it did some work.
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from pyspark.sql import SparkSession
 import rli
 import rli_spark
 from benchmarks.keys import half_known, uuid_keys
-from benchmarks.measuring import Outcome
+from benchmarks.measuring import Outcome, seconds
 from benchmarks.sessions import spark_session
 from tests.support.docker import running_service
 from tests.support.services import HBASE_PORT, REDIS_PORT
@@ -63,9 +62,9 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 def _run(spark: SparkSession, path: Path, batch: Path, url: str) -> _Run:
     with rli.open_table(path, index=url) as table:
         rows = spark.read.parquet(str(batch))
-        bootstrap = _seconds(lambda: rli_spark.bootstrap_index(spark, table))
-        tag = _seconds(lambda: rli_spark.tag(rows, table).write.format("noop").mode("overwrite").save())
-        upsert = _seconds(lambda: rli_spark.upsert(rows, table))
+        bootstrap = seconds(lambda: rli_spark.bootstrap_index(spark, table))
+        tag = seconds(lambda: rli_spark.tag(rows, table).write.format("noop").mode("overwrite").save())
+        upsert = seconds(lambda: rli_spark.upsert(rows, table))
         return _Run(bootstrap, tag, upsert, _largest_worker(), table.index.stats().bytes)
 
 
@@ -96,12 +95,6 @@ def _write(path: Path, keys: pa.Array) -> None:
     # A known key comes with any partition, so that some records move.
     parts = pa.array([f"p{n % _PARTITIONS}" for n in range(len(keys))])
     pq.write_table(pa.table({"id": keys, "part": parts, "value": pa.array(range(len(keys)))}), path)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
 
 
 def _largest_worker() -> int:

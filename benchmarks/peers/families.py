@@ -8,9 +8,9 @@ from typing import Final
 
 from benchmarks.peers import merging
 from benchmarks.peers.engines import Engine, PlainSpark, Rli
-from benchmarks.peers.hudi import INDEXES, SPARK_SETTINGS, Hudi
+from benchmarks.peers.hudi import INDEXES, Hudi
+from tests.support.spark import HUDI_BUNDLE, HUDI_SETTINGS
 
-_HUDI: Final = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{}"
 _DELTA: Final = "io.delta:delta-spark_2.12:3.3.2"
 _ICEBERG: Final = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0"
 HBASE: Final = "HBASE"
@@ -33,7 +33,7 @@ class Family:
 
 
 def _hudi(version: str, *indexes: str) -> Family:
-    return Family(_HUDI.format(version), dict.fromkeys(indexes, Hudi), SPARK_SETTINGS)
+    return Family(HUDI_BUNDLE.format(version=version), dict.fromkeys(indexes, Hudi), HUDI_SETTINGS)
 
 
 FAMILIES: Final = {

@@ -11,15 +11,6 @@ from pyspark.sql import functions as sql
 
 from benchmarks.peers.engines import KEY, ORDERING, PARTITION, Engine
 
-SPARK_SETTINGS: Final[Mapping[str, str]] = {
-    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-    # Spark brings its own.
-    "spark.jars.excludes": "org.slf4j:slf4j-api",
-}
-
 _OPTIONS: Final[Mapping[str, str]] = {
     "hoodie.table.name": "peer",
     "hoodie.datasource.write.recordkey.field": KEY,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-_HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
+HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
 
 _SETTINGS = {
     "spark.master": "local[2]",
@@ -27,7 +27,7 @@ _SETTINGS = {
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
 }
 
-_HUDI_SETTINGS = {
+HUDI_SETTINGS = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
@@ -49,8 +49,8 @@ def spark_session(hudi_version: str | None = None, class_path: Path | None = Non
     prepare_workers()
     settings = dict(_SETTINGS)
     if hudi_version is not None:
-        settings |= _HUDI_SETTINGS
-        settings["spark.jars.packages"] = _HUDI_BUNDLE.format(version=hudi_version)
+        settings |= HUDI_SETTINGS
+        settings["spark.jars.packages"] = HUDI_BUNDLE.format(version=hudi_version)
     if class_path is not None:
         settings["spark.driver.extraClassPath"] = str(class_path)
     builder = SparkSession.builder.appName("rli-tests")
