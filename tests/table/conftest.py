@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from rli import Table, create_table
+from tests.support.tables import turn_into_version_9
 
 
 @pytest.fixture
@@ -20,3 +21,11 @@ def memory_url() -> str:
 def trips(tmp_path: Path, memory_url: str) -> Table:
     """An empty table with key ``id``, partitions by ``city`` and ordering ``ts``."""
     return create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index=memory_url)
+
+
+@pytest.fixture(params=[6, 9])
+def table(request: pytest.FixtureRequest, trips: Table) -> Table:
+    """An empty table of either layout of the timeline."""
+    if request.param == 9:
+        turn_into_version_9(trips)
+    return trips

@@ -25,14 +25,6 @@ from tests.support.faults import PointedStorage
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
 
 
-@pytest.fixture(params=[6, 9])
-def table(request: pytest.FixtureRequest, trips: Table) -> Table:
-    """An empty table of either layout of the timeline."""
-    if request.param == 9:
-        turn_into_version_9(trips)
-    return trips
-
-
 def _commit(table: Table, version: int) -> str:
     """Updates ``a``, moves ``m`` to and fro, and adds a record of its own, whose file no other commit touches."""
     rows = [

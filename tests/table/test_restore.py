@@ -34,14 +34,6 @@ from tests.support.tables import (
 KEYS = ["a", "b", "m", "n0", "n1", "n2", "n3", "n4"]
 
 
-@pytest.fixture(params=[6, 9])
-def table(request: pytest.FixtureRequest, trips: Table) -> Table:
-    """An empty table of either layout of the timeline."""
-    if request.param == 9:
-        turn_into_version_9(trips)
-    return trips
-
-
 def _commit(table: Table, version: int) -> str:
     """Updates ``a``, moves ``m`` to and fro, adds a record and removes the one before."""
     rows = [("a", "x", version, float(version)), ("m", "xy"[version % 2], version, 0.0), (f"n{version}", "z", 1, 0.0)]
