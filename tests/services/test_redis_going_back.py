@@ -185,15 +185,26 @@ def test_a_server_goes_back_while_a_commit_is_applied(
     writer.table.drop_index()
 
 
-def test_a_server_goes_back_while_records_are_tagged(index_and_server: tuple[str, SpareServer], tmp_path: Path) -> None:
+def test_a_server_with_entries_goes_back_while_records_are_tagged(
+    url: str, spares: list[SpareServer], tmp_path: Path
+) -> None:
     """What it lost would be taken for new, and inserted twice."""
-    url, server = index_and_server
     writer = writer_with_all_keys(tmp_path, url)
-    take_snapshot(server)
+    take_snapshot(spares[OTHER])
     writer.write()
     with pytest.raises(rli.IndexNotReadyError, match="went back"):
-        write_and_meanwhile(writer, Step.INFLIGHT, lambda: go_back(server))
+        write_and_meanwhile(writer, Step.INFLIGHT, lambda: go_back(spares[OTHER]))
     writer.write()
+    require_healed(writer)
+    writer.table.drop_index()
+
+
+def test_the_only_server_goes_back_while_records_are_tagged(spares: list[SpareServer], tmp_path: Path) -> None:
+    """The writer's own mark is lost with the entries, so that it begins again by itself, after a sync."""
+    writer = writer_with_all_keys(tmp_path, spares[OTHER].url())
+    take_snapshot(spares[OTHER])
+    writer.write()
+    write_and_meanwhile(writer, Step.INFLIGHT, lambda: go_back(spares[OTHER]))
     require_healed(writer)
     writer.table.drop_index()
 
