@@ -5,14 +5,16 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
+
+import happybase
 
 from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
 from benchmarks.peers.families import FAMILIES, HBASE
-from benchmarks.peers.hudi import hbase_options
+from benchmarks.peers.hudi import HBASE_FAMILY, HBASE_TABLE, hbase_options
 from benchmarks.peers.workload import Workload, make_stream, make_workload
 from tests.support.docker import free_ports, running_service
 from tests.support.hbase_hudi import write_client_settings
@@ -97,6 +99,8 @@ def _competitors(folder: Path) -> Iterator[list[Competitor]]:
             "RANDOM_PORTS": "true",
         }
         running.enter_context(running_service("hbase", network="host", environment=environment))
+        with closing(happybase.Connection("127.0.0.1", ports[1])) as connection:
+            connection.create_table(HBASE_TABLE, {HBASE_FAMILY: {}})
         write_client_settings(folder)
         competitors: list[Competitor] = []
         for number, (name, family) in enumerate(FAMILIES.items()):

@@ -44,6 +44,9 @@ _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
 }
 INDEXES: Final = tuple(_BY_INDEX)
 
+HBASE_TABLE, HBASE_FAMILY = "peer", "_s"
+"""Hudi expects to find the table of its index; the family's name is fixed."""
+
 _READING: Final[Mapping[str, str]] = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 
 
@@ -76,7 +79,8 @@ class Hudi(Engine):
         context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)  # noqa: SLF001
         options = jvm.java.util.HashMap()
         for name, value in self._options.items():
-            options.put(name, value)
+            # Records to be moved are read from the table, which these bare keys have no schema for.
+            options.put(name, "false" if name.endswith(".update.partition.path") else value)
         builder = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder()
         config = builder.withPath(str(self.folder)).withProps(options).build()
         client = jvm.org.apache.hudi.client.SparkRDDReadClient(context, config)
@@ -98,5 +102,5 @@ def hbase_options(zookeeper_port: int) -> dict[str, str]:
         "hoodie.index.hbase.zkquorum": "localhost",
         "hoodie.index.hbase.zkport": str(zookeeper_port),
         "hoodie.index.hbase.zknode.path": "/hbase",
-        "hoodie.index.hbase.table": "peer",
+        "hoodie.index.hbase.table": HBASE_TABLE,
     }

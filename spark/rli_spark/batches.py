@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from rli_spark.zip_directories import watch_zip_directories
+
 LOOKUP_ROWS: Final = 262_144
 """Rows of one look-up: the more keys are sought at once, the fewer entries of the store are between two of them."""
 
@@ -36,6 +38,7 @@ def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> 
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        watch_zip_directories()
         for table in function(pa.table(batch) for batch in batches):
             yield from table.cast(schema).combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
 

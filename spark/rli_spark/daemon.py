@@ -11,8 +11,10 @@ import pyarrow.parquet
 from pyspark import daemon, worker
 
 import rli_spark
+from rli_spark.zip_directories import watch_zip_directories
 
 LOADED = (pd, pyarrow.dataset, pyarrow.parquet, worker, rli_spark)
 
 if __name__ == "__main__":
+    watch_zip_directories()
     daemon.manager()  # type: ignore[no-untyped-call]

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,5 +88,6 @@ def serve(start: Callable[[], Mapping[str, Callable[..., Any]]]) -> None:
         try:
             answer = {"ok": True, "result": operations[order.pop("operation")](**order)}
         except Exception as error:  # noqa: BLE001  (whatever went wrong is the answer)
+            traceback.print_exc()
             answer = {"ok": False, "error": str(error)}
         answers.write(json.dumps(answer) + "\n")
