@@ -52,7 +52,7 @@ class Competitor:
     def play(self, number: int, batch: Batch) -> None:
         """Tag, upsert, delete from and look up in the table."""
         if self.tags:
-            self.seconds[TAG][number] = self._order("tag", source=str(batch.upserts))
+            self.seconds[TAG][number] = self._order("tag", source=str(batch.tags))
         self.seconds[UPSERT][number] = self._order("upsert", source=str(batch.upserts))
         self.seconds[DELETE][number] = self._order("delete", source=str(batch.deletes))
         self.seconds[LOOK_UP][number], found = self._order("look_up", keys=list(batch.looked_up))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -47,6 +48,10 @@ INDEXES: Final = tuple(_BY_INDEX)
 HBASE_TABLE, HBASE_FAMILY = "peer", "_s"
 """Hudi expects to find the table of its index; the family's name is fixed."""
 
+_KEY_SCHEMA: Final = json.dumps(
+    {"type": "record", "name": "keys", "fields": [{"name": name, "type": "string"} for name in (KEY, PARTITION)]}
+)
+
 _READING: Final[Mapping[str, str]] = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 
 
@@ -79,10 +84,9 @@ class Hudi(Engine):
         context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)  # noqa: SLF001
         options = jvm.java.util.HashMap()
         for name, value in self._options.items():
-            # Records to be moved are read from the table, which these bare keys have no schema for.
-            options.put(name, "false" if name.endswith(".update.partition.path") else value)
+            options.put(name, value)
         builder = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder()
-        config = builder.withPath(str(self.folder)).withProps(options).build()
+        config = builder.withPath(str(self.folder)).withSchema(_KEY_SCHEMA).withProps(options).build()
         client = jvm.org.apache.hudi.client.SparkRDDReadClient(context, config)
         keys = rows.select(sql.col(KEY).alias("recordKey"), sql.col(PARTITION).alias("partitionPath"))
         bean = jvm.org.apache.spark.sql.Encoders.bean(jvm.org.apache.hudi.common.model.HoodieKey().getClass())

@@ -60,6 +60,14 @@ class KeyCodec:
         return (hashes % np.uint32(count)).astype(np.uint16)
 
 
+def hash_keys(record_keys: pa.Array, seed: int) -> NDArray[np.uint32]:
+    """32-bit MurmurHash3 of each encoded record key (string array, shape (n,)), whatever an index's settings say."""
+    hashes = np.empty(len(record_keys), dtype=np.uint32)
+    for positions, keys in encoding.encode(record_keys):
+        hashes[positions] = hash_items(keys, seed)
+    return hashes
+
+
 def hash_items(items: NDArray[np.void], seed: int) -> NDArray[np.uint32]:
     """32-bit MurmurHash3 of each item's bytes."""
     return np.fromiter(map(mmh3.mmh3_32_uintdigest, items.tolist(), repeat(seed)), dtype=np.uint32, count=len(items))

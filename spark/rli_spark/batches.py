@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -67,18 +66,6 @@ def tasks_for(spark: SparkSession, size: int) -> int:
     frames that are kept, and each task costs a round trip to a Python worker.
     """
     return max(spark.sparkContext.defaultParallelism, -(-size // _BYTES_PER_TASK))
-
-
-def first_of_each_key(tables: Iterator[pa.Table], key: str) -> Iterator[pa.Table]:
-    """The first row of each run of rows with one key, across the tables of a sorted stream."""
-    previous = pa.array([None], pa.string())
-    for table in tables:
-        if not table.num_rows:
-            continue
-        keys = table.column(key).combine_chunks()
-        before = pa.concat_arrays([previous, keys.slice(0, len(keys) - 1)])
-        yield table.filter(pc.fill_null(pc.not_equal(keys, before), True))
-        previous = keys.slice(len(keys) - 1)
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

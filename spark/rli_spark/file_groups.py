@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
@@ -15,30 +16,72 @@ from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
-from rli.table.file_groups.tagging import groups_of, require_slice
+from rli.table.file_groups.placement import Placement
+from rli.table.file_groups.tagging import departures, groups_of, place, require_slice
 from rli.table.file_groups.work_rows import Change
-from rli_spark.batches import map_tables
+from rli_spark.batches import map_tables, tasks_for
+from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, unpack
 
 _RESULT: Final = pa.schema([("result", pa.binary())])
 _NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.ARRIVE)], pa.int8())
+_PLACED: Final = pa.schema(
+    [(ROUTE, pa.int32()), *((name, pa.string()) for name in work_rows.FILE_GROUP), (DATA, pa.binary())]
+)
 
 
 def write_file_groups(
-    work: DataFrame, context: WriteContext, slices: Mapping[FileGroupId, FileSlice], tasks: int
+    tagged: DataFrame,
+    placements: Mapping[str, Placement],
+    context: WriteContext,
+    slices: Mapping[FileGroupId, FileSlice],
+    sizes: Mapping[FileGroupId, float],
 ) -> list[FileGroupResult]:
-    """Write every file group that the work rows name; returns the results of the accepted attempts.
+    """Write every file group that tagged rows change; returns the results of the accepted attempts.
 
     Args:
-        work: work rows.
+        tagged: packets of ``profile.TAGGED``.
+        placements: where new records go, by partition path.
         context: the write.
         slices: the live slices of those file groups that exist.
-        tasks: how many tasks to share them out over, 0 if there are no work rows.
+        sizes: of every file group that the rows change, about what it takes to write: bytes.
     """
-    if not tasks:
+    if not sizes:
         return []
-    arranged = work.repartition(tasks, *work_rows.FILE_GROUP).sortWithinPartitions(*work_rows.FILE_GROUP)
+    tasks = min(len(sizes), tasks_for(tagged.sparkSession, int(sum(sizes.values()))))
+    way_to = routes(tasks)
+    ways = {group: way_to[task] for group, task in shared_out(sizes, tasks).items()}
+    placed = map_tables(tagged, lambda tables: _placed(tables, placements, ways), _PLACED)
+    arranged = sent(placed, tasks).sortWithinPartitions(*work_rows.FILE_GROUP)
     written = map_tables(arranged, lambda tables: _write_all(tables, context, slices), _RESULT)
     return [pickle.loads(row.result) for row in written.collect()]  # noqa: S301  (our own executors made it)
+
+
+def _placed(
+    tables: Iterator[pa.Table], placements: Mapping[str, Placement], ways: Mapping[FileGroupId, int]
+) -> Iterator[pa.Table]:
+    """Packets with the way to their file group; for each move, a row that leaves and one that arrives."""
+    for table in tables:
+        changes = table.column(work_rows.CHANGE)
+        new = pc.is_in(changes, value_set=_NEW_RECORDS)
+        here = table.filter(pc.and_(pc.invert(new), pc.is_valid(changes)))
+        groups = [
+            FileGroupId(*names)
+            for names in zip(*(here.column(name).to_pylist() for name in work_rows.FILE_GROUP), strict=True)
+        ]
+        yield pa.table(
+            [pa.array([ways[group] for group in groups], pa.int32()), *here.select(_PLACED.names[1:]).columns],
+            schema=_PLACED,
+        )
+        arrived = [unpack(content) for content in table.filter(new).column(DATA)]
+        if arrived:
+            rows = place(pa.concat_tables(arrived), placements)
+            leaving = departures(rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(Change.ARRIVE))))
+            yield _packets([*groups_of(rows), *groups_of(leaving)], ways)
+
+
+def _packets(parts: Iterable[tuple[FileGroupId, pa.Table]], ways: Mapping[FileGroupId, int]) -> pa.Table:
+    packets = [(ways[group], group.partition_path, group.file_id, packed(rows)) for group, rows in parts]
+    return pa.Table.from_pylist([dict(zip(_PLACED.names, packet, strict=True)) for packet in packets], _PLACED)
 
 
 def _write_all(
@@ -57,18 +100,14 @@ def _write_all(
         yield pa.table([[pickle.dumps(result)]], schema=_RESULT)
 
 
-def whole_groups(
-    tables: Iterator[pa.Table], columns: tuple[str, str] = work_rows.FILE_GROUP
-) -> Iterator[tuple[FileGroupId, pa.Table]]:
-    """Each file group with all its rows, from a stream that is sorted by the columns that name the file group."""
-    name: FileGroupId | None = None
-    pending: list[pa.Table] = []
-    for table in tables:
-        for group, rows in groups_of(table, columns):
-            if group != name:
-                if name is not None:
-                    yield name, pa.concat_tables(pending)
-                name, pending = group, []
-            pending.append(rows)
-    if name is not None:
-        yield name, pa.concat_tables(pending)
+def whole_groups(packets: Iterable[pa.Table]) -> Iterator[tuple[FileGroupId, pa.Table]]:
+    """Each file group with all its rows, from packets in the order of the file groups that they name."""
+    named = (
+        (FileGroupId(partition_path, file_id), content)
+        for table in packets
+        for partition_path, file_id, content in zip(
+            *(table.column(name).to_pylist() for name in work_rows.FILE_GROUP), table.column(DATA), strict=True
+        )
+    )
+    for group, parts in groupby(named, key=lambda part: part[0]):
+        yield group, pa.concat_tables([unpack(content) for _, content in parts])

@@ -1,25 +1,31 @@
-"""What a driver learns of the tagged rows: counts, by which it plans. Small, whatever the size of the batch."""
+"""What a driver learns of tagged rows: the headings of their packets, by which it plans."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.work_rows import Change
-from rli_spark.batches import gathered, map_tables
+from rli_spark.packets import DATA, ROWS, packed
 
-_COUNTED: Final = [work_rows.CHANGE, work_rows.PARTITION_PATH, *work_rows.PRIOR_FILE_GROUP]
-_COUNTS: Final = pa.schema(
-    [(_COUNTED[0], pa.int8()), *((name, pa.string()) for name in _COUNTED[1:]), ("rows", pa.int64())]
+TAGGED: Final = pa.schema(
+    [
+        (work_rows.CHANGE, pa.int8()),
+        (work_rows.PARTITION_PATH, pa.string()),
+        (work_rows.FILE_ID, pa.string()),
+        (ROWS, pa.int64()),
+        (DATA, pa.binary()),
+    ]
 )
+"""Packets of tagged rows: what they do; the file group where their records are stored, or the partition that gains
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,46 +33,53 @@ class Profile:
     """Counts of tagged rows.
 
     Attributes:
-        new_records: partition path → records that it gains, moves included.
-        origins: file groups that records are updated in, move out of or are deleted from.
-        arriving: records that change their partition.
-        rows: all of them.
+        new: partition path → records that it gains.
+        changed: file group → records that are updated in it or deleted from it.
+        leaving: file group → records that move out of it, as far as they are not too late.
+        unknown: keys to delete that the table does not hold.
     """
 
-    new_records: Mapping[str, int]
-    origins: frozenset[FileGroupId]
-    arriving: int
-    rows: int
+    new: Mapping[str, int]
+    changed: Mapping[FileGroupId, int]
+    leaving: Mapping[FileGroupId, int]
+    unknown: int
 
     @classmethod
-    def of(cls, rows: DataFrame) -> Profile:
-        """Count; computes the frame."""
-        new_records: Counter[str] = Counter()
-        origins: set[FileGroupId] = set()
-        arriving = total = 0
-        for change, partition_path, prior_partition_path, prior_file_id, count in map_tables(
-            rows.select(*_COUNTED), _counts, _COUNTS
-        ).collect():
-            total += count
-            if change in (Change.INSERT, Change.ARRIVE):
-                new_records[partition_path] += count
-            if change == Change.ARRIVE:
-                arriving += count
-            if prior_file_id is not None:
-                origins.add(FileGroupId(prior_partition_path, prior_file_id))
-        return cls(new_records, frozenset(origins), arriving, total)
+    def of(cls, packets: DataFrame) -> Profile:
+        """Compute the packets and count what is in them."""
+        new: Counter[str] = Counter()
+        changed: Counter[FileGroupId] = Counter()
+        leaving: Counter[FileGroupId] = Counter()
+        unknown = 0
+        for change, partition_path, file_id, rows in packets.drop(DATA).collect():
+            if change is None:
+                unknown += rows
+            elif file_id is None:
+                new[partition_path] += rows
+            else:
+                counter = leaving if change == Change.ARRIVE else changed
+                counter[FileGroupId(partition_path, file_id)] += rows
+        return cls(new, changed, leaving, unknown)
 
-    def slices(self, live: Mapping[FileGroupId, FileSlice]) -> dict[FileGroupId, FileSlice]:
-        """Of the live slices those that a write of the rows may have to read."""
-        return {
-            group: file_slice
-            for group, file_slice in live.items()
-            if group in self.origins or group.partition_path in self.new_records
-        }
+    @property
+    def origins(self) -> frozenset[FileGroupId]:
+        """The file groups that hold records of the write."""
+        return frozenset(self.changed) | frozenset(self.leaving)
 
 
-def _counts(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of each kind in each batch; the driver adds them up, which spares a shuffle."""
-    for table in gathered(tables):
-        counted = table.group_by(_COUNTED).aggregate([([], "count_all")])
-        yield counted.rename_columns(_COUNTS.names).cast(_COUNTS)
+Packet = tuple[int | None, str | None, str | None, int, bytes | None]
+
+
+def packet(change: Change, partition_path: str, file_id: str | None, rows: pa.Table) -> Packet:
+    """A packet of tagged rows that all do the same to one file group, or that one partition gains."""
+    return int(change), partition_path, file_id, rows.num_rows, packed(rows)
+
+
+def packet_of_unknown(keys: int) -> Packet:
+    """A packet without rows, which tells of keys that the table does not hold."""
+    return None, None, None, keys, None
+
+
+def tagged(packets: Iterable[Packet]) -> pa.Table:
+    """Packets as a table of ``TAGGED``."""
+    return pa.Table.from_pylist([dict(zip(TAGGED.names, packet, strict=True)) for packet in packets], TAGGED)

@@ -6,6 +6,7 @@ than once: nothing that it does is visible before the driver publishes the resul
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,11 +15,9 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
-from pyspark.storagelevel import StorageLevel
 
 from rli import CommitResult, OnPartitionChange, Step, Table
 from rli.layout.file_names import new_file_id
@@ -30,60 +29,49 @@ from rli.layout.support import require_writable
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.table.file_groups import work_rows
-from rli.table.file_groups.placement import Placement, file_groups_of, plan_placements
+from rli.table.file_groups.placement import Placement, plan_placements, records_placed
 from rli.table.file_groups.tagging import (
     KEY_COLUMNS,
     current_locations,
-    departures,
+    groups_of,
     late_arrivals,
-    place,
+    newest_of,
+    partitions_of,
     require_no_moves,
     require_slice,
     to_work_rows,
     with_keys,
 )
 from rli.table.file_groups.work_rows import Change
-from rli.table.state.definition import TableDefinition
 from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet
 from rli.table.writing.retries import write_until_committed
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
-from rli_spark.batches import arrow_schema, first_of_each_key, gathered, map_tables, tasks_for
+from rli_spark.batches import arrow_schema, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_groups import whole_groups, write_file_groups
-from rli_spark.profile import Profile
+from rli_spark.packets import DATA, unpack, unpacked
+from rli_spark.profile import TAGGED, Profile, packet, tagged
+from rli_spark.requests import Request, keep
 from rli_spark.tasks import SparkTasks
 
 _TIE_BREAKER: Final = "_rli_tie_breaker"
+_SAMPLE: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
-    """The records of an upsert with their keys, computed once for all attempts to write them.
+class _Records:
+    """The records of an upsert, and how they are to be written.
 
     Attributes:
-        keyed: the records, behind their key and the partition path that their own values name.
+        request: the records behind their key and the partition path that their own values name.
         schema: of the records.
-        tasks: how many tasks their size calls for.
-        bytes_per_record: of a record in Arrow.
+        on_change: what becomes of records whose partition changed.
     """
 
-    keyed: DataFrame
+    request: Request
     schema: pa.Schema
-    tasks: int
-    bytes_per_record: float
-
-    @classmethod
-    def of(cls, data: DataFrame, table: TableDefinition, cached: ExitStack) -> _Batch:
-        """The records behind their keys, computed and measured."""
-        ordering, key_generator = table.properties.ordering_field, table.key_generator
-        schema = written_schema(arrow_schema(data))
-        keyed_schema = pa.schema([*(pa.field(name, pa.string()) for name in KEY_COLUMNS), *schema])
-        size = data.sparkSession.sparkContext.accumulator(0)
-        with unwrapped_errors():
-            keyed = map_tables(data, lambda tables: _keyed(tables, key_generator, ordering, size), keyed_schema)
-            records = _kept(keyed, cached).count()
-        return cls(keyed, schema, tasks_for(data.sparkSession, size.value), size.value / max(records, 1))
+    on_change: OnPartitionChange
 
 
 def upsert(
@@ -114,137 +102,147 @@ def upsert(
     """
     on_change, most = table.partition_change(on_partition_change), table.attempts(attempts)
     definition, index = table.refreshed(), table.index
+    key_generator, ordering = definition.key_generator, definition.properties.ordering_field
     data = df.drop(*META_COLUMNS)
     incoming = arrow_schema(data)
     require_writable(definition.properties)
     # Fails here, on no records, if a column is missing or of a wrong type.
-    with_keys(incoming.empty_table(), definition.key_generator, definition.properties.ordering_field)
-    with ExitStack() as cached:
-        batch = _Batch.of(data, definition, cached)
+    with_keys(incoming.empty_table(), key_generator, ordering)
+    with ExitStack() as kept:
+        told_apart = data.withColumn(_TIE_BREAKER, F.xxhash64(*_hashable(data)))
+        request = Request.of(told_apart, lambda tables: _keyed(tables, key_generator, ordering), kept)
         return write_until_committed(
             partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step),
-            partial(_write_records, batch, on_change),
+            partial(_write_records, _Records(request, written_schema(incoming), on_change)),
             most,
         )
 
 
-def _write_records(batch: _Batch, on_change: OnPartitionChange, write: WriteTransaction) -> PreparedWrite:
-    with ExitStack() as cached, unwrapped_errors():
-        schema = write.schema_with(batch.schema)
-        rows = _kept(_tagged(batch, write, schema, on_change), cached)
-        tagged = profile = Profile.of(rows)
+def _write_records(records: _Records, write: WriteTransaction) -> PreparedWrite:
+    with ExitStack() as kept, unwrapped_errors():
+        schema = write.schema_with(records.schema)
+        rows = keep(_tagged(records, write, schema), kept)
+        profile = Profile.of(rows)
         write.on_step(Step.TAGGED)
-        if profile.arriving:
-            rows = _in_time(rows, write, schema, profile, cached)
-            profile = Profile.of(rows)
-            _require_allowed(rows, profile, on_change)
-        placements = _plan(write, profile, batch.bytes_per_record)
+        new, late = Counter(profile.new), 0
+        if profile.leaving:
+            moves = F.col(work_rows.CHANGE) == int(Change.ARRIVE)
+            in_time = keep(_in_time(rows.where(moves), write, schema, profile), kept)
+            arriving = Profile.of(in_time).new
+            _require_allowed(in_time, sum(arriving.values()), records.on_change)
+            late = sum(profile.leaving.values()) - sum(arriving.values())
+            new.update(arriving)
+            rows = rows.where(~moves).unionByName(in_time)
+        placements = _plan(write, new, records.request.bytes_per_row)
         write.on_step(Step.RESOLVED)
+        live = write.snapshot.slices
         results = write_file_groups(
-            _placed(rows, schema, placements),
+            rows,
+            placements,
             write.context(schema),
-            profile.slices(write.snapshot.slices),
-            min(batch.tasks, len(profile.origins) + len(list(file_groups_of(placements)))),
+            {group: part for group, part in live.items() if group in profile.origins or group.partition_path in new},
+            _sizes(profile, placements, live, records.request.bytes_per_row),
         )
         write.on_step(Step.WRITTEN)
-        return PreparedWrite(results, schema, "UPSERT", tagged.rows - profile.rows, ReadSet(tagged.origins))
+        return PreparedWrite(results, schema, "UPSERT", late, ReadSet(profile.origins))
 
 
-def _kept(frame: DataFrame, cached: ExitStack) -> DataFrame:
-    """A frame that is computed once, as long as Spark keeps its blocks; it may be computed again without harm."""
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
-    cached.callback(frame.unpersist)
-    return frame
-
-
-def _keyed(
-    tables: Iterator[pa.Table], key_generator: KeyGenerator, ordering: str | None, size: Accumulator[int]
-) -> Iterator[pa.Table]:
+def _keyed(tables: Iterator[pa.Table], key_generator: KeyGenerator, ordering: str | None) -> Iterator[pa.Table]:
+    """Records with their keys and what decides between equals; of each key the newest of each table."""
     for table in tables:
-        keyed = with_keys(table, key_generator, ordering)
-        # Only an estimate: a task that runs again counts again.
-        size.add(keyed.nbytes)
-        yield keyed
+        tie_breaker = table.column(_TIE_BREAKER)
+        keyed = with_keys(table.drop_columns(_TIE_BREAKER), key_generator, ordering)
+        yield _newest(keyed.append_column(_TIE_BREAKER, tie_breaker), ordering)
 
 
-def _tagged(batch: _Batch, write: WriteTransaction, schema: pa.Schema, on_change: OnPartitionChange) -> DataFrame:
-    """Work rows of the newest record of each key."""
-    ordering = write.table.properties.ordering_field
-    newest_first = [F.col(work_rows.RECORD_KEY), *([F.col(_quoted(ordering)).desc()] if ordering else [])]
-    arranged = (
-        batch.keyed.withColumn(_TIE_BREAKER, F.xxhash64(*_hashable(batch.keyed)))
-        .repartition(batch.tasks, F.col(work_rows.RECORD_KEY))
-        .sortWithinPartitions(*newest_first, F.col(_TIE_BREAKER))
-        .drop(_TIE_BREAKER)
-    )
-    index, snapshot = write.index, write.sequence
+def _newest(keyed: pa.Table, ordering: str | None) -> pa.Table:
+    """One record for each key."""
+    newest = newest_of(keyed, ordering)
+    # Of equals the last one counts, so that those that there are must come in an order that does not depend on chance.
+    return keyed if newest is keyed else newest_of(keyed.sort_by(_TIE_BREAKER), ordering)
+
+
+def _tagged(records: _Records, write: WriteTransaction, schema: pa.Schema) -> DataFrame:
+    """Packets of work rows: of the newest record of each key."""
+    ordering, index, snapshot = write.table.properties.ordering_field, write.index, write.sequence
     keyed_schema = pa.schema([*(pa.field(name, pa.string()) for name in KEY_COLUMNS), *schema])
+    on_change = records.on_change
 
-    def work_rows_of(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        for keyed in gathered(first_of_each_key(tables, work_rows.RECORD_KEY)):
+    def work_packets(packets: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        requested = list(unpacked(packets))
+        if requested:
+            keyed = conform(_newest(pa.concat_tables(requested), ordering), keyed_schema)
             keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
-            yield to_work_rows(conform(keyed, keyed_schema), current_locations(index, keys, snapshot), on_change)
+            yield _in_packets(to_work_rows(keyed, current_locations(index, keys, snapshot), on_change))
 
-    return map_tables(arranged, work_rows_of, work_rows.work_schema(schema))
+    return map_tables(records.request.by_key(), work_packets, TAGGED)
 
 
-def _in_time(
-    rows: DataFrame, write: WriteTransaction, schema: pa.Schema, profile: Profile, cached: ExitStack
-) -> DataFrame:
-    """The rows less those that move although what is stored is newer."""
-    ordering = write.table.properties.ordering_field
-    if ordering is None:
-        return rows
-    storage, field = write.table.storage, schema.field(ordering)
-    slices = {group: require_slice(write.snapshot.slices, group) for group in profile.origins}
-    moves = F.col(work_rows.CHANGE) == int(Change.ARRIVE)
-    by_origin = list(work_rows.PRIOR_FILE_GROUP)
-    tasks = min(len(slices), tasks_for(rows.sparkSession, 0))
-    arriving = rows.where(moves).repartition(tasks, *by_origin).sortWithinPartitions(*by_origin)
-    in_time = map_tables(
-        arriving, lambda tables: _arriving_in_time(tables, storage, slices, field), work_rows.work_schema(schema)
+def _in_packets(rows: pa.Table) -> pa.Table:
+    updates, inserts, arrivals = (
+        rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(change)))
+        for change in (Change.UPDATE, Change.INSERT, Change.ARRIVE)
     )
-    return rows.where(~moves).unionByName(_kept(in_time, cached))
+    return tagged(
+        [
+            *(packet(Change.UPDATE, *group, part) for group, part in groups_of(updates)),
+            *(packet(Change.INSERT, path, None, part) for path, part in partitions_of(inserts)),
+            *(packet(Change.ARRIVE, *group, part) for group, part in groups_of(arrivals, work_rows.PRIOR_FILE_GROUP)),
+        ]
+    )
+
+
+def _in_time(arriving: DataFrame, write: WriteTransaction, schema: pa.Schema, profile: Profile) -> DataFrame:
+    """Packets of the records that move, less those that are older than what is stored."""
+    ordering = write.table.properties.ordering_field
+    storage, field = write.table.storage, schema.field(ordering) if ordering else None
+    slices = {group: require_slice(write.snapshot.slices, group) for group in profile.leaving}
+    tasks = min(len(slices), tasks_for(arriving.sparkSession, 0))
+    by_origin = arriving.repartition(tasks, *work_rows.FILE_GROUP).sortWithinPartitions(*work_rows.FILE_GROUP)
+    return map_tables(by_origin, lambda packets: _arriving_in_time(packets, storage, slices, field), TAGGED)
 
 
 def _arriving_in_time(
-    tables: Iterator[pa.Table], storage: Storage, slices: Mapping[FileGroupId, FileSlice], ordering: pa.Field
+    packets: Iterator[pa.Table], storage: Storage, slices: Mapping[FileGroupId, FileSlice], ordering: pa.Field | None
 ) -> Iterator[pa.Table]:
-    for group, rows in whole_groups(tables, work_rows.PRIOR_FILE_GROUP):
-        yield rows.filter(pc.invert(late_arrivals(storage, slices[group], ordering, rows.combine_chunks())))
+    arriving: list[pa.Table] = []
+    for group, rows in whole_groups(packets):
+        late = late_arrivals(storage, slices[group], ordering, rows) if ordering else pa.repeat(False, rows.num_rows)
+        arriving.append(rows.filter(pc.invert(late)))
+    if arriving:
+        parts = partitions_of(pa.concat_tables(arriving))
+        yield tagged(packet(Change.ARRIVE, path, None, part) for path, part in parts)
 
 
-def _require_allowed(rows: DataFrame, profile: Profile, on_change: OnPartitionChange) -> None:
-    if on_change is OnPartitionChange.FAIL and profile.arriving:
-        arriving = rows.where(F.col(work_rows.CHANGE) == int(Change.ARRIVE)).select(work_rows.RECORD_KEY)
-        require_no_moves(profile.arriving, [row[0] for row in arriving.take(5)])
+def _require_allowed(arriving: DataFrame, count: int, on_change: OnPartitionChange) -> None:
+    if on_change is OnPartitionChange.FAIL and count:
+        some = unpack(pa.scalar(bytes(arriving.select(DATA).take(1)[0][0]), pa.binary()))
+        require_no_moves(count, some.column(work_rows.RECORD_KEY).slice(0, _SAMPLE).to_pylist())
 
 
-def _plan(write: WriteTransaction, profile: Profile, estimate: float) -> dict[str, Placement]:
+def _plan(write: WriteTransaction, new: Mapping[str, int], estimate: float) -> dict[str, Placement]:
     live = write.snapshot.slices.values()
     return plan_placements(
-        profile.new_records,
+        new,
         write.bytes_per_record(estimate),
-        [file_slice for file_slice in live if file_slice.group.partition_path in profile.new_records],
+        [file_slice for file_slice in live if file_slice.group.partition_path in new],
         write.table.require_settings(),
         new_file_id,
     )
 
 
-def _placed(rows: DataFrame, schema: pa.Schema, placements: Mapping[str, Placement]) -> DataFrame:
-    """The rows with the file groups that they change; for each move, a row that leaves and one that arrives."""
-
-    def place_all(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        for table in tables:
-            changes = table.column(work_rows.CHANGE)
-            updates = pc.equal(changes, int(Change.UPDATE))
-            new = table.filter(pc.invert(updates))
-            yield table.filter(updates)
-            if new.num_rows:
-                yield place(new, placements)
-                yield departures(new.filter(pc.equal(new.column(work_rows.CHANGE), int(Change.ARRIVE))))
-
-    return map_tables(rows, place_all, work_rows.work_schema(schema))
+def _sizes(
+    profile: Profile,
+    placements: Mapping[str, Placement],
+    live: Mapping[FileGroupId, FileSlice],
+    bytes_per_row: float,
+) -> dict[FileGroupId, float]:
+    """Of each file group that the write may change, about how many bytes it takes to write: what it has, what it gets."""
+    rows = Counter(profile.changed)
+    rows.update(dict.fromkeys(profile.leaving, 0))
+    for group, taken in records_placed(placements):
+        rows[group] += taken
+    return {group: (live[group].size if group in live else 0) + count * bytes_per_row for group, count in rows.items()}
 
 
 def _hashable(frame: DataFrame) -> list[Column]:

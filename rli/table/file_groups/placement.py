@@ -7,15 +7,14 @@ that any engine, and any repetition of a task, places it in the same one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from rli.codec.key_codec import hash_items
-from rli.codec.record_keys import encode
+from rli.codec.key_codec import hash_keys
 from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
 from rli.settings import TableSettings
@@ -40,10 +39,7 @@ class Placement:
         """The file group of each record: string array, shape (n,)."""
         if len(self.file_ids) == 1:
             return pa.repeat(pa.scalar(self.file_ids[0], pa.string()), len(record_keys))
-        hashes = np.empty(len(record_keys), dtype=np.uint64)
-        for positions, keys in encode(record_keys):
-            hashes[positions] = hash_items(keys, _SEED)
-        drawn = hashes * np.uint64(self.shares[-1]) // np.uint64(_HASHES)
+        drawn = hash_keys(record_keys, _SEED).astype(np.uint64) * np.uint64(self.shares[-1]) // np.uint64(_HASHES)
         chosen = np.searchsorted(np.array(self.shares), drawn, side="right")
         return pa.array(self.file_ids, pa.string()).take(pa.array(chosen))
 
@@ -78,11 +74,12 @@ def plan_placements(
     }
 
 
-def file_groups_of(placements: Mapping[str, Placement]) -> Iterable[FileGroupId]:
-    """All file groups that the placements name."""
+def records_placed(placements: Mapping[str, Placement]) -> Iterator[tuple[FileGroupId, int]]:
+    """All file groups that the placements name, with about how many records each takes."""
     for partition_path, placement in placements.items():
-        for file_id in placement.file_ids:
-            yield FileGroupId(partition_path, file_id)
+        taken = np.diff(placement.shares, prepend=0).tolist()
+        for file_id, count in zip(placement.file_ids, taken, strict=True):
+            yield FileGroupId(partition_path, file_id), count
 
 
 def _place(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.codec import entries as codec
 from rli.errors import ConflictError, CorruptIndexError, PartitionChangeError, SchemaError
@@ -21,7 +23,7 @@ from rli.model import FileGroupId, OnPartitionChange
 from rli.storage import Storage
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.file_group_writer import read_ordering
-from rli.table.file_groups.merge import is_late
+from rli.table.file_groups.merge import is_late, newest_records
 from rli.table.file_groups.placement import Placement
 from rli.table.file_groups.work_rows import Change
 
@@ -50,6 +52,14 @@ def with_keys(records: pa.Table, key_generator: KeyGenerator, ordering_field: st
         _require_ordering(data, ordering_field)
     fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
     return pa.table([keys, partition_paths, *conform(data, schema).columns], schema=pa.schema([*fields, *schema]))
+
+
+def newest_of(keyed: pa.Table, ordering_field: str | None) -> pa.Table:
+    """One record for each key: the one with the greatest ordering value, of equals the last."""
+    keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
+    ordering = keyed.column(ordering_field).combine_chunks() if ordering_field else None
+    positions = newest_records(keys, ordering)
+    return keyed if positions is None else keyed.take(pa.array(positions))
 
 
 def current_locations(index: RecordIndex, record_keys: pa.Array, snapshot: int) -> pa.Table:
@@ -168,14 +178,32 @@ def place(new_rows: pa.Table, placements: Mapping[str, Placement]) -> pa.Table:
 def groups_of(rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -> list[tuple[FileGroupId, pa.Table]]:
     """Work rows by the file group that two of their columns name: the one that they change, unless said otherwise."""
     named = named_groups(*(rows.column(name).combine_chunks() for name in columns))
-    order = np.argsort(named.codes, kind="stable")
-    sorted_rows = rows.take(pa.array(order))
-    bounds = np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1))
-    return [
-        (group, sorted_rows.slice(bounds[code], bounds[code + 1] - bounds[code]))
-        for code, group in enumerate(named.groups)
-        if group is not None
-    ]
+    parts = split_by_code(rows, named.codes, len(named.groups))
+    return [(group, part) for group, part in zip(named.groups, parts, strict=True) if group is not None]
+
+
+def partitions_of(rows: pa.Table) -> list[tuple[str, pa.Table]]:
+    """Work rows by their partition path."""
+    encoded = pc.dictionary_encode(rows.column(work_rows.PARTITION_PATH).combine_chunks())
+    parts = split_by_code(rows, encoded.indices.to_numpy(), len(encoded.dictionary))
+    return list(zip(encoded.dictionary.to_pylist(), parts, strict=True))
+
+
+def split_by_code(rows: pa.Table, codes: NDArray[np.integer], kinds: int) -> list[pa.Table]:
+    """Rows by a code, in their order.
+
+    Args:
+        rows: any.
+        codes: shape (rows,), each less than ``kinds``.
+        kinds: how many there are.
+
+    Returns:
+        Shape (kinds,).
+    """
+    order = np.argsort(codes, kind="stable")
+    arranged = rows.take(pa.array(order))
+    bounds = np.searchsorted(codes[order], np.arange(kinds + 1))
+    return [arranged.slice(start, end - start) for start, end in pairwise(bounds)]
 
 
 def require_slice(slices: Mapping[FileGroupId, FileSlice], group: FileGroupId) -> FileSlice:

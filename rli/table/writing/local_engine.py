@@ -21,7 +21,6 @@ from rli.layout.support import require_writable
 from rli.model import CommitResult, FileGroupId, OnPartitionChange, Step
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.file_group_writer import FileGroupResult, WriteContext, write_file_group
-from rli.table.file_groups.merge import newest_records
 from rli.table.file_groups.placement import plan_placements
 from rli.table.file_groups.tagging import (
     current_locations,
@@ -29,6 +28,7 @@ from rli.table.file_groups.tagging import (
     departures,
     groups_of,
     late_arrivals,
+    newest_of,
     place,
     require_no_moves,
     require_slice,
@@ -107,14 +107,6 @@ def _write_deletes(keys: pa.Array, write: WriteTransaction) -> PreparedWrite:
 def _origins(rows: pa.Table) -> frozenset[FileGroupId]:
     """The file groups where the records of work rows are stored."""
     return frozenset(group for group, _ in groups_of(rows, work_rows.PRIOR_FILE_GROUP))
-
-
-def newest_of(keyed: pa.Table, ordering_field: str | None) -> pa.Table:
-    """One record for each key: the one with the greatest ordering value, of equals the last."""
-    keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
-    ordering = keyed.column(ordering_field).combine_chunks() if ordering_field else None
-    positions = newest_records(keys, ordering)
-    return keyed if positions is None else keyed.take(pa.array(positions))
 
 
 def _without_late_arrivals(write: WriteTransaction, rows: pa.Table) -> pa.Table:
