@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,10 @@ from rli.model import FileGroupId
 
 if TYPE_CHECKING:
     from rli.index.record_index import RecordIndex
+
+
+BATCH_KEYS: Final = 65_536
+"""Keys that are written to the store together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,28 @@ class LocationChanges:
     def file_groups(self) -> set[FileGroupId]:
         """The file groups that keys are placed in."""
         return {group for group in named_groups(self.partition_paths, self.file_ids).groups if group is not None}
+
+
+def gathered(changes: Iterable[LocationChanges]) -> Iterator[LocationChanges]:
+    """The same changes, all of one commit sequence and of different keys, in batches of ``BATCH_KEYS`` or more."""
+    pending: list[LocationChanges] = []
+    keys = 0
+    for part in changes:
+        pending.append(part)
+        keys += len(part.record_keys)
+        if keys >= BATCH_KEYS:
+            yield _joined(pending)
+            pending, keys = [], 0
+    if pending:
+        yield _joined(pending)
+
+
+def _joined(parts: Sequence[LocationChanges]) -> LocationChanges:
+    return LocationChanges(
+        pa.concat_arrays([part.record_keys for part in parts]),
+        pa.concat_arrays([part.partition_paths for part in parts]),
+        pa.concat_arrays([part.file_ids for part in parts]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
 from rli.layout.bloom_filter import BloomFilter
+from rli.layout.dictionaries import columns_with_dictionary
 from rli.layout.meta_columns import RECORD_KEY, with_meta_columns
 from rli.layout.schema import conform
 from rli.storage import Storage
@@ -25,7 +26,8 @@ _BLOOM_FALSE_POSITIVES: Final = 1e-3
 _SMALLEST_BLOOM_CAPACITY: Final = 1_000
 
 READ_BATCH_ROWS: Final = 65_536
-_ROWS_PER_ROW_GROUP: Final = 131_072
+ROWS_PER_ROW_GROUP: Final = 131_072
+"""Small batches are gathered until there are so many: a reader, and each dictionary, gains by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,10 @@ class WrittenFile:
 
 
 class BaseFileWriter:
-    """Writes one base file, batch by batch; without ``finish`` the file is incomplete and no reader takes it."""
+    """Writes one base file, batch by batch, in memory that a row group bounds.
+
+    Without ``finish`` the file is incomplete and no reader takes it.
+    """
 
     def __init__(
         self,
@@ -116,9 +121,12 @@ class BaseFileWriter:
         self._smallest: str | None = None
         self._greatest: str | None = None
         self._rows = 0
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
         storage.make_folder(path.rpartition("/")[0])
+        self._compression = compression
         self._sink = storage.filesystem.open_output_stream(storage.full_path(path))
-        self._writer = pq.ParquetWriter(self._sink, self._schema, compression=compression, store_schema=False)
+        self._writer: pq.ParquetWriter | None = None
 
     def write(self, records: pa.Table, new_record_keys: pa.Array) -> None:
         """Append records (meta columns included).
@@ -129,7 +137,10 @@ class BaseFileWriter:
         """
         if not records.num_rows:
             return
-        self._writer.write_table(records, row_group_size=_ROWS_PER_ROW_GROUP)
+        self._pending.append(records)
+        self._pending_rows += records.num_rows
+        if self._pending_rows >= ROWS_PER_ROW_GROUP:
+            self._flush(self._pending_rows // ROWS_PER_ROW_GROUP * ROWS_PER_ROW_GROUP)
         self._bloom_filter.add(new_record_keys)
         smallest, greatest = _java_bounds(records.column(RECORD_KEY))
         self._smallest = smallest if self._smallest is None else min(self._smallest, smallest, key=_java_order)
@@ -138,14 +149,36 @@ class BaseFileWriter:
 
     def finish(self) -> WrittenFile:
         """Write the footer and close the file."""
+        self._flush(self._pending_rows)
+        writer = self._opened(self._schema.empty_table())
         footer = dict(self._bloom_filter.to_footer())
         if self._smallest is not None and self._greatest is not None:
             footer |= {_MIN_RECORD_KEY: self._smallest, _MAX_RECORD_KEY: self._greatest}
-        self._writer.add_key_value_metadata(footer)
-        self._writer.close()
+        writer.add_key_value_metadata(footer)
+        writer.close()
         size = self._sink.tell()
         self._sink.close()
         return WrittenFile(self._rows, size)
+
+    def _flush(self, rows: int) -> None:
+        """Write the first of the pending records, as whole row groups but for the last one of the file."""
+        if rows:
+            pending = pa.concat_tables(self._pending)
+            self._opened(pending).write_table(pending.slice(0, rows), row_group_size=ROWS_PER_ROW_GROUP)
+            self._pending = [pending.slice(rows)]
+            self._pending_rows -= rows
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        """The writer; the first records decide how columns are encoded."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression=self._compression,
+                store_schema=False,
+                use_dictionary=columns_with_dictionary(first),
+            )
+        return self._writer
 
     def __enter__(self) -> Self:
         return self
@@ -156,7 +189,8 @@ class BaseFileWriter:
         if kind is not None:
             self._sink.close()
             # Its finaliser would write a footer into the closed file, and complain on standard error.
-            self._writer.is_open = False
+            if self._writer is not None:
+                self._writer.is_open = False
 
 
 def new_bloom_filter(record_count: int) -> BloomFilter:

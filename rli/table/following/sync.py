@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from rli.errors import IndexNotReadyError
+from rli.index.changes import gathered
 from rli.index.commit_log import LogRecord
 from rli.index.record_index import RecordIndex
 from rli.model import FileGroupId
@@ -72,7 +73,7 @@ def sync(
         index: its index.
         tasks: runs the work on each journal or file group.
         on_registered: called when every completed instant has its commit sequence.
-        on_part: called after each journal or file group.
+        on_part: called after each part of the changes of a commit.
 
     Raises:
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
@@ -173,10 +174,10 @@ def _apply_record(
     return index.store.mark_applied(since, record.last_sequence)
 
 
-def apply_journal(storage: Storage, index: RecordIndex, sequence: int, journal: Journal) -> None:
-    """Apply one journal file: a task."""
+def apply_journals(storage: Storage, index: RecordIndex, sequence: int, journals: Sequence[Journal]) -> None:
+    """Apply journal files of one commit: a task. The fewer and the larger the writes to the store, the better."""
     index.log.refresh()
-    for changes in journal.changes(storage):
+    for changes in gathered(changes for journal in journals for changes in journal.changes(storage)):
         changes.apply(index, sequence)
 
 
@@ -310,7 +311,8 @@ def _work_of(
         if record.action == Action.REPLACE_COMMIT:
             yield runner, partial(apply_clustering, storage, index, record), journals
         else:
-            yield runner, partial(apply_journal, storage, index, record.first_sequence), journals
+            together = [journals] if isinstance(runner, InProcess) else [[journal] for journal in journals]
+            yield runner, partial(apply_journals, storage, index, record.first_sequence), together
 
 
 def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:
