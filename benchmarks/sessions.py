@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 _SETTINGS: Final = {
+    "spark.python.daemon.module": "rli_spark.daemon",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",

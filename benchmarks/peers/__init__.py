@@ -108,9 +108,9 @@ def _competitors(folder: Path) -> Iterator[list[Competitor]]:
             tables.mkdir()
             arguments = [name, str(tables), str(folder)]
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
-            for engine, kind in family.engines.items():
+            for engine in family.engines:
                 options = hbase_options(zookeeper) if engine == HBASE else {}
-                competitors.append(Competitor(name, engine, process, kind.tags, options, engine.replace(" ", "-")))
+                competitors.append(Competitor(name, engine, process, options, engine.replace(" ", "-")))
         yield competitors
 
 

@@ -20,7 +20,6 @@ class Competitor:
     Attributes:
         family, engine: its name.
         process: runs it.
-        tags: whether it can tag without writing.
         options: of the engine, on top of its own.
         table: the name of its table.
         seconds: of each operation, by number of the batch; the load is that of batch 0.
@@ -32,7 +31,6 @@ class Competitor:
     family: str
     engine: str
     process: OrderedProcess
-    tags: bool
     options: Mapping[str, str]
     table: str
     seconds: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -50,10 +48,10 @@ class Competitor:
         self.seconds[LOAD][0] = self._order("load", **arguments)
 
     def play(self, number: int, batch: Batch) -> None:
-        """Tag, upsert, delete from and look up in the table."""
-        if self.tags:
-            self.seconds[TAG][number] = self._order("tag", source=str(batch.tags))
-        self.seconds[UPSERT][number] = self._order("upsert", source=str(batch.upserts))
+        """Upsert, delete from and look up in the table; tagging is the part of an upsert that comes first."""
+        self.seconds[UPSERT][number], tagged_after = self._order("upsert", source=str(batch.upserts))
+        if tagged_after is not None:
+            self.seconds[TAG][number] = tagged_after
         self.seconds[DELETE][number] = self._order("delete", source=str(batch.deletes))
         self.seconds[LOOK_UP][number], found = self._order("look_up", keys=list(batch.looked_up))
         self.missed += max(0, batch.known - found)
@@ -61,7 +59,7 @@ class Competitor:
 
     def with_another_table(self) -> Competitor:
         """The same engine in the same process, with a table of its own."""
-        return Competitor(self.family, self.engine, self.process, self.tags, self.options, f"{self.table}-2")
+        return Competitor(self.family, self.engine, self.process, self.options, f"{self.table}-2")
 
     def errors(self) -> str:
         """What is wrong with the table, as a remark; empty if it is right."""

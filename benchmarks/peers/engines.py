@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 import rli
 import rli_spark
+from rli import Step
 
 KEY, PARTITION, ORDERING = "id", "part", "ts"
 
@@ -27,9 +28,6 @@ class Engine(ABC):
         options: of the engine.
     """
 
-    tags: ClassVar[bool] = False
-    """Whether it can tag without writing."""
-
     def __init__(self, spark: SparkSession, folder: Path, name: str, options: Mapping[str, str]) -> None:
         self.spark = spark
         self.folder = folder
@@ -41,8 +39,13 @@ class Engine(ABC):
         """Make the table with these rows."""
 
     @abstractmethod
-    def upsert(self, rows: DataFrame) -> None:
-        """Insert rows, update or move those whose key is there."""
+    def upsert(self, rows: DataFrame) -> float | None:
+        """Insert rows, update or move those whose key is there.
+
+        Returns:
+            The seconds after which it was known for each row whether and where its key is; None if the engine does
+            not show that.
+        """
 
     @abstractmethod
     def delete(self, rows: DataFrame) -> None:
@@ -56,24 +59,25 @@ class Engine(ABC):
     def read(self) -> DataFrame:
         """All rows."""
 
-    def tag(self, rows: DataFrame) -> None:
-        """Find out for each row whether and where its key is, and throw that away."""
-        raise NotImplementedError(f"this engine cannot tag on its own: engine={self.name}")
-
 
 class Rli(Engine):
     """rli with its index in LMDB."""
-
-    tags = True
 
     def load(self, rows: DataFrame) -> None:
         url = f"lmdb://{self.folder}-index"
         rli.create_table(self.folder, record_key=KEY, partition_by=PARTITION, ordering=ORDERING, index=url).close()
         self.upsert(rows)
 
-    def upsert(self, rows: DataFrame) -> None:
+    def upsert(self, rows: DataFrame) -> float | None:
+        steps: dict[Step, float] = {}
+        started = time.perf_counter()
+
+        def on_step(step: Step) -> None:
+            steps[step] = time.perf_counter() - started
+
         with rli.open_table(self.folder) as table:
-            rli_spark.upsert(rows, table)
+            rli_spark.upsert(rows, table, on_step=on_step)
+        return steps[Step.RESOLVED]
 
     def delete(self, rows: DataFrame) -> None:
         with rli.open_table(self.folder) as table:
@@ -83,10 +87,6 @@ class Rli(Engine):
         with rli.open_table(self.folder) as table:
             found = table.lookup(keys)["file_id"]
             return len(found) - found.null_count
-
-    def tag(self, rows: DataFrame) -> None:
-        with rli.open_table(self.folder) as table:
-            compute(rli_spark.tag(rows, table))
 
     def read(self) -> DataFrame:
         with rli.open_table(self.folder) as table:
@@ -102,9 +102,10 @@ class PlainSpark(Engine):
         self._current = self.folder / "0"
         rows.repartition(PARTITION).write.partitionBy(PARTITION).parquet(str(self._current))
 
-    def upsert(self, rows: DataFrame) -> None:
+    def upsert(self, rows: DataFrame) -> float | None:
         kept = self.read().join(rows, KEY, "left_anti")
         self._replace(kept.unionByName(rows))
+        return None
 
     def delete(self, rows: DataFrame) -> None:
         self._replace(self.read().join(rows, KEY, "left_anti"))
@@ -120,8 +121,3 @@ class PlainSpark(Engine):
         before, self._current = self._current, self.folder / str(int(self._current.name) + 1)
         rows.repartition(PARTITION).write.partitionBy(PARTITION).parquet(str(self._current))
         shutil.rmtree(before)
-
-
-def compute(frame: DataFrame) -> None:
-    """Compute a frame and throw its rows away."""
-    frame.write.format("noop").mode("overwrite").save()

@@ -23,6 +23,8 @@ class Family:
 
     Attributes:
         package: as Spark fetches it; None where Spark and Python suffice.
+        on_class_path: whether its classes must be loaded together with those of Spark. Hudi 1.0.2 reads deletes of
+            its record index only then: records of its own would be of another class loader's Avro else.
         engines: by name.
         settings: of the session; ``{folder}`` stands for the folder of the tables.
     """
@@ -30,10 +32,11 @@ class Family:
     package: str | None
     engines: Mapping[str, type[Engine]]
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    on_class_path: bool = False
 
 
 def _hudi(version: str, *indexes: str) -> Family:
-    return Family(HUDI_BUNDLE.format(version=version), dict.fromkeys(indexes, Hudi), HUDI_SETTINGS)
+    return Family(HUDI_BUNDLE.format(version=version), dict.fromkeys(indexes, Hudi), HUDI_SETTINGS, on_class_path=True)
 
 
 FAMILIES: Final = {

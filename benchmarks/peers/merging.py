@@ -34,12 +34,13 @@ class _Merging(Engine):
     def _table(self) -> str:
         """As SQL names it."""
 
-    def upsert(self, rows: DataFrame) -> None:
+    def upsert(self, rows: DataFrame) -> float | None:
         rows.createOrReplaceTempView("batch")
         self.spark.sql(
             f"MERGE INTO {self._table} t USING batch b ON t.{KEY} = b.{KEY} "
             f"WHEN MATCHED AND b.{ORDERING} >= t.{ORDERING} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
+        return None
 
     def delete(self, rows: DataFrame) -> None:
         rows.createOrReplaceTempView("batch")

@@ -5,6 +5,7 @@ Each order names a table and a Parquet file or keys, and is answered with the se
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -41,20 +42,15 @@ class Worker:
         self._engines[table] = made
         return self._timed(made.load, source)
 
-    def upsert(self, table: str, source: str) -> float:
-        return self._timed(self._engines[table].upsert, source)
+    def upsert(self, table: str, source: str) -> tuple[float, float | None]:
+        """The seconds, and those that tagging took of them, where that is known."""
+        rows = self._spark.read.parquet(source)
+        started = time.perf_counter()
+        tagged_after = self._engines[table].upsert(rows)
+        return time.perf_counter() - started, tagged_after
 
     def delete(self, table: str, source: str) -> float:
         return self._timed(self._engines[table].delete, source)
-
-    def tag(self, table: str, source: str) -> float:
-        rows = self._spark.read.parquet(source).cache()
-        rows.count()
-        started = time.perf_counter()
-        self._engines[table].tag(rows)
-        seconds = time.perf_counter() - started
-        rows.unpersist()
-        return seconds
 
     def look_up(self, table: str, keys: list[str]) -> tuple[float, int]:
         started = time.perf_counter()
@@ -73,14 +69,24 @@ class Worker:
         return time.perf_counter() - started
 
 
+def _jar(package: str) -> Path:
+    """The file of a package without dependencies, which Spark fetches in a process of its own if it is not there."""
+    jar = Path.home() / ".ivy2" / "jars" / f"{package.replace(':', '_', 1).replace(':', '-')}.jar"
+    if not jar.exists():
+        fetch = "import sys; from pyspark.sql import SparkSession as s; s.builder.config(*sys.argv[1:]).getOrCreate()"
+        subprocess.run([sys.executable, "-c", fetch, "spark.jars.packages", package], check=True, stdout=sys.stderr)
+    return jar
+
+
 def _start() -> Mapping[str, Callable[..., Any]]:
     name, folder, class_path = sys.argv[1:]
     family = FAMILIES[name]
-    packages = {"spark.jars.packages": family.package} if family.package else {}
+    packages = {"spark.jars.packages": family.package} if family.package and not family.on_class_path else {}
+    jars = [str(_jar(family.package))] if family.package and family.on_class_path else []
     own = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
-    settings = {**own, **packages, "spark.driver.extraClassPath": class_path}
+    settings = {**own, **packages, "spark.driver.extraClassPath": ":".join([class_path, *jars])}
     worker = Worker(spark_session(settings, memory="2g"), Path(folder), family)
-    return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "tag", "look_up", "state")}
+    return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "look_up", "state")}
 
 
 if __name__ == "__main__":

@@ -45,8 +45,6 @@ class Batch:
     """One change of the table.
 
     Attributes:
-        tags: a Parquet file of the keys of ``upserts``, with the partition where they are stored, or are to be if they
-            are new: bare keys, as Hudi's client takes them, cannot move.
         upserts: a Parquet file of rows; tenths of the table updated and inserted, a hundredth moved.
         deletes: a Parquet file of rows of a hundredth of the keys, whole, because some engines need more than the key.
         looked_up: some keys.
@@ -54,7 +52,6 @@ class Batch:
         after: what the table holds afterwards.
     """
 
-    tags: Path
     upserts: Path
     deletes: Path
     looked_up: tuple[str, ...]
@@ -91,18 +88,20 @@ def make_workload(folder: Path, rows: int, batches: int) -> Workload:
             random.permutation(len(keys))[: int(rows * (_UPDATED + _MOVED + _DELETED))],
             [int(rows * _UPDATED), int(rows * (_UPDATED + _MOVED))],
         )
+        parts[moved] = (parts[moved] + 1) % PARTITIONS
         changed = np.concatenate([updated, moved])
         inserted = int(rows * _INSERTED)
         new_keys = uuid_keys(inserted, seed=100 + number)
         new_parts = np.arange(inserted) % PARTITIONS
-        tags, upserts, deletes = (folder / f"{name}-{number}.parquet" for name in ("tags", "upserts", "deletes"))
+        upserts, deletes = folder / f"upserts-{number}.parquet", folder / f"deletes-{number}.parquet"
         shuffled = random.permutation(len(changed) + inserted)
-        upserted = pa.concat_arrays([keys.take(pa.array(changed)), new_keys]).take(pa.array(shuffled))
-        stored = np.concatenate([parts[changed], new_parts])[shuffled]
-        pq.write_table(pa.table({"id": upserted, "part": _partition_paths(stored)}), tags)
-        parts[moved] = (parts[moved] + 1) % PARTITIONS
-        wanted = np.concatenate([parts[changed], new_parts])[shuffled]
-        _write(upserts, upserted, wanted, version=number, seed=200 + number)
+        _write(
+            upserts,
+            pa.concat_arrays([keys.take(pa.array(changed)), new_keys]).take(pa.array(shuffled)),
+            np.concatenate([parts[changed], new_parts])[shuffled],
+            version=number,
+            seed=200 + number,
+        )
         _write(deletes, keys.take(pa.array(deleted)), parts[deleted], version=number, seed=300 + number)
         versions[changed] = number
         kept = np.delete(np.arange(len(keys)), deleted)
@@ -111,7 +110,7 @@ def make_workload(folder: Path, rows: int, batches: int) -> Workload:
         versions = np.concatenate([versions[kept], np.full(inserted, number)])
         known = keys.take(pa.array(random.choice(len(keys), _LOOKED_UP, replace=False))).to_pylist()
         looked_up = (*known, *uuid_keys(_LOOKED_UP, seed=400 + number).to_pylist())
-        made.append(Batch(tags, upserts, deletes, looked_up, _LOOKED_UP, State(len(keys), int(versions.sum()))))
+        made.append(Batch(upserts, deletes, looked_up, _LOOKED_UP, State(len(keys), int(versions.sum()))))
     return Workload(rows, load, tuple(made))
 
 
@@ -122,18 +121,15 @@ def make_stream(folder: Path, batches: int) -> Workload:
     live = _write_routes(load, first.routes)
     made: list[Batch] = []
     for number, month in enumerate(months, start=1):
-        tags, upserts, deletes = (folder / f"stream-{name}-{number}.parquet" for name in ("tags", "upserts", "deletes"))
-        coming = _write_routes(upserts, month.routes)
-        stored = [{"id": key, "part": live.get(key, row)["part"]} for key, row in coming.items()]
-        pq.write_table(pa.Table.from_pylist(stored), tags)
-        live |= coming
+        upserts, deletes = folder / f"stream-upserts-{number}.parquet", folder / f"stream-deletes-{number}.parquet"
+        live |= _write_routes(upserts, month.routes)
         # Some came and went within the month.
         gone = [live.pop(key) for key in month.gone.to_pylist() if key in live]
         pq.write_table(pa.Table.from_pylist(gone, schema=pq.read_schema(upserts)), deletes)
         known = month.routes["callsign"].slice(0, _LOOKED_UP).to_pylist()
         looked_up = (*known, *(row["id"] for row in gone[:_LOOKED_UP]))
         after = State(len(live), sum(row["version"] for row in live.values()))
-        made.append(Batch(tags, upserts, deletes, looked_up, len(known), after))
+        made.append(Batch(upserts, deletes, looked_up, len(known), after))
     return Workload(len(first.routes), load, tuple(made))
 
 
@@ -153,10 +149,6 @@ def _write_routes(path: Path, routes: pa.Table) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in rows.to_pylist()}
 
 
-def _partition_paths(parts: np.ndarray) -> pa.Array:
-    return pa.array([f"p{part:02}" for part in range(PARTITIONS)]).take(pa.array(parts))
-
-
 def _write(path: Path, keys: pa.Array, parts: np.ndarray, *, version: int, seed: int) -> None:
     count = len(keys)
     random = np.random.default_rng(seed)
@@ -164,7 +156,7 @@ def _write(path: Path, keys: pa.Array, parts: np.ndarray, *, version: int, seed:
         pa.table(
             {
                 "id": keys,
-                "part": _partition_paths(parts),
+                "part": pa.array([f"p{part:02}" for part in range(PARTITIONS)]).take(pa.array(parts)),
                 "ts": pa.array(np.full(count, version, dtype=np.int64)),
                 "version": pa.array(np.full(count, version, dtype=np.int64)),
                 "amount": pa.array(random.random(count)),
