@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from rli_spark.errors import unwrapped_errors
+from rli_spark.zip_directories import watch_zip_directories
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,4 +35,9 @@ class SparkTasks:
         context = self.spark.sparkContext
         slices = min(len(items), context.defaultParallelism * _TASKS_PER_CORE)
         with unwrapped_errors():
-            return context.parallelize(list(items), slices).map(function).collect()
+            return context.parallelize(list(items), slices).map(partial(_done, function)).collect()
+
+
+def _done(function: Callable[[Item], Result], item: Item) -> Result:
+    watch_zip_directories()
+    return function(item)

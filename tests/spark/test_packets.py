@@ -1,0 +1,34 @@
+"""Packets reach the task that they are meant for, and tasks get about the same work."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from rli_spark.packets import ROUTE, packed, routes, sent, shared_out, unpack
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7, 100])
+def test_each_route_leads_to_a_task_of_its_own(spark: SparkSession, tasks: int) -> None:
+    ways = spark.createDataFrame([(way,) for way in routes(tasks)], f"{ROUTE} int")
+    reached = sent(ways, tasks).select(ROUTE, F.spark_partition_id()).collect()
+    assert sorted((task, way) for way, task in reached) == list(enumerate(routes(tasks)))
+
+
+def test_rows_come_out_of_a_packet_as_they_were() -> None:
+    rows = pa.table({"a": ["x", None, "z"], "b": [[1], [], None]}).slice(1)
+    assert unpack(pa.scalar(packed(rows), pa.binary())).equals(rows)
+
+
+@given(st.dictionaries(st.integers(), st.floats(0, 1e9), max_size=40), st.integers(1, 9))
+def test_no_task_has_more_than_its_share_and_one_item(weights: dict[int, float], tasks: int) -> None:
+    shared = shared_out(weights, tasks)
+    assert shared.keys() == weights.keys()
+    laden = [sum(weight for item, weight in weights.items() if shared[item] == task) for task in range(tasks)]
+    assert max(laden) <= sum(weights.values()) / tasks + max(weights.values(), default=0) + 1e-3
