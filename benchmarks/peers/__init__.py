@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,8 @@ import happybase
 
 from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
-from benchmarks.peers.families import FAMILIES, HBASE
-from benchmarks.peers.hudi import HBASE_FAMILY, HBASE_TABLE, hbase_options
+from benchmarks.peers.families import FAMILIES, HBASE, Family
+from benchmarks.peers.hudi import HBASE_FAMILY, HBASE_TABLE, Hudi, hbase_options
 from benchmarks.peers.workload import Workload, make_stream, make_workload
 from tests.support.docker import free_ports, running_service
 from tests.support.hbase_hudi import write_client_settings
@@ -26,13 +27,19 @@ _RIVAL: Final = ("Hudi 1.2.0", "RECORD_INDEX")
 _GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
 """Against the rival: how many times its speed."""
 
+_FEW: Final = {name: FAMILIES[name] for name in ("rli", "Spark", "Iceberg 1.10.0")} | {
+    "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines={"RECORD_INDEX": Hudi})
+}
+"""For the quick form."""
+
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Load, tag, upsert, delete and look up with every engine; each figure is an engine's time over that of rli."""
     # The first batch warms up and does not count. Of the engines without a goal fewer batches tell enough.
-    rows, batches, few = (20_000, 2, 2) if quick else (400_000, 6, 3)
-    synthetic, stream = make_workload(folder, rows, batches), make_stream(folder, 2 if quick else 4)
-    with _competitors(folder) as competitors:
+    rows, batches, few = (20_000, 2, 1) if quick else (200_000, 6, 2)
+    synthetic = make_workload(folder, rows, batches)
+    stream = make_stream(folder, *((2, 20_000) if quick else (3, None)))
+    with _competitors(folder, _FEW if quick else FAMILIES) as competitors:
         ours, *others = competitors
         rival = next(other for other in others if (other.family, other.engine) == _RIVAL)
         _play(synthetic, competitors, 0, few)
@@ -88,30 +95,37 @@ def _noting_failure(competitor: Competitor) -> Iterator[None]:
 
 
 @contextmanager
-def _competitors(folder: Path) -> Iterator[list[Competitor]]:
+def _competitors(folder: Path, families: Mapping[str, Family]) -> Iterator[list[Competitor]]:
     """All engines, ours first, each family in a process of its own."""
     with ExitStack() as running:
-        zookeeper, *_ = ports = free_ports(2)
-        environment = {
-            "THRIFT_ADDRESS": "127.0.0.1",
-            "THRIFT_PORT": str(ports[1]),
-            "ZOOKEEPER_PORT": str(zookeeper),
-            "RANDOM_PORTS": "true",
-        }
-        running.enter_context(running_service("hbase", network="host", environment=environment))
-        with closing(happybase.Connection("127.0.0.1", ports[1])) as connection:
-            connection.create_table(HBASE_TABLE, {HBASE_FAMILY: {}})
-        write_client_settings(folder)
+        needs_hbase = any(HBASE in family.engines for family in families.values())
+        zookeeper = _start_hbase(folder, running) if needs_hbase else None
         competitors: list[Competitor] = []
-        for number, (name, family) in enumerate(FAMILIES.items()):
+        for number, (name, family) in enumerate(families.items()):
             tables = folder / f"tables-{number}"
             tables.mkdir()
             arguments = [name, str(tables), str(folder)]
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
             for engine in family.engines:
-                options = hbase_options(zookeeper) if engine == HBASE else {}
+                options = hbase_options(zookeeper) if engine == HBASE and zookeeper else {}
                 competitors.append(Competitor(name, engine, process, options, engine.replace(" ", "-")))
         yield competitors
+
+
+def _start_hbase(folder: Path, running: ExitStack) -> int:
+    """Start a server with the table that Hudi wants; returns the port of its ZooKeeper."""
+    zookeeper, thrift = free_ports(2)
+    environment = {
+        "THRIFT_ADDRESS": "127.0.0.1",
+        "THRIFT_PORT": str(thrift),
+        "ZOOKEEPER_PORT": str(zookeeper),
+        "RANDOM_PORTS": "true",
+    }
+    running.enter_context(running_service("hbase", network="host", environment=environment))
+    with closing(happybase.Connection("127.0.0.1", thrift)) as connection:
+        connection.create_table(HBASE_TABLE, {HBASE_FAMILY: {}})
+    write_client_settings(folder)
+    return zookeeper
 
 
 def _outcome(name: str, operation: str, ours: Competitor, other: Competitor, about: str) -> Outcome:

@@ -114,15 +114,21 @@ def make_workload(folder: Path, rows: int, batches: int) -> Workload:
     return Workload(rows, load, tuple(made))
 
 
-def make_stream(folder: Path, batches: int) -> Workload:
-    """Write the files of the real change stream's first months; each of them inserts, updates, moves and deletes."""
+def make_stream(folder: Path, batches: int, most: int | None = None) -> Workload:
+    """Write the files of the real change stream's first months; each of them inserts, updates, moves and deletes.
+
+    Args:
+        folder: for the files.
+        batches: how many months.
+        most: rows of the load, and of each month; all by default.
+    """
     first, *months = islice(route_commits(_DAYS), batches + 1)
     load = folder / "stream-load.parquet"
-    live = _write_routes(load, first.routes)
+    live = _write_routes(load, first.routes.slice(0, most))
     made: list[Batch] = []
     for number, month in enumerate(months, start=1):
         upserts, deletes = folder / f"stream-upserts-{number}.parquet", folder / f"stream-deletes-{number}.parquet"
-        live |= _write_routes(upserts, month.routes)
+        live |= _write_routes(upserts, month.routes.slice(0, most))
         # Some came and went within the month.
         gone = [live.pop(key) for key in month.gone.to_pylist() if key in live]
         pq.write_table(pa.Table.from_pylist(gone, schema=pq.read_schema(upserts)), deletes)
@@ -130,7 +136,7 @@ def make_stream(folder: Path, batches: int) -> Workload:
         looked_up = (*known, *(row["id"] for row in gone[:_LOOKED_UP]))
         after = State(len(live), sum(row["version"] for row in live.values()))
         made.append(Batch(upserts, deletes, looked_up, len(known), after))
-    return Workload(len(first.routes), load, tuple(made))
+    return Workload(min(len(first.routes), most or len(first.routes)), load, tuple(made))
 
 
 def _write_routes(path: Path, routes: pa.Table) -> dict[str, dict[str, Any]]:
