@@ -224,7 +224,7 @@ def test_inserts_fill_small_file_groups_first(trips: Table) -> None:
 
 
 def test_file_groups_do_not_outgrow_the_target(tmp_path: Path, memory_url: str) -> None:
-    target = 40_000
+    target = 20_000
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", index=memory_url, target_file_size=target
     )
