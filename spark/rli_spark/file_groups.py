@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
@@ -20,9 +21,9 @@ from rli.table.file_groups.placement import Placement
 from rli.table.file_groups.tagging import departures, groups_of, place, require_slice
 from rli.table.file_groups.work_rows import Change
 from rli_spark.batches import map_tables, tasks_for
-from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, unpack
+from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, unpack, unpacked
+from rli_spark.zip_directories import watch_zip_directories
 
-_RESULT: Final = pa.schema([("result", pa.binary())])
 _NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.ARRIVE)], pa.int8())
 _PLACED: Final = pa.schema(
     [(ROUTE, pa.int32()), *((name, pa.string()) for name in work_rows.FILE_GROUP), (DATA, pa.binary())]
@@ -52,8 +53,8 @@ def write_file_groups(
     ways = {group: way_to[task] for group, task in shared_out(sizes, tasks).items()}
     placed = map_tables(tagged, lambda tables: _placed(tables, placements, ways), _PLACED)
     arranged = sent(placed, tasks).sortWithinPartitions(*work_rows.FILE_GROUP)
-    written = map_tables(arranged, lambda tables: _write_all(tables, context, slices), _RESULT)
-    return [pickle.loads(row.result) for row in written.collect()]  # noqa: S301  (our own executors made it)
+    # Not by way of Arrow, for which Spark would hold the packets of several file groups at once.
+    return arranged.rdd.mapPartitions(partial(_write_all, context, slices)).collect()
 
 
 def _placed(
@@ -72,7 +73,7 @@ def _placed(
             [pa.array([ways[group] for group in groups], pa.int32()), *here.select(_PLACED.names[1:]).columns],
             schema=_PLACED,
         )
-        arrived = [unpack(content) for content in table.filter(new).column(DATA)]
+        arrived = list(unpacked([table.filter(new)]))
         if arrived:
             rows = place(pa.concat_tables(arrived), placements)
             leaving = departures(rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(Change.ARRIVE))))
@@ -85,29 +86,25 @@ def _packets(parts: Iterable[tuple[FileGroupId, pa.Table]], ways: Mapping[FileGr
 
 
 def _write_all(
-    tables: Iterator[pa.Table], context: WriteContext, slices: Mapping[FileGroupId, FileSlice]
-) -> Iterator[pa.Table]:
+    context: WriteContext, slices: Mapping[FileGroupId, FileSlice], packets: Iterable[Row]
+) -> Iterator[FileGroupResult]:
+    watch_zip_directories()
     task = TaskContext.get()
     if task is None:
         raise RuntimeError("file groups are written by Spark tasks only")
-    for group, rows in whole_groups(tables):
+    token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}"
+    named = ((FileGroupId(packet[1], packet[2]), packet[3]) for packet in packets)
+    for group, rows in whole_groups(named):
         base = slices.get(group)
         adds_only = pc.all(pc.is_in(rows.column(work_rows.CHANGE), value_set=_NEW_RECORDS)).as_py()
         if base is None and not adds_only:
             require_slice(slices, group)
-        token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}"
-        result = write_file_group(context, FileGroupTarget(group, base), rows, token)
-        yield pa.table([[pickle.dumps(result)]], schema=_RESULT)
+        yield write_file_group(context, FileGroupTarget(group, base), rows, token)
 
 
-def whole_groups(packets: Iterable[pa.Table]) -> Iterator[tuple[FileGroupId, pa.Table]]:
-    """Each file group with all its rows, from packets in the order of the file groups that they name."""
-    named = (
-        (FileGroupId(partition_path, file_id), content)
-        for table in packets
-        for partition_path, file_id, content in zip(
-            *(table.column(name).to_pylist() for name in work_rows.FILE_GROUP), table.column(DATA), strict=True
-        )
-    )
-    for group, parts in groupby(named, key=lambda part: part[0]):
+def whole_groups(
+    packets: Iterable[tuple[FileGroupId, pa.Buffer | bytes]],
+) -> Iterator[tuple[FileGroupId, pa.Table]]:
+    """Each file group with all its rows, from packets in the order of their file groups."""
+    for group, parts in groupby(packets, key=itemgetter(0)):
         yield group, pa.concat_tables([unpack(content) for _, content in parts])

@@ -42,12 +42,12 @@ def unpacked(packets: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The rows of each packet."""
     for table in packets:
         for content in table.column(DATA):
-            yield unpack(content)
+            yield unpack(content.as_buffer())
 
 
-def unpack(content: pa.BinaryScalar) -> pa.Table:
+def unpack(content: pa.Buffer | bytes) -> pa.Table:
     """The rows of one packet, without copying them."""
-    return pa.ipc.open_stream(content.as_buffer()).read_all()
+    return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
 
 
 def sent(packets: DataFrame, tasks: int) -> DataFrame:

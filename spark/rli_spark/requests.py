@@ -19,8 +19,9 @@ from rli_spark.batches import TableFunction, gathered, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.packets import DATA, ROUTE, ROWS, packed, routes, sent
 
-_BUCKETS: Final = 256
-"""Into which keys are shared out by their hash; no more tasks than these take part in tagging."""
+_FEWEST_BUCKETS: Final = 256
+_BUCKETS_PER_CORE: Final = 4
+"""Keys are shared out into buckets by their hash, before it is known how many there are."""
 
 _SEED: Final = 0x7461736B
 _BUCKET: Final = "bucket"
@@ -33,11 +34,13 @@ class Request:
 
     Attributes:
         packets: each of one bucket of keys.
+        buckets: how many; no more tasks than these take part in tagging.
         rows: how many; of those with one key some may have been left out already.
         size: bytes of the packets.
     """
 
     packets: DataFrame
+    buckets: int
     rows: int
     size: int
 
@@ -50,10 +53,12 @@ class Request:
             keyed: as for ``map_tables``; gives tables with the column ``work_rows.RECORD_KEY``.
             kept: forgets the packets in the end.
         """
+        buckets = max(_FEWEST_BUCKETS, _BUCKETS_PER_CORE * frame.sparkSession.sparkContext.defaultParallelism)
         with unwrapped_errors():
-            packets = keep(map_tables(frame, lambda tables: _in_buckets(keyed(gathered(tables))), _PACKETS), kept)
+            packets = map_tables(frame, lambda tables: _in_buckets(keyed(gathered(tables)), buckets), _PACKETS)
+            keep(packets, kept)
             rows, size = packets.agg(F.sum(ROWS), F.sum(F.length(DATA))).collect()[0]
-        return cls(packets, rows or 0, size or 0)
+        return cls(packets, buckets, rows or 0, size or 0)
 
     @property
     def bytes_per_row(self) -> float:
@@ -61,9 +66,9 @@ class Request:
 
     def by_key(self) -> DataFrame:
         """The packets, all rows of one key in the same Spark partition."""
-        tasks = min(_BUCKETS, tasks_for(self.packets.sparkSession, self.size))
+        tasks = min(self.buckets, tasks_for(self.packets.sparkSession, self.size))
         ways = F.array(*(F.lit(route) for route in routes(tasks)))
-        way = F.element_at(ways, (F.col(_BUCKET) * tasks / _BUCKETS).cast("int") + 1)
+        way = F.element_at(ways, (F.col(_BUCKET) * tasks / self.buckets).cast("int") + 1)
         return sent(self.packets.withColumn(ROUTE, way), tasks)
 
 
@@ -74,10 +79,10 @@ def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
     return frame
 
 
-def _in_buckets(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _in_buckets(tables: Iterator[pa.Table], buckets: int) -> Iterator[pa.Table]:
     for table in tables:
-        buckets = hash_keys(table.column(work_rows.RECORD_KEY).combine_chunks(), _SEED) % _BUCKETS
-        parts = [(bucket, part) for bucket, part in enumerate(split_by_code(table, buckets, _BUCKETS)) if part.num_rows]
+        chosen = hash_keys(table.column(work_rows.RECORD_KEY).combine_chunks(), _SEED) % buckets
+        parts = [(bucket, part) for bucket, part in enumerate(split_by_code(table, chosen, buckets)) if part.num_rows]
         columns = [
             [bucket for bucket, _ in parts],
             [part.num_rows for _, part in parts],

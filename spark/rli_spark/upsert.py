@@ -127,7 +127,7 @@ def _write_records(records: _Records, write: WriteTransaction) -> PreparedWrite:
         new, late = Counter(profile.new), 0
         if profile.leaving:
             moves = F.col(work_rows.CHANGE) == int(Change.ARRIVE)
-            in_time = keep(_in_time(rows.where(moves), write, schema, profile), kept)
+            in_time = keep(_in_time(records, rows.where(moves), write, schema, profile), kept)
             arriving = Profile.of(in_time).new
             _require_allowed(in_time, sum(arriving.values()), records.on_change)
             late = sum(profile.leaving.values()) - sum(arriving.values())
@@ -192,12 +192,15 @@ def _in_packets(rows: pa.Table) -> pa.Table:
     )
 
 
-def _in_time(arriving: DataFrame, write: WriteTransaction, schema: pa.Schema, profile: Profile) -> DataFrame:
+def _in_time(
+    records: _Records, arriving: DataFrame, write: WriteTransaction, schema: pa.Schema, profile: Profile
+) -> DataFrame:
     """Packets of the records that move, less those that are older than what is stored."""
     ordering = write.table.properties.ordering_field
     storage, field = write.table.storage, schema.field(ordering) if ordering else None
     slices = {group: require_slice(write.snapshot.slices, group) for group in profile.leaving}
-    tasks = min(len(slices), tasks_for(arriving.sparkSession, 0))
+    size = int(sum(profile.leaving.values()) * records.request.bytes_per_row)
+    tasks = min(len(slices), tasks_for(arriving.sparkSession, size))
     by_origin = arriving.repartition(tasks, *work_rows.FILE_GROUP).sortWithinPartitions(*work_rows.FILE_GROUP)
     return map_tables(by_origin, lambda packets: _arriving_in_time(packets, storage, slices, field), TAGGED)
 
@@ -206,7 +209,13 @@ def _arriving_in_time(
     packets: Iterator[pa.Table], storage: Storage, slices: Mapping[FileGroupId, FileSlice], ordering: pa.Field | None
 ) -> Iterator[pa.Table]:
     arriving: list[pa.Table] = []
-    for group, rows in whole_groups(packets):
+    columns = (*work_rows.FILE_GROUP, DATA)
+    named = (
+        (FileGroupId(partition_path.as_py(), file_id.as_py()), content.as_buffer())
+        for table in packets
+        for partition_path, file_id, content in zip(*(table.column(name) for name in columns), strict=True)
+    )
+    for group, rows in whole_groups(named):
         late = late_arrivals(storage, slices[group], ordering, rows) if ordering else pa.repeat(False, rows.num_rows)
         arriving.append(rows.filter(pc.invert(late)))
     if arriving:
@@ -216,7 +225,7 @@ def _arriving_in_time(
 
 def _require_allowed(arriving: DataFrame, count: int, on_change: OnPartitionChange) -> None:
     if on_change is OnPartitionChange.FAIL and count:
-        some = unpack(pa.scalar(bytes(arriving.select(DATA).take(1)[0][0]), pa.binary()))
+        some = unpack(arriving.select(DATA).take(1)[0][0])
         require_no_moves(count, some.column(work_rows.RECORD_KEY).slice(0, _SAMPLE).to_pylist())
 
 
