@@ -27,7 +27,8 @@ _SMALLEST_BLOOM_CAPACITY: Final = 1_000
 
 READ_BATCH_ROWS: Final = 65_536
 ROWS_PER_ROW_GROUP: Final = 131_072
-"""Small batches are gathered until there are so many: a reader, and each dictionary, gains by it."""
+BYTES_PER_ROW_GROUP: Final = 128 * 1024 * 1024
+"""Small batches are gathered until one of the two is reached: a reader, and each dictionary, gains by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,9 @@ class BaseFileWriter:
             return
         self._pending.append(records)
         self._pending_rows += records.num_rows
-        if self._pending_rows >= ROWS_PER_ROW_GROUP:
+        if sum(part.nbytes for part in self._pending) >= BYTES_PER_ROW_GROUP:
+            self._flush(self._pending_rows)
+        else:
             self._flush(self._pending_rows // ROWS_PER_ROW_GROUP * ROWS_PER_ROW_GROUP)
         self._bloom_filter.add(new_record_keys)
         smallest, greatest = _java_bounds(records.column(RECORD_KEY))

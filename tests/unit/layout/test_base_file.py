@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from rli.layout import base_file
 from rli.layout.base_file import ROWS_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.layout.meta_columns import META_COLUMNS, RECORD_KEY
 from rli.storage import Storage
@@ -38,6 +40,12 @@ def test_batches_of_any_size_fill_whole_row_groups_in_their_order(tmp_path: Path
     groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
     assert groups == [ROWS_PER_ROW_GROUP, ROWS_PER_ROW_GROUP, 280_001 - 2 * ROWS_PER_ROW_GROUP]
     assert file.read().equals(records(0, 280_001).cast(file.schema_arrow))
+
+
+def test_wide_records_do_not_wait_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base_file, "BYTES_PER_ROW_GROUP", records(0, 10).nbytes)
+    file = write(tmp_path, records(0, 9), records(9, 1), records(10, 1))
+    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [10, 1]
 
 
 def test_keys_are_written_plainly_and_what_repeats_by_dictionary(tmp_path: Path) -> None:
