@@ -30,7 +30,7 @@ from tests.support.tables import check_stored, records
 pytestmark = pytest.mark.crash
 
 FOLLOW_UPS = ("upsert", "rollback", "sync", "delete")
-REPEATED = (Step.FILE_GROUP_WRITTEN, Step.FILE_PROMOTED, Step.CHANGES_APPLIED)
+REPEATED = (Step.FILE_GROUP_WRITTEN, Step.FILE_PROMOTED)
 DELETE_HAS_NO = (Step.RESOLVED,)
 
 
