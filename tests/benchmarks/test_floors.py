@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -25,12 +27,12 @@ CEILINGS: Final[Mapping[str, Mapping[str, float]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
-    """The figures of each benchmark, by name."""
-    names = sorted({*FLOORS, *CEILINGS})
+Figures = dict[str, dict[str, float]]
+
+
+def measure(names: list[str], output: Path) -> Figures:
+    """The figures of benchmarks, by name."""
     command = [sys.executable, "-m", "benchmarks", "--quick", "--json", *names]
-    output = tmp_path_factory.mktemp("results")
     run = subprocess.run(
         [*command, "--output", str(output)], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
@@ -44,21 +46,24 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, flo
     return {name: {outcome["name"]: outcome["ratio"] for outcome in results[name]} for name in names}
 
 
+def missed(figures: Figures) -> dict[str, dict[str, float]]:
+    """The figures below their floor or above their ceiling, by benchmark."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for benchmark, measured in figures.items():
+        for name, floor in FLOORS.get(benchmark, {}).items():
+            if measured[name] < floor:
+                found[benchmark][name] = measured[name]
+        for name, ceiling in CEILINGS.get(benchmark, {}).items():
+            if measured[name] > ceiling:
+                found[benchmark][name] = measured[name]
+    return found
+
+
 @pytest.mark.docker
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_no_figure_falls_below_its_floor(figures: dict[str, dict[str, float]]) -> None:
-    too_slow = {
-        name: (figures[benchmark][name], floor)
-        for benchmark, floors in FLOORS.items()
-        for name, floor in floors.items()
-        if figures[benchmark][name] < floor
-    }
-    too_large = {
-        name: (figures[benchmark][name], ceiling)
-        for benchmark, ceilings in CEILINGS.items()
-        for name, ceiling in ceilings.items()
-        if figures[benchmark][name] > ceiling
-    }
-    assert not too_slow
-    assert not too_large
+@pytest.mark.timeout(1800)
+def test_no_figure_falls_below_its_floor(tmp_path: Path) -> None:
+    """A benchmark that misses is measured once more: a machine that was busy with other things is no slower program."""
+    first = missed(measure(sorted({*FLOORS, *CEILINGS}), tmp_path / "first"))
+    again = missed(measure(sorted(first), tmp_path / "again")) if first else {}
+    assert not again, f"the first time: {dict(first)}"
