@@ -51,9 +51,6 @@ def spark_session(hudi_version: str | None = None, class_path: Path | None = Non
     if hudi_version is not None:
         settings |= HUDI_SETTINGS
         settings["spark.jars.packages"] = HUDI_BUNDLE.format(version=hudi_version)
-        # Threads of this pool do not see packages. If one of them is the first to read a record of Hudi's own, Avro takes
-        # its class for missing from then on, and Hudi fails in all threads.
-        settings["spark.driver.extraJavaOptions"] += " -Djava.util.concurrent.ForkJoinPool.common.parallelism=0"
     if class_path is not None:
         settings["spark.driver.extraClassPath"] = str(class_path)
     builder = SparkSession.builder.appName("rli-tests")
