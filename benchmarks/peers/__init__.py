@@ -15,10 +15,11 @@ import happybase
 from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
 from benchmarks.peers.families import FAMILIES, HBASE, Family
-from benchmarks.peers.hudi import HBASE_FAMILY, HBASE_TABLE, Hudi, hbase_options
+from benchmarks.peers.hudi import Hudi
 from benchmarks.peers.workload import Workload, make_stream, make_workload
-from tests.support.docker import free_ports, running_service
-from tests.support.hbase_hudi import write_client_settings
+from rli_hbase.hudi_rows import FAMILY
+from tests.support.docker import free_ports
+from tests.support.hbase_hudi import hbase_on_host, hbase_options, write_client_settings
 from tests.support.orders import OrderedProcess, OrderError
 from tests.support.spark import REPOSITORY
 
@@ -26,6 +27,8 @@ _OURS: Final = "rli"
 _RIVAL: Final = ("Hudi 1.2.0", "RECORD_INDEX")
 _GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
 """Against the rival: how many times its speed."""
+
+_HBASE_TABLE: Final = "peer"
 
 _FEW: Final = {name: FAMILIES[name] for name in ("rli", "Spark", "Iceberg 1.10.0")} | {
     "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines={"RECORD_INDEX": Hudi})
@@ -107,7 +110,7 @@ def _competitors(folder: Path, families: Mapping[str, Family]) -> Iterator[list[
             arguments = [name, str(tables), str(folder)]
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
             for engine in family.engines:
-                options = hbase_options(zookeeper) if engine == HBASE and zookeeper else {}
+                options = hbase_options(zookeeper, _HBASE_TABLE) if engine == HBASE and zookeeper else {}
                 competitors.append(Competitor(name, engine, process, options, engine.replace(" ", "-")))
         yield competitors
 
@@ -115,15 +118,9 @@ def _competitors(folder: Path, families: Mapping[str, Family]) -> Iterator[list[
 def _start_hbase(folder: Path, running: ExitStack) -> int:
     """Start a server with the table that Hudi wants; returns the port of its ZooKeeper."""
     zookeeper, thrift = free_ports(2)
-    environment = {
-        "THRIFT_ADDRESS": "127.0.0.1",
-        "THRIFT_PORT": str(thrift),
-        "ZOOKEEPER_PORT": str(zookeeper),
-        "RANDOM_PORTS": "true",
-    }
-    running.enter_context(running_service("hbase", network="host", environment=environment))
+    running.enter_context(hbase_on_host(thrift, zookeeper))
     with closing(happybase.Connection("127.0.0.1", thrift)) as connection:
-        connection.create_table(HBASE_TABLE, {HBASE_FAMILY: {}})
+        connection.create_table(_HBASE_TABLE, {FAMILY: {}})
     write_client_settings(folder)
     return zookeeper
 

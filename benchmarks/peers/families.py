@@ -23,10 +23,10 @@ class Family:
 
     Attributes:
         package: as Spark fetches it; None where Spark and Python suffice.
-        on_class_path: whether its classes must be loaded together with those of Spark. Hudi 1.0.2 reads deletes of
-            its record index only then: records of its own would be of another class loader's Avro else.
         engines: by name.
         settings: of the session; ``{folder}`` stands for the folder of the tables.
+        on_class_path: whether the class loader of Spark must load the package. Hudi needs that: Avro, which Spark brings,
+            does not find the classes of Hudi's own records from every thread otherwise.
     """
 
     package: str | None

@@ -41,12 +41,9 @@ _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
     "SIMPLE": {},
     "BLOOM": {},
     "BUCKET": {"hoodie.bucket.index.num.buckets": "1"},
-    "HBASE": {"hoodie.hbase.index.update.partition.path": "true"},
+    "HBASE": {},
 }
 INDEXES: Final = tuple(_BY_INDEX)
-
-HBASE_TABLE, HBASE_FAMILY = "peer", "_s"
-"""Hudi expects to find the table of its index; the family's name is fixed."""
 
 _TAGGING: Final = "Building workload profile"
 """What Hudi calls the job."""
@@ -95,13 +92,3 @@ class Hudi(Engine):
     def _write(self, rows: DataFrame, operation: str, mode: str) -> None:
         options = {**self._options, "hoodie.datasource.write.operation": operation}
         rows.write.format("hudi").options(**options).mode(mode).save(str(self.folder))
-
-
-def hbase_options(zookeeper_port: int) -> dict[str, str]:
-    """Options that tell Hudi where HBase is."""
-    return {
-        "hoodie.index.hbase.zkquorum": "localhost",
-        "hoodie.index.hbase.zkport": str(zookeeper_port),
-        "hoodie.index.hbase.zknode.path": "/hbase",
-        "hoodie.index.hbase.table": HBASE_TABLE,
-    }

@@ -82,10 +82,12 @@ def _jar(package: str) -> Path:
 def _start() -> Mapping[str, Callable[..., Any]]:
     name, folder, class_path = sys.argv[1:]
     family = FAMILIES[name]
-    packages = {"spark.jars.packages": family.package} if family.package and not family.on_class_path else {}
-    jars = [str(_jar(family.package))] if family.package and family.on_class_path else []
-    own = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
-    settings = {**own, **packages, "spark.driver.extraClassPath": ":".join([class_path, *jars])}
+    settings = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
+    if family.package and family.on_class_path:
+        class_path = f"{class_path}:{_jar(family.package)}"
+    elif family.package:
+        settings["spark.jars.packages"] = family.package
+    settings["spark.driver.extraClassPath"] = class_path
     worker = Worker(spark_session(settings, memory="2g"), Path(folder), family)
     return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "look_up", "state")}
 

@@ -123,7 +123,6 @@ class BaseFileWriter:
         self._greatest: str | None = None
         self._rows = 0
         self._pending: list[pa.Table] = []
-        self._pending_rows = 0
         storage.make_folder(path.rpartition("/")[0])
         self._compression = compression
         self._sink = storage.filesystem.open_output_stream(storage.full_path(path))
@@ -139,11 +138,10 @@ class BaseFileWriter:
         if not records.num_rows:
             return
         self._pending.append(records)
-        self._pending_rows += records.num_rows
-        if sum(part.nbytes for part in self._pending) >= BYTES_PER_ROW_GROUP:
-            self._flush(self._pending_rows)
-        else:
-            self._flush(self._pending_rows // ROWS_PER_ROW_GROUP * ROWS_PER_ROW_GROUP)
+        rows = sum(part.num_rows for part in self._pending)
+        if sum(part.nbytes for part in self._pending) < BYTES_PER_ROW_GROUP:
+            rows -= rows % ROWS_PER_ROW_GROUP
+        self._flush(rows)
         self._bloom_filter.add(new_record_keys)
         smallest, greatest = _java_bounds(records.column(RECORD_KEY))
         self._smallest = smallest if self._smallest is None else min(self._smallest, smallest, key=_java_order)
@@ -152,7 +150,7 @@ class BaseFileWriter:
 
     def finish(self) -> WrittenFile:
         """Write the footer and close the file."""
-        self._flush(self._pending_rows)
+        self._flush(sum(part.num_rows for part in self._pending))
         writer = self._opened(self._schema.empty_table())
         footer = dict(self._bloom_filter.to_footer())
         if self._smallest is not None and self._greatest is not None:
@@ -168,8 +166,8 @@ class BaseFileWriter:
         if rows:
             pending = pa.concat_tables(self._pending)
             self._opened(pending).write_table(pending.slice(0, rows), row_group_size=ROWS_PER_ROW_GROUP)
-            self._pending = [pending.slice(rows)]
-            self._pending_rows -= rows
+            # An empty slice would keep all that was written in memory.
+            self._pending = [pending.slice(rows)] if rows < pending.num_rows else []
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         """The writer; the first records decide how columns are encoded."""

@@ -21,7 +21,7 @@ from rli.table.file_groups.placement import Placement
 from rli.table.file_groups.tagging import departures, groups_of, place, require_slice
 from rli.table.file_groups.work_rows import Change
 from rli_spark.batches import map_tables, tasks_for
-from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, unpack, unpacked
+from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, table_of, unpack, unpacked
 from rli_spark.zip_directories import watch_zip_directories
 
 _NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.ARRIVE)], pa.int8())
@@ -77,12 +77,8 @@ def _placed(
         if arrived:
             rows = place(pa.concat_tables(arrived), placements)
             leaving = departures(rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(Change.ARRIVE))))
-            yield _packets([*groups_of(rows), *groups_of(leaving)], ways)
-
-
-def _packets(parts: Iterable[tuple[FileGroupId, pa.Table]], ways: Mapping[FileGroupId, int]) -> pa.Table:
-    packets = [(ways[group], group.partition_path, group.file_id, packed(rows)) for group, rows in parts]
-    return pa.Table.from_pylist([dict(zip(_PLACED.names, packet, strict=True)) for packet in packets], _PLACED)
+            parts = (*groups_of(rows), *groups_of(leaving))
+            yield table_of(((ways[group], *group, packed(part)) for group, part in parts), _PLACED)
 
 
 def _write_all(

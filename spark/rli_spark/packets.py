@@ -29,6 +29,11 @@ ROUTE: Final = "route"
 _SPARK_HASH_SEED: Final = 42
 
 
+def table_of(packets: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    """Packets, each the values of its columns in their order, as a table of ``schema``."""
+    return pa.Table.from_pylist([dict(zip(schema.names, packet, strict=True)) for packet in packets], schema)
+
+
 def packed(rows: pa.Table) -> bytes:
     """Rows as the content of one packet."""
     sink = pa.BufferOutputStream()

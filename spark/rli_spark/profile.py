@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from rli.model import FileGroupId
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.work_rows import Change
-from rli_spark.packets import DATA, ROWS, packed
+from rli_spark.packets import DATA, ROWS, packed, table_of
 
 TAGGED: Final = pa.schema(
     [
@@ -82,4 +82,4 @@ def packet_of_unknown(keys: int) -> Packet:
 
 def tagged(packets: Iterable[Packet]) -> pa.Table:
     """Packets as a table of ``TAGGED``."""
-    return pa.Table.from_pylist([dict(zip(TAGGED.names, packet, strict=True)) for packet in packets], TAGGED)
+    return table_of(packets, TAGGED)

@@ -17,7 +17,7 @@ from rli.table.file_groups import work_rows
 from rli.table.file_groups.tagging import split_by_code
 from rli_spark.batches import TableFunction, gathered, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
-from rli_spark.packets import DATA, ROUTE, ROWS, packed, routes, sent
+from rli_spark.packets import DATA, ROUTE, ROWS, packed, routes, sent, table_of
 
 _FEWEST_BUCKETS: Final = 256
 _BUCKETS_PER_CORE: Final = 4
@@ -82,10 +82,5 @@ def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
 def _in_buckets(tables: Iterator[pa.Table], buckets: int) -> Iterator[pa.Table]:
     for table in tables:
         chosen = hash_keys(table.column(work_rows.RECORD_KEY).combine_chunks(), _SEED) % buckets
-        parts = [(bucket, part) for bucket, part in enumerate(split_by_code(table, chosen, buckets)) if part.num_rows]
-        columns = [
-            [bucket for bucket, _ in parts],
-            [part.num_rows for _, part in parts],
-            [packed(part) for _, part in parts],
-        ]
-        yield pa.table(columns, schema=_PACKETS)
+        parts = enumerate(split_by_code(table, chosen, buckets))
+        yield table_of(((bucket, part.num_rows, packed(part)) for bucket, part in parts if part.num_rows), _PACKETS)

@@ -216,8 +216,9 @@ def _arriving_in_time(
         for partition_path, file_id, content in zip(*(table.column(name) for name in columns), strict=True)
     )
     for group, rows in whole_groups(named):
-        late = late_arrivals(storage, slices[group], ordering, rows) if ordering else pa.repeat(False, rows.num_rows)
-        arriving.append(rows.filter(pc.invert(late)))
+        if ordering is not None:
+            rows = rows.filter(pc.invert(late_arrivals(storage, slices[group], ordering, rows)))  # noqa: PLW2901
+        arriving.append(rows)
     if arriving:
         parts = partitions_of(pa.concat_tables(arriving))
         yield tagged(packet(Change.ARRIVE, path, None, part) for path, part in parts)

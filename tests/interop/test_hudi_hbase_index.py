@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from rli.layout.meta_columns import without_meta_columns
-from tests.support.docker import Service, free_ports, running_service
+from tests.support.docker import Service, free_ports
 from tests.support.hbase import new_table, url_of
-from tests.support.hbase_hudi import rows_in, write_client_settings
+from tests.support.hbase_hudi import hbase_on_host, hbase_options, rows_in, write_client_settings
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import write_options
@@ -33,15 +33,8 @@ def ports() -> tuple[int, int]:
 
 
 @pytest.fixture(scope="module")
-def hbase_on_host(ports: tuple[int, int]) -> Iterator[Service]:
-    """An HBase all of whose ports Hudi's client reaches under the names that HBase gives them."""
-    environment = {
-        "THRIFT_ADDRESS": "127.0.0.1",
-        "THRIFT_PORT": str(ports[0]),
-        "ZOOKEEPER_PORT": str(ports[1]),
-        "RANDOM_PORTS": "true",
-    }
-    with running_service("hbase", network="host", environment=environment) as service:
+def hbase(ports: tuple[int, int]) -> Iterator[Service]:
+    with hbase_on_host(*ports) as service:
         yield service
 
 
@@ -63,11 +56,7 @@ class Turns:
         self._table = table
         self._options = {
             **write_options(jvm, history.layout, index="HBASE"),
-            "hoodie.index.hbase.zkquorum": "localhost",
-            "hoodie.index.hbase.zkport": str(zookeeper),
-            "hoodie.index.hbase.zknode.path": "/hbase",
-            "hoodie.index.hbase.table": table,
-            "hoodie.hbase.index.update.partition.path": "true",
+            **hbase_options(zookeeper, table),
         }
 
     def hudi_upserts(self, *rows: Row) -> None:
@@ -102,10 +91,10 @@ class Turns:
 
 @pytest.mark.timeout(1200)
 def test_writers_of_both_kinds_share_an_index(
-    hbase_on_host: Service, ports: tuple[int, int], jvm: HudiEngine, tmp_path: Path
+    hbase: Service, ports: tuple[int, int], jvm: HudiEngine, tmp_path: Path
 ) -> None:
     table = new_table()
-    history = new_history(BY_CITY, tmp_path, url_of(hbase_on_host.host, ports[0], table, schema="hudi"))
+    history = new_history(BY_CITY, tmp_path, url_of(hbase.host, ports[0], table, schema="hudi"))
     turns = Turns(jvm, history, ports, table)
     history.upsert([trip("a"), trip("b"), trip("c", city="Rome"), trip("d", city="Rome"), trip("Ünïcode 😀")])
 

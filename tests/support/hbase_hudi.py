@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from rli.index.commit_log import CommitLog
 from rli.model import FileGroupId
 from rli.store.contract import Store, StoreStats
 from rli.testing.batches import key_batch
+from tests.support.docker import Service, running_service
 
 SEQUENCES: Final = 100
 FILE_GROUPS: Final = 12_000
@@ -47,6 +49,30 @@ def rows_in(table: happybase.Table) -> dict[str, tuple[str, str, str]]:
     """Instant, file id and partition path of each record key, as Hudi reads them."""
     names = (b"_s:commit_ts", b"_s:file_name", b"_s:partition_path")
     return {key.decode(): tuple(cells[name].decode() for name in names) for key, cells in table.scan()}
+
+
+@contextmanager
+def hbase_on_host(thrift: int, zookeeper: int) -> Iterator[Service]:
+    """An HBase all of whose ports Hudi's client reaches under the names that HBase gives them."""
+    environment = {
+        "THRIFT_ADDRESS": "127.0.0.1",
+        "THRIFT_PORT": str(thrift),
+        "ZOOKEEPER_PORT": str(zookeeper),
+        "RANDOM_PORTS": "true",
+    }
+    with running_service("hbase", network="host", environment=environment) as service:
+        yield service
+
+
+def hbase_options(zookeeper: int, table: str) -> dict[str, str]:
+    """Options that tell Hudi where HBase is, and to move records in its index."""
+    return {
+        "hoodie.index.hbase.zkquorum": "localhost",
+        "hoodie.index.hbase.zkport": str(zookeeper),
+        "hoodie.index.hbase.zknode.path": "/hbase",
+        "hoodie.index.hbase.table": table,
+        "hoodie.hbase.index.update.partition.path": "true",
+    }
 
 
 def write_client_settings(class_path: Path) -> None:

@@ -117,7 +117,7 @@ def _stored(storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema) -
 
 
 def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Tables put together, so that small files make no small row groups, nor look-ups of a few keys."""
+    """Tables put together, so that small files make no look-ups of a few keys."""
     gathered: list[pa.Table] = []
     rows = 0
     for table in tables:
