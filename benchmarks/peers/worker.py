@@ -5,7 +5,6 @@ Each order names a table and a Parquet file or keys, and is answered with the se
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from benchmarks.peers.engines import KEY, Engine
 from benchmarks.peers.families import FAMILIES, Family
 from benchmarks.sessions import spark_session
 from tests.support.orders import serve
+from tests.support.spark_packages import jar_of
 
 
 class Worker:
@@ -69,22 +69,12 @@ class Worker:
         return time.perf_counter() - started
 
 
-def _jar(package: str) -> Path:
-    """The file of a package without dependencies, which Spark fetches in a process of its own if it is not there."""
-    jar = Path.home() / ".ivy2" / "jars" / f"{package.replace(':', '_', 1).replace(':', '-')}.jar"
-    if not jar.exists():
-        fetch = "import sys; from pyspark.sql import SparkSession as s; s.builder.config(*sys.argv[1:]).getOrCreate()"
-        command = [sys.executable, "-c", fetch, "spark.jars.packages", package]
-        subprocess.run(command, check=True, stdout=sys.stderr)  # noqa: S603  (our own words)
-    return jar
-
-
 def _start() -> Mapping[str, Callable[..., Any]]:
     name, folder, class_path = sys.argv[1:]
     family = FAMILIES[name]
     settings = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
     if family.package and family.on_class_path:
-        class_path = f"{class_path}:{_jar(family.package)}"
+        class_path = f"{class_path}:{jar_of(family.package)}"
     elif family.package:
         settings["spark.jars.packages"] = family.package
     settings["spark.driver.extraClassPath"] = class_path

@@ -18,11 +18,12 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 import pytest
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
@@ -137,10 +138,16 @@ def _require_docker() -> None:
 
 
 def _remove_leftovers() -> None:
-    for container in DockerClient().client.containers.list(all=True, filters={"label": _OWNER}):
+    containers = DockerClient().client.containers
+    for container in containers.list(all=True, filters={"label": _OWNER}, ignore_removed=True):
         host, _, process = container.labels[_OWNER].rpartition("/")
         if host == socket.gethostname() and not Path(f"/proc/{process}").exists():
-            container.remove(force=True, v=True)
+            try:
+                container.remove(force=True, v=True)
+            except APIError as error:
+                # Another process that finds it, or the daemon itself, is removing it or has just done so.
+                if error.status_code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                    raise
 
 
 def _owner(process: int) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.support.spark_packages import jar_of
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
@@ -32,8 +34,6 @@ HUDI_SETTINGS = {
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-    # Spark brings its own.
-    "spark.jars.excludes": "org.slf4j:slf4j-api",
 }
 
 
@@ -44,15 +44,17 @@ def spark_session(hudi_version: str | None = None, class_path: Path | None = Non
         hudi_version: puts this release of Apache Hudi on the class path, fetched as a Spark package at the first
             use on a machine. Needs PySpark 3.5. A JVM keeps the class path it was started with, so one process
             uses one version only; ``tests.support.hudi`` gives each version a process of its own.
-        class_path: a folder whose files win over those of the same name in Hudi's bundle.
+        class_path: a folder whose files win over those of the same name in Hudi's bundle; needs ``hudi_version``.
     """
     prepare_workers()
     settings = dict(_SETTINGS)
     if hudi_version is not None:
         settings |= HUDI_SETTINGS
-        settings["spark.jars.packages"] = HUDI_BUNDLE.format(version=hudi_version)
-    if class_path is not None:
-        settings["spark.driver.extraClassPath"] = str(class_path)
+        # Where Spark itself loads it from. As a package of Spark's it would come by another class loader, which not
+        # every thread of Hudi's looks into: Avro then remembers that Hudi's own records have no class.
+        found_first = [] if class_path is None else [str(class_path)]
+        bundle = jar_of(HUDI_BUNDLE.format(version=hudi_version))
+        settings["spark.driver.extraClassPath"] = os.pathsep.join([*found_first, str(bundle)])
     builder = SparkSession.builder.appName("rli-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
