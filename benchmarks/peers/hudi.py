@@ -12,8 +12,10 @@ from pyspark.sql import functions as sql
 
 from benchmarks.peers.engines import KEY, ORDERING, PARTITION, Engine
 
+_TABLE: Final = "peer"
+
 _OPTIONS: Final[Mapping[str, str]] = {
-    "hoodie.table.name": "peer",
+    "hoodie.table.name": _TABLE,
     "hoodie.datasource.write.recordkey.field": KEY,
     "hoodie.datasource.write.partitionpath.field": PARTITION,
     "hoodie.datasource.write.precombine.field": ORDERING,
@@ -45,8 +47,8 @@ _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
 }
 INDEXES: Final = tuple(_BY_INDEX)
 
-_TAGGING: Final = "Building workload profile"
-"""What Hudi calls the job."""
+_TAGGING: Final = f"Building workload profile:{_TABLE}"
+"""How Hudi describes the job, after the name of a class; it has another one for its metadata table."""
 
 _READING: Final[Mapping[str, str]] = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 
@@ -73,7 +75,7 @@ class Hudi(Engine):
         found = self.read().where(sql.col(KEY).isin(*keys))
         return len(found.select("_hoodie_partition_path", "_hoodie_file_name", KEY).collect())
 
-    def _tagged_after(self, started: float) -> float | None:
+    def _tagged_after(self, started: float) -> float:
         """Hudi looks the records' locations up in the job in which it counts them by location."""
         store = self.spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001  (the status of jobs has no other door)
         newest_first = store.jobsList(None).iterator()
@@ -81,10 +83,10 @@ class Hudi(Engine):
             job = newest_first.next()
             if job.submissionTime().get().getTime() / 1_000 < started:
                 break
-            if job.description().isDefined() and job.description().get().startswith(_TAGGING):
+            if job.description().isDefined() and job.description().get().endswith(_TAGGING):
                 ended: float = job.completionTime().get().getTime() / 1_000
                 return ended - started
-        return None
+        raise LookupError(f"Hudi ran no job that it describes so: {_TAGGING}")
 
     def read(self) -> DataFrame:
         return self.spark.read.format("hudi").options(**_READING).load(str(self.folder))
