@@ -120,7 +120,7 @@ def _start_hbase(folder: Path, running: ExitStack) -> int:
     zookeeper, thrift = free_ports(2)
     running.enter_context(hbase_on_host(thrift, zookeeper))
     with closing(happybase.Connection("127.0.0.1", thrift)) as connection:
-        connection.create_table(_HBASE_TABLE, {FAMILY: {}})
+        connection.create_table(_HBASE_TABLE, {FAMILY.decode(): {}})
     write_client_settings(folder)
     return zookeeper
 
