@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import rli
-from benchmarks.measuring import Outcome, seconds
+from benchmarks.measuring import Outcome, Unit, seconds
 from benchmarks.routes import Commit, route_commits
 
 _DAYS_PER_COMMIT: Final = 7
@@ -72,7 +72,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
             "lower",
             about,
         ),
-        Outcome("real stream: LMDB bytes an entry", "1 entry", entries, 40, "lower", about),
+        Outcome("real stream: LMDB bytes an entry", "1 entry", entries, 40, "lower", about, Unit.BYTES),
     ]
 
 

@@ -50,9 +50,9 @@ def _row(outcome: Outcome, label: tuple[str, str], top: int, scale: float) -> It
     yield f'<text x="16" y="{top + (14 if baseline else 20)}">{escape(name)}</text>'
     yield f'<text x="16" y="{top + 29}" fill="#666666" font-size="11">{escape(baseline)}</text>'
     yield f'<rect x="{_LEFT}" y="{top + 4}" width="{outcome.ratio * scale:.1f}" height="22" rx="2" fill="{colour}"/>'
-    figure = f"{outcome.ratio:.2f}"
+    figure = outcome.figure
     if outcome.goal is not None:
         goal = _LEFT + outcome.goal * scale
         yield f'<line x1="{goal:.1f}" x2="{goal:.1f}" y1="{top}" y2="{top + 30}" stroke="#222222" stroke-width="2"/>'
-        figure += f" ({'≥' if outcome.better == 'higher' else '≤'} {outcome.goal:g})"
+        figure += f" ({outcome.target})"
     yield f'<text x="{_WIDTH - _RIGHT + 8}" y="{top + 20}">{figure}</text>'

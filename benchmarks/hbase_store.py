@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import rli
 from benchmarks.keys import half_known, uuid_keys
-from benchmarks.measuring import Outcome, race
+from benchmarks.measuring import Outcome, Unit, race
 from rli.codec import entries as codec
 from tests.support.docker import running_service
 from tests.support.services import HBASE_PORT
@@ -46,8 +46,8 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         write = race(lambda: put(index, changed), lambda: _put_plain(plain, changed_texts), rounds=3)
     about = f"{entries:,} UUID keys, {looked_up:,} at once; ours includes encoding and sharding"
     return [
-        Outcome("HBase look-ups", "raw rows() of plain rows", look_up.speed_ratio, None, "higher", about),
-        Outcome("HBase writes", "raw batches of plain rows", write.speed_ratio, None, "higher", about),
+        Outcome("HBase look-ups", "raw rows() of plain rows", look_up.speed_ratio, None, "higher", about, Unit.SHARE),
+        Outcome("HBase writes", "raw batches of plain rows", write.speed_ratio, None, "higher", about, Unit.SHARE),
     ]
 
 

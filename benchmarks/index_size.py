@@ -8,7 +8,7 @@ import numpy as np
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome
+from benchmarks.measuring import Outcome, Unit
 from rli.codec import entries as codec
 
 _COMMITS = 20
@@ -38,4 +38,4 @@ def _size(url: str, count: int, commits: int) -> float:
 
 def _outcome(name: str, size: float, count: int, commits: int) -> Outcome:
     details = f"{count:,} UUID keys in {commits} commit(s); all bytes of the data file in use or free"
-    return Outcome(f"LMDB bytes an entry, {name}", "1 entry", size, 40, "lower", details)
+    return Outcome(f"LMDB bytes an entry, {name}", "1 entry", size, 40, "lower", details, Unit.BYTES)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import rli
 from benchmarks.keys import half_known, uuid_keys
-from benchmarks.measuring import Outcome, race
+from benchmarks.measuring import Outcome, Unit, race
 from rli.codec import entries as codec
 from rli.codec.record_keys import encode
 
@@ -42,6 +42,7 @@ def _look_ups(folder: Path, keys: pa.Array, values: codec.Entries, looked_up: in
         "higher",
         f"{len(keys):,} entries, batches of {_BATCH:,} UUID keys, half of them hits; ours includes encoding, "
         "sharding, sorting and decoding, the baseline sorting",
+        Unit.SHARE,
     )
 
 
@@ -64,6 +65,7 @@ def _bulk_load(folder: Path, keys: pa.Array, values: codec.Entries) -> Outcome:
         None,
         "higher",
         f"{len(keys):,} UUID keys into an empty index; both include encoding and sorting",
+        Unit.SHARE,
     )
 
 

@@ -8,11 +8,23 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
 _SAMPLED_EVERY: Final = 0.005
 """Seconds."""
+
+_ROUNDED_FROM: Final = 10
+"""Figures from there on are shown with one digit after the point, smaller ones with two."""
+
+
+class Unit(StrEnum):
+    """How a figure is read: as a multiple of the baseline, as a share of a limit, or in bytes."""
+
+    TIMES = "times"
+    SHARE = "share"
+    BYTES = "bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +34,11 @@ class Outcome:
     Attributes:
         name: what was measured.
         baseline: against what.
-        ratio: the figure; a size per entry has the unit bytes and the baseline "1 entry".
+        ratio: the figure; bytes per entry have the baseline "1 entry".
         goal: what it is to reach; None where there is nothing to reach.
         better: which figures are good ones; with a goal, whether it is a floor or a ceiling.
         details: what the figure is made of, in words.
+        unit: of ``ratio``.
     """
 
     name: str
@@ -34,6 +47,17 @@ class Outcome:
     goal: float | None
     better: Literal["higher", "lower"]
     details: str
+    unit: Unit = Unit.TIMES
+
+    @property
+    def figure(self) -> str:
+        """The figure as people read it."""
+        return self._text(self.ratio)
+
+    @property
+    def target(self) -> str:
+        """The goal as people read it; empty if there is none."""
+        return "" if self.goal is None else f"{'≥' if self.better == 'higher' else '≤'} {self._text(self.goal)}"
 
     @property
     def reached(self) -> bool:
@@ -41,6 +65,12 @@ class Outcome:
         if self.goal is None:
             return True
         return self.ratio >= self.goal if self.better == "higher" else self.ratio <= self.goal
+
+    def _text(self, value: float) -> str:
+        if self.unit is Unit.SHARE:
+            return f"{value:.0%}"
+        sign = "B" if self.unit is Unit.BYTES else "\N{MULTIPLICATION SIGN}"
+        return f"{value:.2f} {sign}" if value < _ROUNDED_FROM else f"{value:,.1f} {sign}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome, race
+from benchmarks.measuring import Outcome, Unit, race
 
 _PARTITIONS = 8
 
@@ -31,7 +31,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         upserting = race(lambda: table.upsert(changed), lambda: _rewrite(_live_files(table), folder / "rewritten"))
     about = f"{records:,} records of four columns in {_PARTITIONS} base files"
     return [
-        Outcome("table.read", "pyarrow reading the same files", reading.speed_ratio, None, "higher", about),
+        Outcome("table.read", "pyarrow reading the same files", reading.speed_ratio, None, "higher", about, Unit.SHARE),
         Outcome(
             "table.upsert of a tenth of the keys",
             "pyarrow reading and writing the same files",
@@ -39,6 +39,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
             None,
             "higher",
             f"{about}; ours includes look-ups, merge, bloom filters, journal, commit and index",
+            Unit.SHARE,
         ),
     ]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import rli
 from benchmarks.keys import half_known, uuid_keys
-from benchmarks.measuring import Outcome, race
+from benchmarks.measuring import Outcome, Unit, race
 from rli.codec import entries as codec
 from rli.index.record_index import RecordIndex
 from tests.support.docker import running_service
@@ -79,22 +79,50 @@ class _Contest:
         batches = f"batches of {_BATCH:,}; {about}"
         sparse = f"{_SPARSE:,} keys; {about}"
         return [
-            Outcome("Redis bytes an entry", "1 entry", size, 30, "lower", f"used_memory; {about}"),
+            Outcome("Redis bytes an entry", "1 entry", size, 30, "lower", f"used_memory; {about}", Unit.BYTES),
             Outcome(
-                "Redis bytes an entry of few", "1 entry", small_size, 30, "lower", f"used_memory; {_FEW:,} UUID keys"
+                "Redis bytes an entry of few",
+                "1 entry",
+                small_size,
+                30,
+                "lower",
+                f"used_memory; {_FEW:,} UUID keys",
+                Unit.BYTES,
             ),
-            Outcome("Redis memory", "plain strings", size / plain_size, 0.3, "lower", f"used_memory; {about}"),
-            Outcome("Redis look-ups", "raw MGET of plain strings", look_up.speed_ratio, 0.6, "higher", batches),
+            Outcome(
+                "Redis memory", "plain strings", size / plain_size, 0.3, "lower", f"used_memory; {about}", Unit.SHARE
+            ),
+            Outcome(
+                "Redis look-ups", "raw MGET of plain strings", look_up.speed_ratio, 0.6, "higher", batches, Unit.SHARE
+            ),
             Outcome("Redis server CPU of a look-up", "raw MGET of plain strings", cpu, 1.6, "lower", batches),
             Outcome("Redis bulk load", "raw MSET of plain strings", load.speed_ratio, 2, "higher", about),
             Outcome(
-                "Redis sparse look-ups", "raw MGET of plain strings", sparse_look_up.speed_ratio, 0.6, "higher", sparse
+                "Redis sparse look-ups",
+                "raw MGET of plain strings",
+                sparse_look_up.speed_ratio,
+                0.6,
+                "higher",
+                sparse,
+                Unit.SHARE,
             ),
             Outcome(
-                "Redis incremental writes", "raw MSET of plain strings", write.speed_ratio, 0.45, "higher", batches
+                "Redis incremental writes",
+                "raw MSET of plain strings",
+                write.speed_ratio,
+                0.45,
+                "higher",
+                batches,
+                Unit.SHARE,
             ),
             Outcome(
-                "Redis sparse writes", "raw MSET of plain strings", sparse_write.speed_ratio, 0.45, "higher", sparse
+                "Redis sparse writes",
+                "raw MSET of plain strings",
+                sparse_write.speed_ratio,
+                0.45,
+                "higher",
+                sparse,
+                Unit.SHARE,
             ),
         ]
 

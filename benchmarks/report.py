@@ -17,7 +17,9 @@ from benchmarks.measuring import Outcome
 def as_json(results: Mapping[str, list[Outcome]]) -> str:
     """The figures by benchmark."""
     listed = {
-        name: [{**asdict(outcome), "reached": outcome.reached} for outcome in outcomes]
+        name: [
+            {**asdict(outcome), "unit": outcome.unit.name.lower(), "reached": outcome.reached} for outcome in outcomes
+        ]
         for name, outcomes in results.items()
     }
     return json.dumps(listed, indent=1)
@@ -43,9 +45,7 @@ def print_tables(results: Mapping[str, list[Outcome]]) -> None:
 def _table(name: str, outcomes: Sequence[Outcome]) -> Table:
     table = Table("measured", "against", "figure", "goal", "", title=f"{name}: ratios, measured in this run")
     for outcome in outcomes:
-        goal = reached = ""
-        if outcome.goal is not None:
-            goal = f"{'≥' if outcome.better == 'higher' else '≤'} {outcome.goal:g}"
-            reached = "[green]reached[/]" if outcome.reached else "[red]missed[/]"
-        table.add_row(outcome.name, outcome.baseline, f"{outcome.ratio:.2f}", goal, reached)
+        verdict = "[green]reached[/]" if outcome.reached else "[red]missed[/]"
+        reached = "" if outcome.goal is None else verdict
+        table.add_row(outcome.name, outcome.baseline, outcome.figure, outcome.target, reached)
     return table
