@@ -7,8 +7,11 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, Literal
 
@@ -95,6 +98,21 @@ class Pair:
         return 1 / self.time_ratio
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some work took in a process of its own.
+
+    Attributes:
+        seconds: of the work.
+        memory: bytes that the work took at most, on top of what the process had before.
+        peak_memory: the same with what the process had before.
+    """
+
+    seconds: float
+    memory: int
+    peak_memory: int
+
+
 def race(
     ours: Callable[[], object],
     baseline: Callable[[], object],
@@ -121,7 +139,7 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def peak_memory(work: Callable[[], object]) -> int:
+def _peak_memory(work: Callable[[], object]) -> int:
     """The most bytes of memory of its own that this process had while it did some work.
 
     Pages of mapped files do not count: they are the system's cache, and given back when others need them.
@@ -142,6 +160,25 @@ def peak_memory(work: Callable[[], object]) -> int:
         ended.set()
         watcher.join()
     return peak
+
+
+def cost_apart(prepare: Callable[..., AbstractContextManager[Callable[[], object]]], *arguments: object) -> Cost:
+    """What some work takes in a process of its own.
+
+    Args:
+        prepare: a function of a module; gives the work, and ends what it needs.
+        arguments: for ``prepare``.
+    """
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
+        return process.submit(_cost, prepare, arguments).result()
+
+
+def _cost(prepare: Callable[..., AbstractContextManager[Callable[[], object]]], arguments: tuple[object, ...]) -> Cost:
+    with prepare(*arguments) as work:
+        before = _private_memory()
+        started = time.perf_counter()
+        peak = _peak_memory(work)
+        return Cost(time.perf_counter() - started, peak - before, peak)
 
 
 def _private_memory() -> int:

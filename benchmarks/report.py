@@ -17,9 +17,7 @@ from benchmarks.measuring import Outcome
 def as_json(results: Mapping[str, list[Outcome]]) -> str:
     """The figures by benchmark."""
     listed = {
-        name: [
-            {**asdict(outcome), "unit": outcome.unit.name.lower(), "reached": outcome.reached} for outcome in outcomes
-        ]
+        name: [{**asdict(outcome), "reached": outcome.reached} for outcome in outcomes]
         for name, outcomes in results.items()
     }
     return json.dumps(listed, indent=1)

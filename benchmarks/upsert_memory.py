@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 
 import rli
 from benchmarks.keys import uuid_keys
-from benchmarks.measuring import Outcome, peak_memory
+from benchmarks.measuring import Outcome, cost_apart
 
 _BATCH = 50_000
 _PARTITIONS = 4
@@ -47,16 +47,16 @@ def _peak_of_upsert(path: Path, records: int, file_size: int) -> int:
     for start in range(0, records, _LOADED):
         table.upsert(_records(start, min(_LOADED, records - start)))
     table.close()
-    command = [sys.executable, "-m", "benchmarks.upsert_memory", str(path)]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+    return cost_apart(_one_upsert, path).peak_memory
+
+
+@contextmanager
+def _one_upsert(path: Path) -> Iterator[Callable[[], object]]:
+    batch = _records(seed=0, count=_BATCH)
+    yield lambda: rli.open_table(path).upsert(batch)
 
 
 def _records(seed: int, count: int) -> pa.Table:
     keys = uuid_keys(count, seed=1_000 + seed)
     parts = pa.array([f"p{n % _PARTITIONS}" for n in range(count)])
     return pa.table({"id": keys, "part": parts, "value": pa.array(range(count)), "note": keys})
-
-
-if __name__ == "__main__":
-    batch = _records(seed=0, count=_BATCH)
-    sys.stdout.write(str(peak_memory(lambda: rli.open_table(sys.argv[1]).upsert(batch))))

@@ -1,0 +1,136 @@
+"""Look-ups in indexes that grow, in batches of several sizes, of keys of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import feather
+
+import rli
+from benchmarks.keys import half_known, sequential_keys, skewed, uuid_keys
+from benchmarks.measuring import Outcome, cost_apart, race
+from rli.codec import entries as codec
+
+_LOOKED_UP: Final = 262_144
+_BATCHES: Final = (1_000, 10_000, 100_000)
+_PUT: Final = 1_000_000
+"""Entries at once."""
+
+_GOAL: Final = 1.5
+"""For the largest index."""
+
+
+def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
+    """Time and memory of the same look-up, in an index that grows, against an index that stays small."""
+    outcomes: list[Outcome] = []
+    large_url = f"lmdb://{folder / 'large'}"
+    small_url = f"lmdb://{folder / 'small'}"
+    smallest, *larger = sizes
+    with rli.create_index(small_url) as small, rli.create_index(large_url) as large:
+        sought_in_small = half_known(_fill(small, 0, smallest), _LOOKED_UP, seed=11)
+        known = _fill(large, 0, smallest)
+        for before, size in zip(sizes, larger, strict=False):
+            # So many of the former and the new keys as there are of each in the index.
+            kept = known.take(
+                pa.array(np.random.default_rng(size).permutation(len(known))[: len(known) * before // size])
+            )
+            known = pa.concat_arrays([kept, _fill(large, before, size)])
+            sought = half_known(known, _LOOKED_UP, seed=11)
+            time_ratio = race(lambda: large.get(sought), lambda: small.get(sought_in_small)).time_ratio  # noqa: B023
+            memory = [_memory(folder, *lookup) for lookup in ((large_url, sought), (small_url, sought_in_small))]
+            about = f"LMDB; {_LOOKED_UP:,} UUID keys at once, half of them hits"
+            baseline = f"{smallest:,} entries; here {size:,}"
+            goal = _GOAL if size == sizes[-1] else None
+            outcomes += [
+                Outcome("time of a look-up, larger index", baseline, time_ratio, goal, "lower", about),
+                Outcome(
+                    "memory of a look-up, larger index",
+                    baseline,
+                    memory[0] / memory[1],
+                    None,
+                    "lower",
+                    f"{about}; {memory[0] >> 20} MiB",
+                ),
+            ]
+    return sorted(outcomes, key=lambda outcome: outcome.name, reverse=True)
+
+
+def _fill(index: rli.RecordIndex, before: int, after: int) -> pa.Array:
+    """Make an index of one size one of another; returns a sample of the new keys, spread over all."""
+    part = min(after - before, _PUT)
+    sample: list[pa.Array] = []
+    for start in range(before, after, part):
+        keys = uuid_keys(min(part, after - start), seed=20 + start)
+        index.put(keys, codec.pack(1, np.arange(len(keys), dtype=np.uint64) % 1_000))
+        sample.append(keys.slice(0, max(_LOOKED_UP * len(keys) // after, 1)))
+    return pa.concat_arrays(sample)
+
+
+def _memory(folder: Path, url: str, keys: pa.Array) -> int:
+    """The bytes that a look-up takes in a process of its own."""
+    sought = folder / "sought.arrow"
+    feather.write_feather(pa.table({"key": keys}), sought, compression="uncompressed")
+    return cost_apart(_look_up, url, sought).memory
+
+
+@contextmanager
+def _look_up(url: str, sought: Path) -> Iterator[Callable[[], object]]:
+    keys = feather.read_table(sought)["key"].combine_chunks()
+    with rli.open_index(url) as index:
+        index.get(keys.slice(0, 1))
+        yield lambda: index.get(keys)
+
+
+def batches_and_kinds_of_keys(folder: Path, entries: int) -> list[Outcome]:
+    """Look-ups in smaller batches; sequential keys, and keys of which few are sought often, beside random ones."""
+    random, sequential = uuid_keys(entries, seed=30), sequential_keys(entries)
+    with (
+        rli.create_index(f"lmdb://{folder / 'random'}") as random_index,
+        rli.create_index(f"lmdb://{folder / 'sequential'}") as sequential_index,
+    ):
+        entry = codec.pack(1, np.arange(entries, dtype=np.uint64) % 1_000)
+        random_index.put(random, entry)
+        sequential_index.put(sequential, entry)
+        return [
+            *_smaller_batches(random_index, half_known(random, _LOOKED_UP, seed=11), entries),
+            *_kinds_of_keys(random_index, random, sequential_index, sequential),
+        ]
+
+
+def _smaller_batches(index: rli.RecordIndex, sought: pa.Array, entries: int) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for size in _BATCHES:
+        batches = [sought.slice(start, size) for start in range(0, len(sought), size)]
+        pair = race(lambda: [index.get(batch) for batch in batches], lambda: index.get(sought), rounds=3)  # noqa: B023
+        baseline = f"{len(sought):,} keys at once; here {size:,}"
+        about = f"LMDB, {entries:,} entries"
+        outcomes.append(Outcome("time of a look-up, smaller batches", baseline, pair.time_ratio, None, "lower", about))
+    return outcomes
+
+
+def _kinds_of_keys(
+    random_index: rli.RecordIndex, random: pa.Array, sequential_index: rli.RecordIndex, sequential: pa.Array
+) -> list[Outcome]:
+    entries = len(random)
+    uniform = random.take(pa.array(np.random.default_rng(31).permutation(entries)[:_LOOKED_UP]))
+    in_order = sequential.slice(entries // 2, _LOOKED_UP)
+    often = skewed(random, _LOOKED_UP, seed=32)
+    by_order = race(lambda: sequential_index.get(in_order), lambda: random_index.get(uniform))
+    by_frequency = race(lambda: random_index.get(often), lambda: random_index.get(uniform))
+    about = f"LMDB, {entries:,} entries, {_LOOKED_UP:,} keys at once"
+    return [
+        Outcome(
+            "time of a look-up, kind of keys",
+            f"UUID keys, each once; here {kind}",
+            pair.time_ratio,
+            None,
+            "lower",
+            about,
+        )
+        for kind, pair in (("integers", by_order), ("skewed", by_frequency))
+    ]
