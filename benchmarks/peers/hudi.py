@@ -43,7 +43,13 @@ _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
     "SIMPLE": {},
     "BLOOM": {},
     "BUCKET": {"hoodie.bucket.index.num.buckets": "1"},
-    "HBASE": {},
+    "HBASE": {
+        # Rows that are written as they are do not get into this index.
+        "hoodie.datasource.write.row.writer.enable": "false",
+        # So many are put in each second.
+        "hoodie.index.hbase.put.batch.size": "100000",
+        "hoodie.index.hbase.get.batch.size": "10000",
+    },
 }
 INDEXES: Final = tuple(_BY_INDEX)
 
