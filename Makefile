@@ -72,6 +72,11 @@ format: $(VENV)/.dev ## Format the code and sort its imports
 bench: $(VENV)/.dev ## Run the benchmarks and print their ratios
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
+.PHONY: charts
+charts: ## Put the charts of the last whole `make bench` into the documents
+	cp bench-results/goals.svg docs/images/benchmarks.svg
+	cp bench-results/peers.svg docs/images/peers.svg
+
 # uv resolves for all Python versions and platforms at once; plain pip installs what it wrote.
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command "make lock" $(LOCK_ARGS) pyproject.toml

@@ -11,7 +11,7 @@ from typing import Final
 
 from benchmarks.measuring import Outcome
 
-_WIDTH, _ROW, _HEADING, _LEFT, _RIGHT, _TOP = 860, 44, 30, 330, 120, 56
+_WIDTH, _ROW, _ROW_OF_GROUP, _HEADING, _LEFT, _RIGHT, _TOP = 860, 44, 28, 30, 330, 140, 56
 _COLOURS: Final = {True: "#2a7f62", False: "#b3432b", None: "#5b7da8"}
 """Of a figure that reached its goal, missed it, or has none."""
 
@@ -33,7 +33,7 @@ def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
         for row in rows:
             label = (name, f"against {row.baseline}") if len(rows) == 1 else (row.baseline, "")
             parts.extend(_row(row, label, top, scale))
-            top += _ROW
+            top += _ROW if len(rows) == 1 else _ROW_OF_GROUP
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{top + 16}" '
         f'viewBox="0 0 {_WIDTH} {top + 16}" font-family="sans-serif" font-size="13">'

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from rli.table.file_groups.batches import gathered
 from rli_spark.zip_directories import watch_zip_directories
 
 LOOKUP_ROWS: Final = 262_144
@@ -44,19 +45,9 @@ def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> 
     return frame.mapInArrow(run, spark_schema(schema))
 
 
-def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def for_look_ups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in tables of ``LOOKUP_ROWS`` rows or more, or of as many as a task should hold at once."""
-    pending: list[pa.Table] = []
-    rows = size = 0
-    for table in tables:
-        pending.append(table)
-        rows += table.num_rows
-        size += table.nbytes
-        if rows >= LOOKUP_ROWS or size >= _LOOKUP_BYTES:
-            yield pa.concat_tables(pending).combine_chunks()
-            pending, rows, size = [], 0, 0
-    if rows:
-        yield pa.concat_tables(pending).combine_chunks()
+    return gathered(tables, LOOKUP_ROWS, _LOOKUP_BYTES)
 
 
 def tasks_for(spark: SparkSession, size: int) -> int:

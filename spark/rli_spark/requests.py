@@ -15,7 +15,7 @@ from pyspark.storagelevel import StorageLevel
 from rli.codec.key_codec import hash_keys
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.tagging import split_by_code
-from rli_spark.batches import TableFunction, gathered, map_tables, tasks_for
+from rli_spark.batches import TableFunction, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.packets import DATA, ROUTE, ROWS, packed, routes, sent, table_of
 
@@ -55,7 +55,7 @@ class Request:
         """
         buckets = max(_FEWEST_BUCKETS, _BUCKETS_PER_CORE * frame.sparkSession.sparkContext.defaultParallelism)
         with unwrapped_errors():
-            packets = map_tables(frame, lambda tables: _in_buckets(keyed(gathered(tables)), buckets), _PACKETS)
+            packets = map_tables(frame, lambda tables: _in_buckets(keyed(for_look_ups(tables)), buckets), _PACKETS)
             keep(packets, kept)
             rows, size = packets.agg(F.sum(ROWS), F.sum(F.length(DATA))).collect()[0]
         return cls(packets, buckets, rows or 0, size or 0)

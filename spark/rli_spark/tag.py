@@ -12,7 +12,7 @@ from rli import RecordIndex, Table
 from rli.errors import SchemaError
 from rli.layout.key_generator import KeyGenerator
 from rli.table.coordination.readiness import await_synced
-from rli_spark.batches import arrow_schema, gathered, map_tables
+from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
 
@@ -46,6 +46,6 @@ def tag(df: DataFrame, table: Table) -> DataFrame:
 def _tagged(
     tables: Iterator[pa.Table], index: RecordIndex, key_generator: KeyGenerator, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    for table in gathered(tables):
+    for table in for_look_ups(tables):
         locations = index.lookup(key_generator.record_keys(table))
         yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)

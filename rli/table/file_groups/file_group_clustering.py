@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 
 from rli.errors import ConflictError, CorruptIndexError
 from rli.index.record_index import RecordIndex
-from rli.layout.base_file import READ_BATCH_ROWS, BaseFileReader, BaseFileWriter, new_bloom_filter
+from rli.layout.base_file import BYTES_PER_ROW_GROUP, READ_BATCH_ROWS, BaseFileReader, BaseFileWriter, new_bloom_filter
 from rli.layout.file_names import BaseFileName, new_file_id
 from rli.layout.file_slices import FileSlice
 from rli.layout.meta_columns import RECORD_KEY, with_meta_columns
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
 from rli.table.file_groups import work_rows
+from rli.table.file_groups.batches import gathered
 from rli.table.file_groups.file_group_writer import FileGroupResult, WriteContext, base_file_path, with_file_name
 from rli.table.file_groups.journal import Journal, open_journal
 from rli.table.file_groups.tagging import current_locations
@@ -79,7 +80,7 @@ def _write(context: ClusteringContext, sources: Sequence[FileSlice], group: File
             bloom_filter=new_bloom_filter(_rows_of(storage, sources)),
         ) as writer,
     ):
-        for batch in _gathered(_stored(storage, sources, context.write.schema)):
+        for batch in gathered(_stored(storage, sources, context.write.schema), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP):
             told.write(_journal_rows(context, group, batch))
             records = with_file_name(batch.drop_columns([work_rows.PRIOR_FILE_ID]), file_name)
             writer.write(records, records.column(RECORD_KEY))
@@ -114,20 +115,6 @@ def _stored(storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema) -
             for batch in reader.batches(with_meta_columns(schema)):
                 file_ids = pa.repeat(pa.scalar(source.group.file_id, pa.string()), batch.num_rows)
                 yield batch.append_column(work_rows.PRIOR_FILE_ID, file_ids)
-
-
-def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Tables put together, so that small files make no look-ups of a few keys."""
-    gathered: list[pa.Table] = []
-    rows = 0
-    for table in tables:
-        gathered.append(table)
-        rows += table.num_rows
-        if rows >= READ_BATCH_ROWS:
-            yield pa.concat_tables(gathered).combine_chunks()
-            gathered, rows = [], 0
-    if rows:
-        yield pa.concat_tables(gathered).combine_chunks()
 
 
 def _journal_rows(context: ClusteringContext, group: FileGroupId, records: pa.Table) -> pa.Table:
