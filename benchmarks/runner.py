@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
@@ -41,9 +42,11 @@ def run_all(names: Sequence[str], console: Console, *, quick: bool) -> tuple[dic
         task = progress.add_task("", total=len(names))
         for name in names:
             progress.update(task, description=name)
+            started = time.monotonic()
             with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
                 try:
                     results[name] = process.submit(_run, name, quick=quick).result()
+                    progress.console.print(f"measured: {name} in {(time.monotonic() - started) / 60:.1f} min")
                 except Exception as error:  # noqa: BLE001  (whatever went wrong is told, and the others go on)
                     failed.append(name)
                     progress.console.print(f"[red]failed:[/] {name}: {escape(str(error))}")
