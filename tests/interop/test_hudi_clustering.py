@@ -22,7 +22,7 @@ from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.rows import sorted_rows
 
 # Several writes of Hudi in each test, each of which takes long where the machine is busy.
-pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 BY_CITY: Final = Layout(partition_by=("city",))
 

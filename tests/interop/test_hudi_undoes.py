@@ -15,7 +15,7 @@ from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, table_options
 
 # Several writes of Hudi in each test, each of which takes long where the machine is busy.
-pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 BY_CITY: Final = Layout(partition_by=("city",))
 

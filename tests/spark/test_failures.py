@@ -32,8 +32,6 @@ def run_job(tmp_path: Path, scenario: str) -> rli.Table:
     return rli.open_table(tmp_path / "trips")
 
 
-# Executors take long to start where the machine is busy.
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "scenario", ["task-fails", "straggler", "executor-dies", "executors-die-at-work", "speculation"]
 )
