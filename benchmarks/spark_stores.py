@@ -102,7 +102,7 @@ def _largest_worker() -> int:
     found: dict[int, tuple[int, int]] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
-            is_worker = b"rli_spark.daemon" in (status.parent / "cmdline").read_bytes()
+            is_worker = b"rli_spark.daemon" in (status.parent / "cmdline").read_bytes().split(b"\0")
             said = dict(line.split(":", 1) for line in status.read_text().splitlines())
         except OSError:
             continue
