@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+_LEADING_BITS: Final = np.uint64(48)
+"""Of a key, beside the 16 of its shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,23 @@ class EncodedKeys:
         return self.keys.tolist()
 
     def sort_order(self) -> NDArray[np.intp]:
-        """Positions that order the keys by shard, then by unsigned bytes."""
+        """Positions that order the keys by shard, then by unsigned bytes; equal ones stay in their order."""
         words = as_words(self.keys, ">u8")
-        columns: list[NDArray[np.generic]] = [words[:, column] for column in reversed(range(words.shape[1]))]
-        return np.lexsort((*columns, self.shards))
+        # One number of shard and first bytes tells most keys apart, and is sorted several times as fast as columns are.
+        leading = (self.shards.astype(np.uint64) << _LEADING_BITS) | (words[:, 0] >> (np.uint64(64) - _LEADING_BITS))
+        order = np.argsort(leading)
+        ranked = leading[order]
+        equal_to_next = ranked[1:] == ranked[:-1]
+        tied = np.zeros(len(order), dtype=np.bool_)
+        tied[1:] |= equal_to_next
+        tied[:-1] |= equal_to_next
+        if tied.any():
+            positions = np.sort(order[tied])
+            columns: list[NDArray[np.generic]] = [
+                words[positions, column] for column in reversed(range(words.shape[1]))
+            ]
+            order[tied] = positions[np.lexsort((*columns, self.shards[positions]))]
+        return order
 
 
 def as_words(keys: NDArray[np.void], order: Literal["<u8", ">u8"]) -> NDArray[np.uint64]:

@@ -36,3 +36,11 @@ def test_absent_and_deleted_keys_are_not_live() -> None:
 def test_the_sort_order_is_by_shard_and_unsigned_bytes(keys: EncodedKeys) -> None:
     pairs = list(zip(keys.shards.tolist(), keys.to_bytes(), strict=True))
     assert [pairs[position] for position in keys.sort_order()] == sorted(pairs)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.binary(min_size=2, max_size=2)), max_size=30))
+def test_the_sort_order_of_keys_that_begin_alike_is_stable(pairs: list[tuple[int, bytes]]) -> None:
+    texts = [b"these begin alike " + ending for _, ending in pairs]
+    keys = EncodedKeys(np.array(texts, dtype="V20"), np.array([shard for shard, _ in pairs], dtype=np.uint16))
+    expected = sorted(range(len(pairs)), key=lambda position: (pairs[position][0], texts[position]))
+    assert keys.sort_order().tolist() == expected
