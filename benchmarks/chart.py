@@ -9,9 +9,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from benchmarks.measuring import Outcome
+from benchmarks.measuring import Outcome, Unit
 
-_WIDTH, _ROW, _ROW_OF_GROUP, _HEADING, _LEFT, _RIGHT, _TOP = 860, 44, 28, 30, 330, 140, 56
+_WIDTH, _LEFT, _RIGHT, _TOP = 860, 330, 140, 56
+_ROW, _ROW_OF_GROUP, _HEADING, _GAP = 44, 28, 30, 14
 _COLOURS: Final = {True: "#2a7f62", False: "#b3432b", None: "#5b7da8"}
 """Of a figure that reached its goal, missed it, or has none."""
 
@@ -34,12 +35,14 @@ def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
             label = (name, f"against {row.baseline}") if len(rows) == 1 else (row.baseline, "")
             parts.extend(_row(row, label, top, scale))
             top += _ROW if len(rows) == 1 else _ROW_OF_GROUP
+        if len(rows) > 1:
+            top += _GAP
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{top + 16}" '
         f'viewBox="0 0 {_WIDTH} {top + 16}" font-family="sans-serif" font-size="13">'
         f'<rect width="100%" height="100%" fill="#ffffff"/>'
         f'<text x="16" y="24" font-size="16" font-weight="bold">{escape(title)}</text>'
-        f'<text x="16" y="42" fill="#666666">measured in one run; a dark line is a goal; green: reached</text>'
+        f'<text x="16" y="42" fill="#666666">measured in one run; a dark line is a goal, green: reached; a dashed line is 1: no difference</text>'
         f"{''.join(parts)}</svg>\n"
     )
 
@@ -50,6 +53,9 @@ def _row(outcome: Outcome, label: tuple[str, str], top: int, scale: float) -> It
     yield f'<text x="16" y="{top + (14 if baseline else 20)}">{escape(name)}</text>'
     yield f'<text x="16" y="{top + 29}" fill="#666666" font-size="11">{escape(baseline)}</text>'
     yield f'<rect x="{_LEFT}" y="{top + 4}" width="{outcome.ratio * scale:.1f}" height="22" rx="2" fill="{colour}"/>'
+    if outcome.unit is Unit.TIMES:
+        one = _LEFT + scale
+        yield f'<line x1="{one:.1f}" x2="{one:.1f}" y1="{top}" y2="{top + 28}" stroke="#999999" stroke-dasharray="3 2"/>'
     figure = outcome.figure
     if outcome.goal is not None:
         goal = _LEFT + outcome.goal * scale
