@@ -60,14 +60,17 @@ class PackedBuckets:
         """Where the record of each key begins in the bucket of its slot: shape (n,), -1 where there is none."""
         # Whichever way arrays could do this, they would have to touch every record of a bucket for each key.
         buckets, first = self._buckets, HEADER_WIDTH
-        wanted, where = keys.tolist(), slots.tolist()
-        found = np.array(
-            [buckets[slot].find(key, first) for key, slot in zip(wanted, where, strict=True)], dtype=np.int64
-        )
+        # A bulk load meets empty buckets only.
+        filled = np.flatnonzero(self._bounds[slots + 1] - self._bounds[slots] > HEADER_WIDTH)
+        found = np.full(len(keys), -1, dtype=np.int64)
+        found[filled] = [
+            buckets[slot].find(key, first)
+            for key, slot in zip(keys[filled].tolist(), slots[filled].tolist(), strict=True)
+        ]
         widths = self._widths[slots]
         for position in np.flatnonzero((found >= 0) & ((found - HEADER_WIDTH) % widths != 0)).tolist():
             found[position] = _record_after(
-                buckets[where[position]], wanted[position], int(found[position]), int(widths[position])
+                buckets[slots[position]], keys[position].tobytes(), int(found[position]), int(widths[position])
             )
         return np.where(found >= 0, self._bounds[slots] + found, -1)
 
