@@ -28,14 +28,15 @@ def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
     for name, group in groupby(outcomes, key=attrgetter("name")):
         rows = list(group)
         scale = (_WIDTH - _LEFT - _RIGHT) / (max(max(row.ratio, row.goal or 0) for row in rows) * 1.05)
-        if len(rows) > 1:
+        is_group = len(rows) > 1
+        if is_group:
             parts.append(f'<text x="16" y="{top + 20}" font-weight="bold">{escape(name)}</text>')
             top += _HEADING
         for row in rows:
-            label = (name, f"against {row.baseline}") if len(rows) == 1 else (row.baseline, "")
+            label = (row.baseline, "") if is_group else (name, f"against {row.baseline}")
             parts.extend(_row(row, label, top, scale))
-            top += _ROW if len(rows) == 1 else _ROW_OF_GROUP
-        if len(rows) > 1:
+            top += _ROW_OF_GROUP if is_group else _ROW
+        if is_group:
             top += _GAP
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{top + 16}" '

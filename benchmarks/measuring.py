@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 _SAMPLED_EVERY: Final = 0.005
 """Seconds."""
@@ -162,6 +165,12 @@ def _peak_memory(work: Callable[[], object]) -> int:
     return peak
 
 
+def run_apart(function: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Result:
+    """What a function of a module returns, or raises, in a process of its own: with its own JVM, and its own memory."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
+        return process.submit(function, *arguments, **named).result()
+
+
 def cost_apart(prepare: Callable[..., AbstractContextManager[Callable[[], object]]], *arguments: object) -> Cost:
     """What some work takes in a process of its own.
 
@@ -169,8 +178,7 @@ def cost_apart(prepare: Callable[..., AbstractContextManager[Callable[[], object
         prepare: a function of a module; gives the work, and ends what it needs.
         arguments: for ``prepare``.
     """
-    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
-        return process.submit(_cost, prepare, arguments).result()
+    return run_apart(_cost, prepare, arguments)
 
 
 def _cost(prepare: Callable[..., AbstractContextManager[Callable[[], object]]], arguments: tuple[object, ...]) -> Cost:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -15,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.measuring import Outcome
+from benchmarks.measuring import Outcome, run_apart
 
 NAMES: Final = (
     "lmdb_store",
@@ -43,13 +41,12 @@ def run_all(names: Sequence[str], console: Console, *, quick: bool) -> tuple[dic
         for name in names:
             progress.update(task, description=name)
             started = time.monotonic()
-            with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
-                try:
-                    results[name] = process.submit(_run, name, quick=quick).result()
-                    progress.console.print(f"measured: {name} in {(time.monotonic() - started) / 60:.1f} min")
-                except Exception as error:  # noqa: BLE001  (whatever went wrong is told, and the others go on)
-                    failed.append(name)
-                    progress.console.print(f"[red]failed:[/] {name}: {escape(str(error))}")
+            try:
+                results[name] = run_apart(_run, name, quick=quick)
+                progress.console.print(f"measured: {name} in {(time.monotonic() - started) / 60:.1f} min")
+            except Exception as error:  # noqa: BLE001  (whatever went wrong is told, and the others go on)
+                failed.append(name)
+                progress.console.print(f"[red]failed:[/] {name}: {escape(str(error))}")
             progress.advance(task)
     return results, failed
 

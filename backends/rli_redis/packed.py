@@ -61,7 +61,8 @@ class PackedBuckets:
         # Whichever way arrays could do this, they would have to touch every record of a bucket for each key.
         buckets, first = self._buckets, HEADER_WIDTH
         # A bulk load meets empty buckets only.
-        filled = np.flatnonzero(self._bounds[slots + 1] - self._bounds[slots] > HEADER_WIDTH)
+        starts = self._bounds[slots]
+        filled = np.flatnonzero(self._bounds[slots + 1] - starts > HEADER_WIDTH)
         found = np.full(len(keys), -1, dtype=np.int64)
         found[filled] = [
             buckets[slot].find(key, first)
@@ -72,7 +73,7 @@ class PackedBuckets:
             found[position] = _record_after(
                 buckets[slots[position]], keys[position].tobytes(), int(found[position]), int(widths[position])
             )
-        return np.where(found >= 0, self._bounds[slots] + found, -1)
+        return np.where(found >= 0, starts + found, -1)
 
     def entries_at(self, places: Positions, slots: Positions) -> Entries:
         """The entry of each record that ``find`` found; absent where it found none."""

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import feather
 
 import rli
 from benchmarks.keys import half_known, sequential_keys, skewed, uuid_keys
@@ -27,12 +26,14 @@ _GOAL: Final = 1.5
 
 def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
     """Time and memory of the same look-up, in an index that grows, against an index that stays small."""
-    outcomes: list[Outcome] = []
+    times: list[Outcome] = []
+    memories: list[Outcome] = []
     large_url = f"lmdb://{folder / 'large'}"
     small_url = f"lmdb://{folder / 'small'}"
     smallest, *larger = sizes
     with rli.create_index(small_url) as small, rli.create_index(large_url) as large:
         sought_in_small = half_known(_fill(small, 0, smallest), _LOOKED_UP, seed=11)
+        memory_of_smallest = _memory(small_url, sought_in_small)
         known = _fill(large, 0, smallest)
         for before, size in zip(sizes, larger, strict=False):
             # So many of the former and the new keys as there are of each in the index.
@@ -42,22 +43,22 @@ def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
             known = pa.concat_arrays([kept, _fill(large, before, size)])
             sought = half_known(known, _LOOKED_UP, seed=11)
             time_ratio = race(lambda: large.get(sought), lambda: small.get(sought_in_small)).time_ratio  # noqa: B023
-            memory = [_memory(folder, *lookup) for lookup in ((large_url, sought), (small_url, sought_in_small))]
+            memory = _memory(large_url, sought)
             about = f"LMDB; {_LOOKED_UP:,} UUID keys at once, half of them hits"
             baseline = f"{smallest:,} entries; here {size:,}"
             goal = _GOAL if size == sizes[-1] else None
-            outcomes += [
-                Outcome("time of a look-up, larger index", baseline, time_ratio, goal, "lower", about),
+            times.append(Outcome("time of a look-up, larger index", baseline, time_ratio, goal, "lower", about))
+            memories.append(
                 Outcome(
                     "memory of a look-up, larger index",
                     baseline,
-                    memory[0] / memory[1],
+                    memory / memory_of_smallest,
                     None,
                     "lower",
-                    f"{about}; {memory[0] >> 20} MiB",
-                ),
-            ]
-    return sorted(outcomes, key=lambda outcome: outcome.name, reverse=True)
+                    f"{about}; {memory >> 20} MiB",
+                )
+            )
+    return [*times, *memories]
 
 
 def _fill(index: rli.RecordIndex, before: int, after: int) -> pa.Array:
@@ -71,16 +72,13 @@ def _fill(index: rli.RecordIndex, before: int, after: int) -> pa.Array:
     return pa.concat_arrays(sample)
 
 
-def _memory(folder: Path, url: str, keys: pa.Array) -> int:
+def _memory(url: str, keys: pa.Array) -> int:
     """The bytes that a look-up takes in a process of its own."""
-    sought = folder / "sought.arrow"
-    feather.write_feather(pa.table({"key": keys}), sought, compression="uncompressed")
-    return cost_apart(_look_up, url, sought).memory
+    return cost_apart(_look_up, url, keys).memory
 
 
 @contextmanager
-def _look_up(url: str, sought: Path) -> Iterator[Callable[[], object]]:
-    keys = feather.read_table(sought)["key"].combine_chunks()
+def _look_up(url: str, keys: pa.Array) -> Iterator[Callable[[], object]]:
     with rli.open_index(url) as index:
         index.get(keys.slice(0, 1))
         yield lambda: index.get(keys)

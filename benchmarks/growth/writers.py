@@ -9,10 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
 import rli
-from benchmarks.keys import uuid_keys
+from benchmarks.growth.partitioned import new_table, records_of
 from benchmarks.measuring import Cost, Outcome, cost_apart
 
 _UPSERTED: Final = 2_000
@@ -26,7 +24,7 @@ def more_writers(folder: Path, numbers: Sequence[int]) -> list[Outcome]:
     memory: list[int] = []
     for number in numbers:
         path = folder / f"writers-{number}"
-        rli.create_table(path, record_key="id", partition_by="part", index=f"lmdb://{path}-index").close()
+        new_table(path).close()
         with ThreadPoolExecutor(number) as threads:
             costs: list[Cost] = list(threads.map(partial(cost_apart, _commits, path), range(number)))
         rates.append(number * _COMMITS / max(cost.seconds for cost in costs))
@@ -53,11 +51,6 @@ def more_writers(folder: Path, numbers: Sequence[int]) -> list[Outcome]:
 
 @contextmanager
 def _commits(path: Path, number: int) -> Iterator[Callable[[], object]]:
-    batches = [_batch(number, commit) for commit in range(_COMMITS)]
+    batches = [records_of(f"p{number}", _UPSERTED, seed=100 * number + commit) for commit in range(_COMMITS)]
     with rli.open_table(path) as table:
         yield lambda: [table.upsert(batch) for batch in batches]
-
-
-def _batch(writer: int, commit: int) -> pa.Table:
-    keys = uuid_keys(_UPSERTED, seed=100 * writer + commit)
-    return pa.table({"id": keys, "part": pa.array([f"p{writer}"] * _UPSERTED), "note": keys})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import subprocess
 import sys
 from collections import defaultdict
@@ -50,12 +51,10 @@ def missed(figures: Figures) -> dict[str, dict[str, float]]:
     """The figures below their floor or above their ceiling, by benchmark."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for benchmark, measured in figures.items():
-        for name, floor in FLOORS.get(benchmark, {}).items():
-            if measured[name] < floor:
-                found[benchmark][name] = measured[name]
-        for name, ceiling in CEILINGS.get(benchmark, {}).items():
-            if measured[name] > ceiling:
-                found[benchmark][name] = measured[name]
+        for limits, is_missed in ((FLOORS, operator.lt), (CEILINGS, operator.gt)):
+            for name, limit in limits.get(benchmark, {}).items():
+                if is_missed(measured[name], limit):
+                    found[benchmark][name] = measured[name]
     return found
 
 

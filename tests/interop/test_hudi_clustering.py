@@ -21,7 +21,6 @@ from tests.support.hudi_options import newest_only, table_options, write_options
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.rows import sorted_rows
 
-# Several writes of Hudi in each test, each of which takes long where the machine is busy.
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 BY_CITY: Final = Layout(partition_by=("city",))

@@ -13,7 +13,6 @@ from tests.support.histories import SCHEMA, History, Layout, Row, new_history, t
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, table_options, write_options
 
-# Several writes of Hudi in each test, each of which takes long where the machine is busy.
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 BY_CITY: Final = Layout(partition_by=("city",))

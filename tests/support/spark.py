@@ -44,17 +44,18 @@ def spark_session(hudi_version: str | None = None, class_path: Path | None = Non
         hudi_version: puts this release of Apache Hudi on the class path, fetched as a Spark package at the first
             use on a machine. Needs PySpark 3.5. A JVM keeps the class path it was started with, so one process
             uses one version only; ``tests.support.hudi`` gives each version a process of its own.
-        class_path: a folder whose files win over those of the same name in Hudi's bundle; needs ``hudi_version``.
+        class_path: a folder whose files win over those of the same name in Hudi's bundle.
     """
     prepare_workers()
     settings = dict(_SETTINGS)
+    class_paths = [] if class_path is None else [str(class_path)]
     if hudi_version is not None:
         settings |= HUDI_SETTINGS
         # Where Spark itself loads it from. As a package of Spark's it would come by another class loader, which not
         # every thread of Hudi's looks into: Avro then remembers that Hudi's own records have no class.
-        found_first = [] if class_path is None else [str(class_path)]
-        bundle = jar_of(HUDI_BUNDLE.format(version=hudi_version))
-        settings["spark.driver.extraClassPath"] = os.pathsep.join([*found_first, str(bundle)])
+        class_paths.append(str(jar_of(HUDI_BUNDLE.format(version=hudi_version))))
+    if class_paths:
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(class_paths)
     builder = SparkSession.builder.appName("rli-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
