@@ -16,6 +16,7 @@ bytes, so it needs no kind. The work is done on whole batches: keys of equal len
 
 from __future__ import annotations
 
+from binascii import a2b_hex, b2a_hex
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, TypeVar
@@ -34,7 +35,20 @@ Number = TypeVar("Number", bound=np.integer)
 _UUID_WIDTH: Final = 16
 _UUID_LENGTH: Final = 36
 _DASHES: Final = np.array([8, 13, 18, 23])
-_HEX_DIGITS: Final = np.array([i for i in range(_UUID_LENGTH) if i not in (8, 13, 18, 23)])
+_UUID_TEXT: Final = np.dtype(
+    {
+        "names": ["time_low", "time_mid", "time_high", "clock", "node"],
+        "formats": ["V8", "V4", "V4", "V4", "V12"],
+        "offsets": [0, 9, 14, 19, 24],
+    }
+)
+"""The groups of hexadecimal digits in a UUID's text, named as RFC 9562 does; between them are the dashes."""
+
+_ALL_TRUE: Final = np.frombuffer(b"\x01" * 8, dtype=np.uint64)[0]
+"""Eight of numpy's booleans, as one number."""
+
+_UUID_DIGITS: Final = np.dtype([(name, _UUID_TEXT[name]) for name in _UUID_TEXT.names or ()])
+"""The same groups without what is between them."""
 
 _TEXT: Final = 0x01
 _TEXT_PADDED: Final = 0x02
@@ -42,11 +56,6 @@ _INTEGER: Final = 0x10
 _NEGATIVE: Final = 0x20
 
 _MAX_DIGITS: Final = 18
-_BAD_NIBBLE: Final = 0xFF
-
-_NIBBLES: Final = np.full(256, _BAD_NIBBLE, dtype=np.uint8)
-_NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16, dtype=np.uint8)
-_HEX: Final = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 _MAGNITUDE_BOUNDS: Final = np.array([256**n for n in range(8)], dtype=np.uint64)
 
@@ -113,16 +122,21 @@ def _encode_equal_length(text: Matrix) -> Iterator[tuple[Positions | None, Matri
         return
     rows = np.flatnonzero(regular)
     if len(rows):
-        yield from ((rows, encoded[rows]),) if encoded is not None else _encode_integers(text[rows], rows)
+        yield from ((rows, encoded),) if encoded is not None else _encode_integers(text[rows], rows)
     irregular = np.flatnonzero(~regular)
     yield irregular, _encode_text(text[irregular])
 
 
 def _encode_uuids(text: Matrix) -> tuple[NDArray[np.bool_], Matrix]:
-    nibbles = _NIBBLES[text[:, _HEX_DIGITS]]
-    canonical: NDArray[np.bool_] = (text[:, _DASHES] == ord("-")).all(axis=1) & (nibbles != _BAD_NIBBLE).all(axis=1)
-    encoded: Matrix = (nibbles[:, 0::2] << np.uint8(4)) | (nibbles[:, 1::2] & np.uint8(0x0F))
-    return canonical, encoded
+    """Which rows are canonical UUIDs, and the 128 bits of these."""
+    groups = text.view(_UUID_TEXT).reshape(len(text))
+    digits = np.empty((len(text), 2 * _UUID_WIDTH), dtype=np.uint8)
+    np.copyto(digits.view(_UUID_DIGITS).reshape(len(text)), groups)
+    hexadecimal = (digits - np.uint8(ord("0")) <= 9) | (digits - np.uint8(ord("a")) <= 5)
+    canonical: NDArray[np.bool_] = (text[:, _DASHES] == ord("-")).all(axis=1)
+    canonical &= (hexadecimal.view(np.uint64) == _ALL_TRUE).all(axis=1)
+    bits = a2b_hex((digits if canonical.all() else digits[canonical]).data)
+    return canonical, np.frombuffer(bits, dtype=np.uint8).reshape(-1, _UUID_WIDTH)
 
 
 def _integer_rows(text: Matrix) -> NDArray[np.bool_]:
@@ -162,10 +176,8 @@ def _encode_text(text: Matrix) -> Matrix:
 
 def _uuid_text(matrix: Matrix) -> Matrix:
     text = np.full((len(matrix), _UUID_LENGTH), ord("-"), dtype=np.uint8)
-    nibbles = np.empty((len(matrix), 2 * _UUID_WIDTH), dtype=np.uint8)
-    nibbles[:, 0::2] = matrix >> 4
-    nibbles[:, 1::2] = matrix & 0x0F
-    text[:, _HEX_DIGITS] = _HEX[nibbles]
+    digits = np.frombuffer(b2a_hex(matrix.data), dtype=_UUID_DIGITS)
+    np.copyto(text.view(_UUID_TEXT).reshape(len(text)), digits)
     return text
 
 
