@@ -5,15 +5,14 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
-import lmdb
 import numpy as np
 import pyarrow as pa
 
 import rli
 from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
+from benchmarks.raw_lmdb import RawLmdb, encoded
 from rli.codec import entries as codec
-from rli.codec.record_keys import encode
 
 _BATCH = 65_536
 
@@ -27,13 +26,13 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 
 def _look_ups(folder: Path, keys: pa.Array, values: codec.Entries, looked_up: int) -> Outcome:
-    with rli.create_index(f"lmdb://{folder / 'ours'}") as index, _raw(folder / "raw") as raw:
+    with rli.create_index(f"lmdb://{folder / 'ours'}") as index, RawLmdb(folder / "raw") as raw:
         index.put(keys, values)
-        _fill_raw(raw, keys, values)
+        raw.load(encoded(keys), values)
         wanted = half_known(keys, looked_up, seed=2)
         batches = [wanted.slice(start, _BATCH) for start in range(0, looked_up, _BATCH)]
-        raw_batches = [_encoded(batch) for batch in batches]
-        pair = race(lambda: [index.get(batch) for batch in batches], lambda: [_raw_get(raw, b) for b in raw_batches])
+        raw_batches: list[list[bytes]] = [encoded(batch).tolist() for batch in batches]
+        pair = race(lambda: [index.get(batch) for batch in batches], lambda: [raw.get(batch) for batch in raw_batches])
     return Outcome(
         "LMDB look-ups, keys to entries",
         "raw cursor.getmulti of the same 16-byte keys",
@@ -55,8 +54,8 @@ def _bulk_load(folder: Path, keys: pa.Array, values: codec.Entries) -> Outcome:
             index.put(keys, values)
 
     def baseline() -> None:
-        with _raw(folder / f"raw-{next(numbers)}") as raw:
-            _fill_raw(raw, keys, values)
+        with RawLmdb(folder / f"raw-{next(numbers)}") as raw:
+            raw.load(encoded(keys), values)
 
     return Outcome(
         "LMDB bulk load",
@@ -67,27 +66,3 @@ def _bulk_load(folder: Path, keys: pa.Array, values: codec.Entries) -> Outcome:
         f"{len(keys):,} UUID keys into an empty index; both include encoding and sorting",
         Unit.SHARE,
     )
-
-
-def _raw(folder: Path) -> lmdb.Environment:
-    return lmdb.open(str(folder), map_size=1 << 32)
-
-
-def _fill_raw(raw: lmdb.Environment, keys: pa.Array, values: codec.Entries) -> None:
-    big_endian = values.astype(">u8").view("V8").tolist()
-    items = zip(_encoded(keys), big_endian, strict=True)
-    with raw.begin(write=True) as transaction, transaction.cursor() as cursor:
-        cursor.putmulti(sorted(items), append=True)
-
-
-def _encoded(keys: pa.Array) -> list[bytes]:
-    """The keys as the codec writes them: what a raw LMDB user would write by hand."""
-    ((_, encoded),) = encode(keys)
-    items: list[bytes] = encoded.tolist()
-    return items
-
-
-def _raw_get(raw: lmdb.Environment, batch: list[bytes]) -> list[tuple[bytes, bytes]]:
-    with raw.begin() as transaction, transaction.cursor() as cursor:
-        found: list[tuple[bytes, bytes]] = cursor.getmulti(sorted(batch))
-    return found

@@ -12,27 +12,35 @@ import pyarrow as pa
 
 import rli
 from benchmarks.keys import half_known, sequential_keys, skewed, uuid_keys
-from benchmarks.measuring import Outcome, cost_apart, race
+from benchmarks.measuring import Outcome, Unit, cost_apart, race
+from benchmarks.raw_lmdb import RawLmdb, encoded
 from rli.codec import entries as codec
 
 _LOOKED_UP: Final = 262_144
 _BATCHES: Final = (1_000, 10_000, 100_000)
 _PUT: Final = 1_000_000
+_SCANNED: Final = 65_536
 """Entries at once."""
 
 _GOAL: Final = 1.5
-"""For the largest index."""
+"""Of the time in the largest index over that in the smallest."""
+
+_NEAR_RAW: Final = 0.6
+"""Of the speed of raw LMDB with as many entries."""
 
 
 def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
-    """Time and memory of the same look-up, in an index that grows, against an index that stays small."""
+    """Time and memory of the same look-up, in an index that grows, against an index that stays small.
+
+    Raw LMDB with the same entries grows slower too; the largest index is measured against it.
+    """
     times: list[Outcome] = []
     memories: list[Outcome] = []
     large_url = f"lmdb://{folder / 'large'}"
     small_url = f"lmdb://{folder / 'small'}"
     smallest, *larger = sizes
     with rli.create_index(small_url) as small, rli.create_index(large_url) as large:
-        sought_in_small = half_known(_fill(small, 0, smallest), _LOOKED_UP, seed=11)
+        sought = sought_in_small = half_known(_fill(small, 0, smallest), _LOOKED_UP, seed=11)
         memory_of_smallest = _memory(small_url, sought_in_small)
         known = _fill(large, 0, smallest)
         for before, size in zip(sizes, larger, strict=False):
@@ -58,7 +66,48 @@ def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
                     f"{about}; {memory >> 20} MiB",
                 )
             )
-    return [*times, *memories]
+        limits = _beside_raw_lmdb(folder, (smallest, small, sought_in_small), (sizes[-1], large, sought))
+    return [*times, *limits, *memories]
+
+
+def _beside_raw_lmdb(
+    folder: Path, smallest: tuple[int, rli.RecordIndex, pa.Array], largest: tuple[int, rli.RecordIndex, pa.Array]
+) -> list[Outcome]:
+    """How raw LMDB grows from one index to another, each given with its size and what to look up in it."""
+    few, small, sought_in_small = smallest
+    many, large, sought = largest
+    raw_sought_in_small, raw_sought = encoded(sought_in_small).tolist(), encoded(sought).tolist()
+    with RawLmdb(folder / "raw-small") as raw_small, RawLmdb(folder / "raw-large") as raw_large:
+        _copy(small, raw_small)
+        _copy(large, raw_large)
+        growth = race(lambda: raw_large.get(raw_sought), lambda: raw_small.get(raw_sought_in_small))
+        nearness = race(lambda: large.get(sought), lambda: raw_large.get(raw_sought))
+    about = f"LMDB; {_LOOKED_UP:,} UUID keys at once, half of them hits"
+    return [
+        Outcome(
+            "time of a look-up, larger raw LMDB",
+            f"{few:,} entries; here {many:,}",
+            growth.time_ratio,
+            None,
+            "lower",
+            f"cursor.getmulti in {about}",
+        ),
+        Outcome(
+            "look-ups, largest index",
+            f"raw cursor.getmulti of the same {many:,} keys",
+            nearness.speed_ratio,
+            _NEAR_RAW,
+            "higher",
+            about,
+            Unit.SHARE,
+        ),
+    ]
+
+
+def _copy(index: rli.RecordIndex, raw: RawLmdb) -> None:
+    """Fill raw LMDB with the entries of an index."""
+    pages = [page for shard in range(index.settings.shard_count) for page in index.store.scan(shard, _SCANNED)]
+    raw.load(np.concatenate([page.keys for page, _ in pages]), np.concatenate([entries for _, entries in pages]))
 
 
 def _fill(index: rli.RecordIndex, before: int, after: int) -> pa.Array:
