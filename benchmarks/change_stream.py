@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 
 import rli
 from benchmarks.measuring import Outcome, Unit, seconds
+from benchmarks.rekeyed import rekeyed
 from benchmarks.routes import Commit, route_commits
 
 _DAYS_PER_COMMIT: Final = 7
@@ -20,32 +23,29 @@ _LIVE_AT_END: Final = 618_583
 """As the source has it."""
 _KEPT: Final = 5
 _CLEANED_EVERY: Final = 10
+_COMMITS_REKEYED: Final = 40
 """Commits."""
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
-    """Replay the stream, in plain Python and with an index in LMDB, beside writing the whole table anew each time.
-
-    Every end state is compared with what the source says.
-    """
+    """Replay the stream, in plain Python and with an index in LMDB; then its beginning with synthetic keys."""
     commits = list(islice(route_commits(_DAYS_PER_COMMIT), 8 if quick else None))
+    return [*_whole_history(folder, commits, is_whole=not quick), *_synthetic_keys(folder, commits[:_COMMITS_REKEYED])]
+
+
+def _whole_history(folder: Path, commits: Sequence[Commit], *, is_whole: bool) -> list[Outcome]:
+    """The stream beside writing the whole table anew each time; the end state is compared with what the source says."""
     ours: list[float] = []
     rewriting: list[float] = []
     naive = _Rewritten(folder / "naive.parquet")
-    with rli.create_table(
-        folder / "routes",
-        record_key="callsign",
-        partition_by="region",
-        ordering="batch",
-        index=f"lmdb://{folder / 'index'}",
-    ) as table:
+    with _new_table(folder, "routes") as table:
         for number, commit in enumerate(commits, start=1):
             ours.append(seconds(lambda: _apply(table, commit)))  # noqa: B023  (called at once)
             rewriting.append(seconds(lambda: naive.apply(commit)))  # noqa: B023
             if number % _CLEANED_EVERY == 0:
                 table.clean(_KEPT)
         live = table.read(columns=["callsign"]).num_rows
-        if live != naive.rows or (not quick and live != _LIVE_AT_END) or not table.verify_index().agrees:
+        if live != naive.rows or (is_whole and live != _LIVE_AT_END) or not table.verify_index().agrees:
             raise RuntimeError(f"the replayed table is wrong: rows={live} expected={naive.rows}")
         entries = table.index.stats().bytes_per_entry or 0
     quarter = max(1, len(commits) // 4)
@@ -74,6 +74,42 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         ),
         Outcome("real stream: LMDB bytes an entry", "1 entry", entries, 40, "lower", about, Unit.BYTES),
     ]
+
+
+def _synthetic_keys(folder: Path, commits: Sequence[Commit]) -> list[Outcome]:
+    """The same history with synthetic keys, commit by commit beside the real ones."""
+    histories = {"its own": commits, **rekeyed(commits)}
+    with ExitStack() as opened:
+        tables = {kind: opened.enter_context(_new_table(folder, kind.replace(" ", "-"))) for kind in histories}
+        taken: dict[str, list[float]] = {kind: [] for kind in histories}
+        for kinds in zip(*histories.values(), strict=True):
+            for kind, commit in zip(histories, kinds, strict=True):
+                taken[kind].append(seconds(lambda: _apply(tables[kind], commit)))  # noqa: B023
+        wrong = [kind for kind, table in tables.items() if not table.verify_index().agrees]
+    if wrong:
+        raise RuntimeError(f"replayed tables are wrong: keys={wrong}")
+    own = taken.pop("its own")
+    return [
+        Outcome(
+            "real stream: a commit, other keys",
+            f"its own keys; here {kind}",
+            statistics.median(theirs / real for theirs, real in zip(synthetic[1:], own[1:], strict=True)),
+            None,
+            "lower",
+            f"the first {len(commits)} commits; time over time, the median of the commits after the first",
+        )
+        for kind, synthetic in taken.items()
+    ]
+
+
+def _new_table(folder: Path, name: str) -> rli.Table:
+    return rli.create_table(
+        folder / name,
+        record_key="callsign",
+        partition_by="region",
+        ordering="batch",
+        index=f"lmdb://{folder / name}-index",
+    )
 
 
 class _Rewritten:

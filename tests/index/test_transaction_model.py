@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 from uuid import uuid4
 
@@ -35,12 +35,13 @@ class Expected:
 class TransactionMachine(RuleBasedStateMachine):
     """Several transactions at once on one index."""
 
-    make_url: ClassVar[staticmethod[[], str]]
+    make_url: ClassVar[staticmethod[[str], str]]
     transactions = Bundle("transactions")
 
     def __init__(self) -> None:
         super().__init__()
-        self.url = type(self).make_url()
+        self.folder = TemporaryDirectory(prefix="rli-model-")
+        self.url = self.make_url(self.folder.name)
         self.index = create_index(self.url, shards=3)
         self.places: dict[str, FileGroupId] = {}
         self.changed_at: dict[str, int] = {}
@@ -105,14 +106,15 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.index.drop()
+        self.folder.cleanup()
 
 
 class MemoryMachine(TransactionMachine):
-    make_url = staticmethod(lambda: f"memory:{uuid4().hex}")
+    make_url = staticmethod(lambda _: f"memory:{uuid4().hex}")
 
 
 class LmdbMachine(TransactionMachine):
-    make_url = staticmethod(lambda: f"lmdb://{mkdtemp(prefix='rli-model-')}/index")
+    make_url = staticmethod(lambda folder: f"lmdb://{folder}/index")
 
 
 TestMemory = MemoryMachine.TestCase

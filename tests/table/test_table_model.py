@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 from uuid import uuid4
 
@@ -28,6 +28,7 @@ class TableMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.folder = TemporaryDirectory(prefix="rli-model-")
         self.rows: Rows = {}
         self.commits: list[tuple[str, Rows]] = []
         self.is_archived = False
@@ -39,14 +40,13 @@ class TableMachine(RuleBasedStateMachine):
         partitioned=st.booleans(),
     )
     def create(self, target_size: int, small_size: int | None, *, partitioned: bool) -> None:
-        folder = mkdtemp(prefix="rli-model-")
         self.partitioned = partitioned
         self.table = create_table(
-            f"{folder}/t",
+            f"{self.folder.name}/t",
             record_key="id",
             partition_by="city" if partitioned else (),
             ordering="ts",
-            index=self.make_url(folder),
+            index=self.make_url(self.folder.name),
             shards=3,
             target_file_size=target_size,
             small_file_size=small_size,
@@ -164,6 +164,7 @@ class TableMachine(RuleBasedStateMachine):
             self.table.drop_index()
             with pytest.raises(IndexNotReadyError):
                 self.table.lookup(KEYS)
+        self.folder.cleanup()
 
 
 class MemoryMachine(TableMachine):
