@@ -1,6 +1,6 @@
 """Writing a table in this process: the plain-Python engine.
 
-Memory is bounded by the batch that is written and by one file group at a time.
+Memory is bounded by the batch that is written and by the file groups that are written at a time: one for each core.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rli.layout.schema import conform
 from rli.layout.support import require_writable
 from rli.model import CommitResult, FileGroupId, OnPartitionChange, Step
 from rli.table.file_groups import work_rows
-from rli.table.file_groups.file_group_writer import FileGroupResult, WriteContext, write_file_group
+from rli.table.file_groups.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
 from rli.table.file_groups.placement import plan_placements
 from rli.table.file_groups.tagging import (
     current_locations,
@@ -35,7 +35,7 @@ from rli.table.file_groups.tagging import (
     to_work_rows,
     with_keys,
 )
-from rli.table.file_groups.tasks import InProcess
+from rli.table.file_groups.tasks import InProcess, InThreads
 from rli.table.file_groups.work_rows import Change
 from rli.table.state.definition import TableDefinition
 from rli.table.writing.conflicts import ReadSet, newer_keys
@@ -143,11 +143,14 @@ def _placed(write: WriteTransaction, new_rows: pa.Table, bytes_per_record: float
 def _write_groups(write: WriteTransaction, context: WriteContext, work: pa.Table) -> Iterable[FileGroupResult]:
     new = pc.unique(work.filter(_is(work, Change.INSERT, Change.ARRIVE)).column(work_rows.FILE_ID))
     may_be_new = set(new.to_pylist())
+    targets: list[tuple[FileGroupTarget, pa.Table, str]] = []
     for number, (group, rows) in enumerate(groups_of(work)):
         target = write.target(group)
         if target.base is None and group.file_id not in may_be_new:
             require_slice(write.snapshot.slices, group)
-        yield write_file_group(context, target, rows, f"{number}-0-0")
+        targets.append((target, rows, f"{number}-0-0"))
+    for result in InThreads().run(lambda target: write_file_group(context, *target), targets):
+        yield result
         write.on_step(Step.FILE_GROUP_WRITTEN)
     write.on_step(Step.WRITTEN)
 
