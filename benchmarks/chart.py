@@ -27,7 +27,7 @@ def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
     top = _TOP
     for name, group in groupby(outcomes, key=attrgetter("name")):
         rows = list(group)
-        scale = (_WIDTH - _LEFT - _RIGHT) / (max(max(row.ratio, row.goal or 0) for row in rows) * 1.05)
+        scale = (_WIDTH - _LEFT - _RIGHT) / (max(map(_greatest, rows)) * 1.05)
         is_group = len(rows) > 1
         if is_group:
             parts.append(f'<text x="16" y="{top + 20}" font-weight="bold">{escape(name)}</text>')
@@ -46,6 +46,11 @@ def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
         f'<text x="16" y="42" fill="#666666">measured in one run; a dark line is a goal, green: reached; a dashed line is 1: no difference</text>'
         f"{''.join(parts)}</svg>\n"
     )
+
+
+def _greatest(outcome: Outcome) -> float:
+    """The greatest number that its row shows: the figure, the goal or "no difference"."""
+    return max(outcome.ratio, outcome.goal or 0.0, 1.0 if outcome.unit is Unit.TIMES else 0.0)
 
 
 def _row(outcome: Outcome, label: tuple[str, str], top: int, scale: float) -> Iterator[str]:

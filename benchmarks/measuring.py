@@ -108,12 +108,10 @@ class Cost:
     Attributes:
         seconds: of the work.
         memory: bytes that the work took at most, on top of what the process had before.
-        peak_memory: the same with what the process had before.
     """
 
     seconds: float
     memory: int
-    peak_memory: int
 
 
 def race(
@@ -186,9 +184,18 @@ def _cost(prepare: Callable[..., AbstractContextManager[Callable[[], object]]], 
         before = _private_memory()
         started = time.perf_counter()
         peak = _peak_memory(work)
-        return Cost(time.perf_counter() - started, peak - before, peak)
+        return Cost(time.perf_counter() - started, peak - before)
 
 
 def _private_memory() -> int:
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status["RssAnon"].split()[0]) * 1024
+    return kibibytes(process_status(Path("/proc/self"))["RssAnon"])
+
+
+def process_status(process: Path) -> dict[str, str]:
+    """What proc(5) says in ``status`` of a process, given by its folder."""
+    return dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+
+
+def kibibytes(size: str) -> int:
+    """The bytes that ``status`` gives as "12 kB"."""
+    return int(size.split(maxsplit=1)[0]) * 1024

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +17,7 @@ from pyspark.sql import SparkSession
 import rli
 import rli_spark
 from benchmarks.keys import half_known, uuid_keys
-from benchmarks.measuring import Outcome, seconds
+from benchmarks.measuring import Outcome, kibibytes, process_status, seconds
 from benchmarks.sessions import spark_session
 from tests.support.docker import running_service
 from tests.support.services import HBASE_PORT, REDIS_PORT
@@ -30,7 +32,7 @@ class _Run:
 
     Attributes:
         bootstrap_seconds, tag_seconds, upsert_seconds: of the three jobs.
-        worker_bytes: peak resident memory of the largest Python worker.
+        worker_bytes: peak resident memory of the largest Python worker, meanwhile.
         index_bytes: what the index costs the store; None where the store cannot tell.
     """
 
@@ -50,11 +52,13 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     _write(folder / "load.parquet", keys)
     with rli.create_table(path, record_key="id", partition_by="part", index=f"lmdb://{folder / 'first'}") as table:
         rli_spark.upsert(spark.read.parquet(str(folder / "load.parquet")), table)
+    _write(folder / "batch.parquet", half_known(keys, batch, seed=7))
     runs: dict[str, _Run] = {}
-    for number, name in enumerate(("LMDB", "Redis", "HBase")):
-        _write(folder / f"{name}.parquet", half_known(keys, batch, seed=7 + number))
-        with _index_url(name, folder) as url:
-            runs[name] = _run(spark, path, folder / f"{name}.parquet", url)
+    # The first run warms Spark up and does not count.
+    for name in ("LMDB", "LMDB", "Redis", "HBase"):
+        with TemporaryDirectory(dir=folder) as own, _index_url(name, Path(own)) as url:
+            shutil.copytree(path, Path(own, "table"))
+            runs[name] = _run(spark, Path(own, "table"), folder / "batch.parquet", url)
     about = f"{batch:,} rows, half of them known, into {entries:,}; local[2]"
     return [outcome for name in ("Redis", "HBase") for outcome in _outcomes(name, runs[name], runs["LMDB"], about)]
 
@@ -62,6 +66,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 def _run(spark: SparkSession, path: Path, batch: Path, url: str) -> _Run:
     with rli.open_table(path, index=url) as table:
         rows = spark.read.parquet(str(batch))
+        _forget_peaks()
         bootstrap = seconds(lambda: rli_spark.bootstrap_index(spark, table))
         tag = seconds(lambda: rli_spark.tag(rows, table).write.format("noop").mode("overwrite").save())
         upsert = seconds(lambda: rli_spark.upsert(rows, table))
@@ -82,7 +87,7 @@ def _outcomes(name: str, found: _Run, baseline: _Run, about: str) -> Iterator[Ou
 @contextmanager
 def _index_url(name: str, folder: Path) -> Iterator[str]:
     if name == "LMDB":
-        yield f"lmdb://{folder / 'second'}"
+        yield f"lmdb://{folder / 'index'}"
     elif name == "Redis":
         with running_service("redis", ports=[REDIS_PORT]) as service:
             yield f"redis://{service.address(REDIS_PORT)}/0"
@@ -97,22 +102,31 @@ def _write(path: Path, keys: pa.Array) -> None:
     pq.write_table(pa.table({"id": keys, "part": parts, "value": pa.array(range(len(keys)))}), path)
 
 
+def _forget_peaks() -> None:
+    """Have the workers' peaks begin anew (proc(5), ``clear_refs``)."""
+    for worker in _workers():
+        (worker / "clear_refs").write_text("5")
+
+
 def _largest_worker() -> int:
-    """Peak resident bytes of the Python workers that this process' Spark has running."""
-    found: dict[int, tuple[int, int]] = {}
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            is_worker = b"rli_spark.daemon" in (status.parent / "cmdline").read_bytes().split(b"\0")
-            said = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        except OSError:
-            continue
-        peak = int(said["VmHWM"].split()[0]) * 1024 if is_worker and "VmHWM" in said else 0
-        found[int(status.parent.name)] = int(said["PPid"]), peak
-    return max(peak for process, (_, peak) in found.items() if _descends(process, found))
+    """Peak resident bytes of the Python workers that are running."""
+    return max(kibibytes(process_status(worker)["VmHWM"]) for worker in _workers())
 
 
-def _descends(process: int, found: dict[int, tuple[int, int]]) -> bool:
+def _workers() -> list[Path]:
+    """The folders in /proc of the Python workers that this process' Spark has running."""
+    parents: dict[int, int] = {}
+    workers: list[Path] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[int(process.name)] = int(process_status(process)["PPid"])
+            if b"rli_spark.daemon" in (process / "cmdline").read_bytes().split(b"\0"):
+                workers.append(process)
+    return [worker for worker in workers if _descends(int(worker.name), parents)]
+
+
+def _descends(process: int, parents: dict[int, int]) -> bool:
     """Whether a process was started by this one or by one that it started."""
-    while process in found and process != os.getpid():
-        process = found[process][0]
+    while process in parents and process != os.getpid():
+        process = parents[process]
     return process == os.getpid()

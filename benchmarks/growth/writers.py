@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from threading import Barrier
 from typing import Final
 
 import rli
@@ -25,8 +27,9 @@ def more_writers(folder: Path, numbers: Sequence[int]) -> list[Outcome]:
     for number in numbers:
         path = folder / f"writers-{number}"
         new_table(path).close()
-        with ThreadPoolExecutor(number) as threads:
-            costs: list[Cost] = list(threads.map(partial(cost_apart, _commits, path), range(number)))
+        with get_context("spawn").Manager() as manager, ThreadPoolExecutor(number) as threads:
+            together = manager.Barrier(number)
+            costs: list[Cost] = list(threads.map(partial(cost_apart, _commits, path, together), range(number)))
         rates.append(number * _COMMITS / max(cost.seconds for cost in costs))
         memory.append(max(cost.memory for cost in costs))
     about = f"processes that upsert {_UPSERTED:,} records a commit, each into its own partition"
@@ -50,7 +53,8 @@ def more_writers(folder: Path, numbers: Sequence[int]) -> list[Outcome]:
 
 
 @contextmanager
-def _commits(path: Path, number: int) -> Iterator[Callable[[], object]]:
+def _commits(path: Path, together: Barrier, number: int) -> Iterator[Callable[[], object]]:
     batches = [records_of(f"p{number}", _UPSERTED, seed=100 * number + commit) for commit in range(_COMMITS)]
     with rli.open_table(path) as table:
+        together.wait()
         yield lambda: [table.upsert(batch) for batch in batches]

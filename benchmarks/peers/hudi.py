@@ -21,6 +21,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "hoodie.datasource.write.precombine.field": ORDERING,
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
     "hoodie.embed.timeline.server": "false",
+    "hoodie.parquet.compression.codec": "zstd",
     "hoodie.bulkinsert.shuffle.parallelism": "4",
     "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT",
     "hoodie.upsert.shuffle.parallelism": "4",

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from benchmarks.peers.engines import KEY, Engine
+from benchmarks.peers.engines import KEY, PARTITION, Engine
 from benchmarks.peers.families import FAMILIES, Family
 from benchmarks.sessions import spark_session
 from tests.support.orders import serve
@@ -58,8 +58,9 @@ class Worker:
         return time.perf_counter() - started, found
 
     def state(self, table: str) -> tuple[int, int, int]:
-        """Rows, distinct keys, and the sum of the versions."""
-        row = self._engines[table].read().agg(sql.count("*"), sql.countDistinct(KEY), sql.sum("version")).collect()[0]
+        """Rows, distinct keys, and the checksum of ``workload.State``."""
+        checksum = sql.sum(sql.crc32(sql.concat_ws("|", KEY, PARTITION, "version")))
+        row = self._engines[table].read().agg(sql.count("*"), sql.countDistinct(KEY), checksum).collect()[0]
         return int(row[0]), int(row[1]), int(row[2])
 
     def _timed(self, operation: Callable[[Any], None], source: str) -> float:

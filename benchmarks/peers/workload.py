@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +35,11 @@ class State:
 
     Attributes:
         rows: their number, which is that of the distinct keys too.
-        version_sum: the sum of the column ``version``: 0 where a row was loaded, the batch's number since.
+        checksum: the sum over all rows of the CRC-32 of ``id|part|version``.
     """
 
     rows: int
-    version_sum: int
+    checksum: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,15 @@ def make_workload(folder: Path, rows: int, batches: int) -> Workload:
         versions = np.concatenate([versions[kept], np.full(inserted, number)])
         known = keys.take(pa.array(random.choice(len(keys), _LOOKED_UP, replace=False))).to_pylist()
         looked_up = (*known, *uuid_keys(_LOOKED_UP, seed=400 + number).to_pylist())
-        made.append(Batch(upserts, deletes, looked_up, _LOOKED_UP, State(len(keys), int(versions.sum()))))
+        made.append(
+            Batch(
+                upserts,
+                deletes,
+                looked_up,
+                _LOOKED_UP,
+                _state(keys.to_pylist(), _names(parts).to_pylist(), versions.tolist()),
+            )
+        )
     return Workload(rows, load, tuple(made))
 
 
@@ -134,7 +144,7 @@ def make_stream(folder: Path, batches: int, most: int | None = None) -> Workload
         pq.write_table(pa.Table.from_pylist(gone, schema=pq.read_schema(upserts)), deletes)
         known = month.routes["callsign"].slice(0, _LOOKED_UP).to_pylist()
         looked_up = (*known, *(row["id"] for row in gone[:_LOOKED_UP]))
-        after = State(len(live), sum(row["version"] for row in live.values()))
+        after = _state(live, (row["part"] for row in live.values()), (row["version"] for row in live.values()))
         made.append(Batch(upserts, deletes, looked_up, len(known), after))
     return Workload(min(len(first.routes), most or len(first.routes)), load, tuple(made))
 
@@ -162,7 +172,7 @@ def _write(path: Path, keys: pa.Array, parts: np.ndarray, *, version: int, seed:
         pa.table(
             {
                 "id": keys,
-                "part": pa.array([f"p{part:02}" for part in range(PARTITIONS)]).take(pa.array(parts)),
+                "part": _names(parts),
                 "ts": pa.array(np.full(count, version, dtype=np.int64)),
                 "version": pa.array(np.full(count, version, dtype=np.int64)),
                 "amount": pa.array(random.random(count)),
@@ -172,3 +182,15 @@ def _write(path: Path, keys: pa.Array, parts: np.ndarray, *, version: int, seed:
         ),
         path,
     )
+
+
+def _names(parts: np.ndarray) -> pa.Array:
+    """Partitions by number."""
+    return pa.array([f"p{part:02}" for part in range(PARTITIONS)]).take(pa.array(parts))
+
+
+def _state(keys: Collection[str], parts: Iterable[str], versions: Iterable[int]) -> State:
+    checksums = (
+        crc32(f"{key}|{part}|{version}".encode()) for key, part, version in zip(keys, parts, versions, strict=True)
+    )
+    return State(len(keys), sum(checksums))

@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Some of the benchmarks that docs/benchmarks.md lists; all by default.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="Some of the benchmarks that docs/benchmarks.md lists; all by default.", show_default=False
+        ),
     ] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Less data: shows that they run, not what holds.")] = False,

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +23,8 @@ from rli.store.contract import Applied, Store, StoreStats
 AtPoint: TypeAlias = Callable[[str], None]
 """Called with a name such as ``before put`` or ``after compare_and_set lease``."""
 
+_COUNTING = Lock()
+
 
 @dataclass
 class KillAt:
@@ -31,9 +34,11 @@ class KillAt:
     passed: int = 0
 
     def __call__(self, _point: str) -> None:
-        self.passed += 1
-        if self.passed == self.number:
-            os.kill(os.getpid(), signal.SIGKILL)
+        # File groups are written in several threads.
+        with _COUNTING:
+            self.passed += 1
+            if self.passed == self.number:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 class PointedStore(Store):

@@ -1,6 +1,6 @@
 """Writing a table in this process: the plain-Python engine.
 
-Memory is bounded by the batch that is written and by the file groups that are written at a time: one for each core.
+Memory is bounded by the batch that is written and by the file groups that are written at a time: one for each core, up to eight.
 """
 
 from __future__ import annotations
