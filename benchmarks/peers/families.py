@@ -43,7 +43,7 @@ FAMILIES: Final = {
     "rli": Family(None, {"LMDB": Rli}),
     "Spark": Family(None, {"anti-join and overwrite": PlainSpark}),
     "Hudi 1.2.0": _hudi("1.2.0", *(index for index in INDEXES if index != HBASE)),
-    "Hudi 1.0.2": _hudi("1.0.2", "RECORD_INDEX", HBASE),
+    "Hudi 1.0.2": _hudi("1.0.2", *INDEXES),
     "Delta Lake 3.3.2": Family(_DELTA, {"MERGE": merging.Delta}, merging.DELTA_SETTINGS),
     "Iceberg 1.10.0": Family(_ICEBERG, {"MERGE": merging.Iceberg}, merging.ICEBERG_SETTINGS),
 }
