@@ -22,6 +22,10 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
     "hoodie.embed.timeline.server": "false",
     "hoodie.parquet.compression.codec": "zstd",
+    # What an upsert of rli does not do either.
+    "hoodie.clean.automatic": "false",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
     "hoodie.bulkinsert.shuffle.parallelism": "4",
     "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT",
     "hoodie.upsert.shuffle.parallelism": "4",
