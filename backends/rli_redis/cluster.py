@@ -40,11 +40,9 @@ class ClusterServers(Servers):
 
     def close(self) -> None:
         client, self._client = self._client, None
-        if client is not None:
-            client.close()
-        for node in self._unlisted.values():
+        for node in [*(client.get_nodes() if client is not None else ()), *self._unlisted.values()]:
             if node.redis_connection is not None:
-                node.redis_connection.close()
+                node.redis_connection.connection_pool.disconnect(inuse_connections=False)
 
     def _pool(self, place: int) -> ConnectionPool:
         client = self._cluster()

@@ -30,7 +30,7 @@ class IndependentServers(Servers):
 
     def close(self) -> None:
         for pool in self._pools:
-            pool.disconnect()
+            pool.disconnect(inuse_connections=False)
 
     def _look_again(self, error: BaseException) -> None:
         pass  # where everything is stands in the URL

@@ -112,7 +112,10 @@ class Servers(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections but those that another thread is using: they end when it has its answer.
+
+        The client library fails in ways of its own where a connection is closed under a thread.
+        """
 
     def incarnations(self) -> dict[str, str]:
         """What each process that takes writes is called, and what tells that it kept all that it has acknowledged.

@@ -30,7 +30,7 @@ _GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
 
 _HBASE_TABLE: Final = "peer"
 
-_FEW: Final = {name: FAMILIES[name] for name in ("rli", "Spark", "Iceberg 1.10.0")} | {
+_FEW: Final = {name: FAMILIES[name] for name in ("rli", "Spark")} | {
     "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines={"RECORD_INDEX": Hudi})
 }
 """For the quick form."""
