@@ -23,7 +23,7 @@ _LIVE_AT_END: Final = 618_583
 """As the source has it."""
 _KEPT: Final = 5
 _CLEANED_EVERY: Final = 10
-_COMMITS_REKEYED: Final = 40
+_COMMITS_REKEYED: Final = 12
 """Commits."""
 
 
