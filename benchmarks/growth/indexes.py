@@ -22,6 +22,8 @@ _PUT: Final = 1_000_000
 _SCANNED: Final = 65_536
 """Entries at once."""
 
+_ABOUT: Final = f"LMDB; {_LOOKED_UP:,} UUID keys at once, half of them hits"
+
 _GOAL: Final = 1.5
 """Of the time in the largest index over that in the smallest."""
 
@@ -52,10 +54,9 @@ def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
             sought = half_known(known, _LOOKED_UP, seed=11)
             time_ratio = race(lambda: large.get(sought), lambda: small.get(sought_in_small)).time_ratio  # noqa: B023
             memory = _memory(large_url, sought)
-            about = f"LMDB; {_LOOKED_UP:,} UUID keys at once, half of them hits"
             baseline = f"{smallest:,} entries; here {size:,}"
             goal = _GOAL if size == sizes[-1] else None
-            times.append(Outcome("time of a look-up, larger index", baseline, time_ratio, goal, "lower", about))
+            times.append(Outcome("time of a look-up, larger index", baseline, time_ratio, goal, "lower", _ABOUT))
             memories.append(
                 Outcome(
                     "memory of a look-up, larger index",
@@ -63,7 +64,7 @@ def larger_indexes(folder: Path, sizes: Sequence[int]) -> list[Outcome]:
                     memory / memory_of_smallest,
                     None,
                     "lower",
-                    f"{about}; {memory >> 20} MiB",
+                    f"{_ABOUT}; {memory >> 20} MiB",
                 )
             )
         limits = _beside_raw_lmdb(folder, (smallest, small, sought_in_small), (sizes[-1], large, sought))
@@ -82,7 +83,6 @@ def _beside_raw_lmdb(
         _copy(large, raw_large)
         growth = race(lambda: raw_large.get(raw_sought), lambda: raw_small.get(raw_sought_in_small))
         nearness = race(lambda: large.get(sought), lambda: raw_large.get(raw_sought))
-    about = f"LMDB; {_LOOKED_UP:,} UUID keys at once, half of them hits"
     return [
         Outcome(
             "time of a look-up, larger raw LMDB",
@@ -90,7 +90,7 @@ def _beside_raw_lmdb(
             growth.time_ratio,
             None,
             "lower",
-            f"cursor.getmulti in {about}",
+            f"cursor.getmulti in {_ABOUT}",
         ),
         Outcome(
             "look-ups, largest index",
@@ -98,7 +98,7 @@ def _beside_raw_lmdb(
             nearness.speed_ratio,
             _NEAR_RAW,
             "higher",
-            about,
+            _ABOUT,
             Unit.SHARE,
         ),
     ]
