@@ -9,6 +9,7 @@ from typing import Final
 
 from rich.console import Console
 
+from benchmarks.measuring import Outcome
 from benchmarks.report import as_json, print_tables, save
 from benchmarks.runner import NAMES, run_all
 
@@ -30,14 +31,19 @@ def main() -> int:
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     notes = Console(stderr=True)
-    results, failed = run_all(chosen.names or NAMES, notes, quick=chosen.quick)
-    save(results, chosen.output)
+    names = chosen.names or NAMES
+    results: dict[str, list[Outcome]] = {}
+    for name, outcomes in run_all(names, notes, quick=chosen.quick):
+        results[name] = outcomes
+        # What was measured is kept when the rest is stopped.
+        save(results, chosen.output)
     if chosen.json:
         sys.stdout.write(as_json(results) + "\n")
     else:
         print_tables(results)
-    notes.print(f"written: {chosen.output}/results.json and charts")
-    return 1 if failed else 0
+    if results:
+        notes.print(f"written: {chosen.output}/results.json and charts")
+    return 1 if results.keys() != set(names) else 0
 
 
 if __name__ == "__main__":

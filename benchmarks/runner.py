@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,10 +31,11 @@ NAMES: Final = (
 """Each is a module of this package with ``run(folder, *, quick)``."""
 
 
-def run_all(names: Sequence[str], console: Console, *, quick: bool) -> tuple[dict[str, list[Outcome]], list[str]]:
-    """The figures of each benchmark, and the names of those that failed; each runs in a process of its own."""
-    results: dict[str, list[Outcome]] = {}
-    failed: list[str] = []
+def run_all(names: Sequence[str], console: Console, *, quick: bool) -> Iterator[tuple[str, list[Outcome]]]:
+    """The figures of each benchmark, as soon as it has run; each runs in a process of its own.
+
+    One that fails is told on the console, and is left out.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(names))
@@ -42,13 +43,13 @@ def run_all(names: Sequence[str], console: Console, *, quick: bool) -> tuple[dic
             progress.update(task, description=name)
             started = time.monotonic()
             try:
-                results[name] = run_apart(_run, name, quick=quick)
-                progress.console.print(f"measured: {name} in {(time.monotonic() - started) / 60:.1f} min")
+                outcomes = run_apart(_run, name, quick=quick)
             except Exception as error:  # noqa: BLE001  (whatever went wrong is told, and the others go on)
-                failed.append(name)
                 progress.console.print(f"[red]failed:[/] {name}: {escape(str(error))}")
+            else:
+                progress.console.print(f"measured: {name} in {(time.monotonic() - started) / 60:.1f} min")
+                yield name, outcomes
             progress.advance(task)
-    return results, failed
 
 
 def _run(name: str, *, quick: bool) -> list[Outcome]:

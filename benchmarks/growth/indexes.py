@@ -18,7 +18,7 @@ from rli.codec import entries as codec
 
 _LOOKED_UP: Final = 262_144
 _BATCHES: Final = (1_000, 10_000, 100_000)
-_PUT: Final = 1_000_000
+_PUT: Final = 5_000_000
 _SCANNED: Final = 65_536
 """Entries at once."""
 

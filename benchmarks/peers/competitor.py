@@ -57,9 +57,9 @@ class Competitor:
         self.missed += max(0, batch.known - found)
         self.expected = batch.after
 
-    def with_another_table(self) -> Competitor:
+    def with_another_table(self, suffix: str) -> Competitor:
         """The same engine in the same process, with a table of its own."""
-        return Competitor(self.family, self.engine, self.process, self.options, f"{self.table}-2")
+        return Competitor(self.family, self.engine, self.process, self.options, f"{self.table}-{suffix}")
 
     def errors(self) -> str:
         """What is wrong with the table, as a remark; empty if it is right."""
