@@ -20,7 +20,6 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "hoodie.datasource.write.partitionpath.field": PARTITION,
     "hoodie.datasource.write.precombine.field": ORDERING,
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-    "hoodie.embed.timeline.server": "false",
     "hoodie.parquet.compression.codec": "zstd",
     # What an upsert of rli does not do either.
     "hoodie.clean.automatic": "false",
