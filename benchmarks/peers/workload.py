@@ -76,13 +76,20 @@ class Workload:
     batches: tuple[Batch, ...]
 
 
-def make_workload(folder: Path, rows: int, batches: int) -> Workload:
-    """Write the files of a workload; the same in every run."""
+def make_workload(folder: Path, name: str, rows: int, batches: int) -> Workload:
+    """Write the files of a workload; the same in every run.
+
+    Args:
+        folder: for the files.
+        name: of the workload, with which the files' names begin.
+        rows: of the load.
+        batches: how many.
+    """
     random = np.random.default_rng(1)
     keys = uuid_keys(rows, seed=1)
     parts = np.arange(rows) % PARTITIONS
     versions = np.zeros(rows, dtype=np.int64)
-    load = folder / "load.parquet"
+    load = folder / f"{name}-load.parquet"
     _write(load, keys, parts, version=0, seed=2)
     made: list[Batch] = []
     for number in range(1, batches + 1):
@@ -95,7 +102,7 @@ def make_workload(folder: Path, rows: int, batches: int) -> Workload:
         inserted = int(rows * _INSERTED)
         new_keys = uuid_keys(inserted, seed=100 + number)
         new_parts = np.arange(inserted) % PARTITIONS
-        upserts, deletes = folder / f"upserts-{number}.parquet", folder / f"deletes-{number}.parquet"
+        upserts, deletes = (folder / f"{name}-{kind}-{number}.parquet" for kind in ("upserts", "deletes"))
         shuffled = random.permutation(len(changed) + inserted)
         _write(
             upserts,

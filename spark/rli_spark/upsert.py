@@ -136,11 +136,13 @@ def _write_records(records: _Records, write: WriteTransaction) -> PreparedWrite:
         placements = _plan(write, new, records.request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         live = write.snapshot.slices
+        slices = {group: live[group] for group in profile.origins if group in live}
+        slices.update({file_slice.group: file_slice for file_slice in live.of_partitions(new)})
         results = write_file_groups(
             rows,
             placements,
             write.context(schema),
-            {group: part for group, part in live.items() if group in profile.origins or group.partition_path in new},
+            slices,
             _sizes(profile, placements, live, records.request.bytes_per_row),
         )
         write.on_step(Step.WRITTEN)
@@ -231,11 +233,10 @@ def _require_allowed(arriving: DataFrame, count: int, on_change: OnPartitionChan
 
 
 def _plan(write: WriteTransaction, new: Mapping[str, int], estimate: float) -> dict[str, Placement]:
-    live = write.snapshot.slices.values()
     return plan_placements(
         new,
         write.bytes_per_record(estimate),
-        [file_slice for file_slice in live if file_slice.group.partition_path in new],
+        write.snapshot.slices.of_partitions(new),
         write.table.require_settings(),
         new_file_id,
     )

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 from rli.errors import SchemaError, UnsupportedTableError
 from rli.layout.avro_schema import from_avro
 from rli.layout.base_file import BaseFileReader, corrupt_unless_parquet
-from rli.layout.file_slices import FileSlice, latest_slices, list_base_files
+from rli.layout.file_slices import FileSlice, latest_slices
 from rli.layout.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
 from rli.layout.partition_values import partition_expression
 from rli.model import FileGroupId
 from rli.table.state.definition import TableDefinition
+from rli.table.state.live_slices import LiveSlices
 from rli.timeline.commit_metadata import CommitMetadata
 from rli.timeline.instant import Instant
 from rli.timeline.timeline import Timeline, read_commit
@@ -65,9 +66,9 @@ class Snapshot:
             return _without_meta(pq.read_schema(source).remove_metadata())
 
     @cached_property
-    def slices(self) -> dict[FileGroupId, FileSlice]:
+    def slices(self) -> LiveSlices:
         """The live slice of each file group."""
-        return self.live_slices(list_base_files(self.table.storage))
+        return LiveSlices(self.table.storage, self.live_slices)
 
     def live_slices(self, base_files: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
         """The live ones of some base files."""

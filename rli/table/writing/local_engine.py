@@ -133,7 +133,7 @@ def _placed(write: WriteTransaction, new_rows: pa.Table, bytes_per_record: float
     placements = plan_placements(
         new_records,
         write.bytes_per_record(bytes_per_record),
-        [part for part in write.snapshot.slices.values() if part.group.partition_path in new_records],
+        write.snapshot.slices.of_partitions(new_records),
         write.table.require_settings(),
         new_file_id,
     )
