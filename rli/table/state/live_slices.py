@@ -50,10 +50,11 @@ class LiveSlices(Mapping[FileGroupId, FileSlice]):
         return len(self._found)
 
     def _list(self, partition_paths: Collection[str]) -> None:
+        if self._is_whole:
+            return
         missing = [path for path in partition_paths if path not in self._listed]
         if len(self._listed) + len(missing) > _MOST_LISTED_ALONE:
             self._list_all()
-        if self._is_whole:
             return
         for path in missing:
             self._found.update(self._live(list_partition(self._storage, path)))
