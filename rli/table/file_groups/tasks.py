@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from threading import Event, Semaphore
 from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -41,6 +42,25 @@ class InThreads:
     """
 
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
-        """The results in the order of the items. Where one raises, those not begun yet are left out."""
-        with ThreadPoolExecutor(min(pa.cpu_count(), _MOST_THREADS)) as threads:
-            yield from threads.map(function, items)
+        """The results in the order of the items.
+
+        Where one raises, or the caller is interrupted, tasks not begun yet are left out and the others are waited for.
+        """
+        count = min(pa.cpu_count(), _MOST_THREADS)
+        ended, at_work = Event(), Semaphore(count)
+
+        def unless_ended(item: Item) -> Result:
+            with at_work:
+                if ended.is_set():
+                    raise CancelledError
+                return function(item)
+
+        with ThreadPoolExecutor(count) as threads:
+            try:
+                yield from threads.map(unless_ended, items)
+            finally:
+                # The pool does not know, and would not wait for, a thread whose start was cut off by Ctrl-C.
+                ended.set()
+                for _ in range(count):
+                    at_work.acquire()
+                at_work.release(count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Barrier
+from threading import Barrier, Event, Thread, current_thread
 
 import pyarrow as pa
 import pytest
@@ -50,3 +50,34 @@ def test_no_task_runs_any_more_when_its_reader_has_gone() -> None:
     for _ in InThreads().run(task, MANY):
         break
     assert begun == ended
+
+
+def test_no_task_runs_any_more_when_an_interrupt_cuts_off_the_start_of_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, both_begun = Thread.start, Event()
+    started: list[Thread] = []
+    begun: set[int] = set()
+    ended: set[int] = set()
+
+    def interrupted_start(thread: Thread) -> None:
+        started.append(thread)
+        start(thread)
+        if len(started) == at_once:
+            assert both_begun.wait(60)
+            raise KeyboardInterrupt
+
+    def task(number: int) -> None:
+        begun.add(number)
+        if len(begun) == at_once:
+            both_begun.set()
+        assert both_begun.wait(60)
+        if current_thread() is started[-1]:
+            Event().wait(0.2)  # for longer than it takes to tell of the interrupt
+        ended.add(number)
+
+    at_once = min(pa.cpu_count(), 2)
+    monkeypatch.setattr(Thread, "start", interrupted_start)
+    with pytest.raises(KeyboardInterrupt):
+        list(InThreads().run(task, MANY))
+    assert begun == ended == set(range(at_once))
