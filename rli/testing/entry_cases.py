@@ -154,8 +154,9 @@ class EntryCases:
         few = order[:50]
         assert get_all(store, [keys[n] for n in few], [shards[n] for n in few]) == [expected[n] for n in few]
 
-    def test_many_absent_keys_beside_stored_ones(self, store: Store) -> None:
-        keys = numbered_keys(4000)
+    @pytest.mark.parametrize("width", [3, 8, 16])
+    def test_many_absent_keys_beside_stored_ones(self, store: Store, width: int) -> None:
+        keys = numbered_keys(4000, width)  # the wider ones have their first bytes in common
         store.put(key_batch(keys[::2]), entries_of(1, range(2000)))
         expected = [entry(1, n // 2) if n % 2 == 0 else 0 for n in range(4000)]
         assert differences(get_all(store, keys), expected) == []
