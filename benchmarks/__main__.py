@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks.measuring import Outcome
-from benchmarks.report import as_json, print_tables, save
+from benchmarks.report import as_json, clear, print_tables, save
 from benchmarks.runner import NAMES, run_all
 
 _RESULTS: Final = Path("bench-results")
@@ -33,6 +33,7 @@ def main() -> int:
     notes = Console(stderr=True)
     names = chosen.names or NAMES
     results: dict[str, list[Outcome]] = {}
+    clear(chosen.output, NAMES)
     for name, outcomes in run_all(names, notes, quick=chosen.quick):
         results[name] = outcomes
         # What was measured is kept when the rest is stopped.

@@ -33,6 +33,12 @@ def save(results: Mapping[str, list[Outcome]], folder: Path) -> None:
     write_chart(goals, folder / "goals.svg", "Measured against its baseline")
 
 
+def clear(folder: Path, names: Sequence[str]) -> None:
+    """Remove what an earlier run of benchmarks left: beside new charts it would be taken for theirs."""
+    for file in ("results.json", *(f"{name}.svg" for name in (*names, "goals"))):
+        (folder / file).unlink(missing_ok=True)
+
+
 def print_tables(results: Mapping[str, list[Outcome]]) -> None:
     """Print the figures of each benchmark."""
     console = Console()

@@ -15,7 +15,6 @@ from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 from benchmarks.sessions import spark_session
 
-
 _ROUNDS = 11
 """Single ones differ by half: a median of few would, too."""
 

@@ -130,7 +130,7 @@ def _places(stored: NDArray[np.void], keys: NDArray[np.void]) -> NDArray[np.intp
     """Where each key has to be among sorted ones, if it is there."""
     if keys.dtype.itemsize < _LEADING.itemsize:
         return np.searchsorted(np.ascontiguousarray(stored), keys)
-    # Numbers are compared several times as fast as bytes, and most keys share their first bytes with no other one.
+    # Numbers are compared several times as fast as bytes, and few UUIDs share their first bytes.
     leading, wanted = (some.getfield(_LEADING).astype(np.uint64) for some in (stored, keys))
     places = np.searchsorted(leading, wanted)
     shared = np.flatnonzero(leading[np.minimum(places + 1, len(leading) - 1)] == wanted)

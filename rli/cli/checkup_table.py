@@ -101,7 +101,7 @@ class TableCheckup:
     def _look_at_timeline(self, definition: TableDefinition) -> Snapshot | None:
         """The table's state, None where it cannot be told."""
         try:
-            snapshot = Snapshot(definition, definition.load_timeline())
+            snapshot = Snapshot.now(definition)
             for instant in snapshot.timeline.completed_writes:
                 snapshot.commit(instant)
             _ = snapshot.schema, snapshot.replaced
@@ -119,7 +119,7 @@ class TableCheckup:
     def _look_at_files(self, snapshot: Snapshot) -> int | None:
         """How many records the live base files hold by their footers; None where a file is missing or damaged."""
         try:
-            slices = snapshot.slices
+            slices = dict(snapshot.slices)
         except RliError as error:
             self.findings.append(problem("base files", error))
             return None

@@ -148,7 +148,7 @@ def timeline(
     as_json: JsonOption = False,
 ) -> None:
     """List the instants of the table, the oldest first, with what each commit did."""
-    snapshot = rli.open_table(table).snapshot()
+    snapshot = Snapshot.now(rli.open_table(table).refreshed())
     instants = snapshot.timeline.instants
     rows = [_timeline_row(snapshot, instant) for instant in instants[-(limit or len(instants)) :]]
     report(rows, as_json=as_json, render=lambda: _print_timeline(rows))

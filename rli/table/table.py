@@ -38,7 +38,7 @@ from rli.table.services.restore import RestoreResult, finish_restore, request_re
 from rli.table.services.rollback import finish_rollback, request_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
 from rli.table.state.adoption import adopt
-from rli.table.state.cleaned import require_files_as_of
+from rli.table.state.cleaned import is_outdated, require_files_as_of
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
 from rli.table.state.snapshot import Snapshot
@@ -337,18 +337,24 @@ class Table:
         return self.snapshot(as_of).read(columns, filters)
 
     def snapshot(self, as_of: str | datetime | None = None) -> Snapshot:
-        """The state of the table, now or as of an instant or a time.
+        """The state of the table, now or as of an instant or a time, with a list of all its files.
 
         Raises:
             InstantNotFoundError: files of that state were cleaned, or its commits archived.
         """
+        text = as_of.isoformat() if isinstance(as_of, datetime) else as_of
+        time = None if text is None else parse_instant_time(text)
         definition = self.refreshed()
-        current = Snapshot(definition, definition.load_timeline())
-        if as_of is None:
-            return current
-        past = current.as_of(parse_instant_time(as_of.isoformat() if isinstance(as_of, datetime) else as_of))
-        require_files_as_of(current, past)
-        return past
+        current = Snapshot.now(definition)
+        while True:
+            chosen = current if time is None else current.as_of(time)
+            chosen.slices.list_all()
+            # What was deleted before it could be listed is told by a timeline that is loaded after that (P16).
+            current = Snapshot.now(definition)
+            if time is not None:
+                require_files_as_of(current, chosen)
+            if not is_outdated(current, chosen):
+                return chosen
 
     def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.
@@ -376,7 +382,7 @@ class Table:
     @property
     def schema(self) -> pa.Schema | None:
         """Schema of the records; None in a table that was never written."""
-        return self.snapshot().schema
+        return Snapshot.now(self.refreshed()).schema
 
     # The index -------------------------------------------------------------------------------------------------
 

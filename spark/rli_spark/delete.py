@@ -62,7 +62,7 @@ def delete(df: DataFrame, table: Table, *, attempts: int | None = None, on_step:
 
 
 def _write_deletes(request: Request, write: WriteTransaction) -> PreparedWrite:
-    index, snapshot, live = write.index, write.sequence, write.snapshot.slices
+    index, snapshot = write.index, write.sequence
     schema = write.snapshot.schema or pa.schema([])
     with ExitStack() as kept, unwrapped_errors():
         rows = keep(
@@ -71,6 +71,7 @@ def _write_deletes(request: Request, write: WriteTransaction) -> PreparedWrite:
         )
         profile = Profile.of(rows)
         write.on_step(Step.TAGGED)
+        live = write.snapshot.slices.of_groups(profile.changed)
         slices = {group: require_slice(live, group) for group in profile.changed}
         sizes = {group: file_slice.size for group, file_slice in slices.items()}
         results = write_file_groups(rows, {}, write.context(schema), slices, sizes)

@@ -136,7 +136,7 @@ def _write_records(records: _Records, write: WriteTransaction) -> PreparedWrite:
         placements = _plan(write, new, records.request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         live = write.snapshot.slices
-        slices = {group: live[group] for group in profile.origins if group in live}
+        slices = live.of_groups(profile.origins)
         slices.update({file_slice.group: file_slice for file_slice in live.of_partitions(new)})
         results = write_file_groups(
             rows,
@@ -200,7 +200,8 @@ def _in_time(
     """Packets of the records that move, less those that are older than what is stored."""
     ordering = write.table.properties.ordering_field
     storage, field = write.table.storage, schema.field(ordering) if ordering else None
-    slices = {group: require_slice(write.snapshot.slices, group) for group in profile.leaving}
+    live = write.snapshot.slices.of_groups(profile.leaving)
+    slices = {group: require_slice(live, group) for group in profile.leaving}
     size = int(sum(profile.leaving.values()) * records.request.bytes_per_row)
     tasks = min(len(slices), tasks_for(arriving.sparkSession, size))
     by_origin = arriving.repartition(tasks, *work_rows.FILE_GROUP).sortWithinPartitions(*work_rows.FILE_GROUP)

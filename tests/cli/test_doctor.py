@@ -84,6 +84,13 @@ def test_missing_and_damaged_base_files(rli: Rli, trips: str) -> None:
     assert bergen.name in found[1]["detail"]
 
 
+def test_a_file_that_is_no_base_file(rli: Rli, trips: str) -> None:
+    Path(trips, "unknown.parquet").write_bytes(b"")
+    found = problems(rli("doctor", trips, "--json", status=1))
+    assert [problem["check"] for problem in found] == ["base files"]
+    assert "unknown.parquet" in found[0]["detail"]
+
+
 def test_a_malformed_timeline(rli: Rli, trips: str) -> None:
     commit = next(Path(trips, ".hoodie").glob("*.commit"))
     commit.write_text("{")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack
 from threading import Event, Semaphore
 from typing import Final, Protocol, TypeVar
 
@@ -61,6 +62,6 @@ class InThreads:
             finally:
                 # The pool does not know, and would not wait for, a thread whose start was cut off by Ctrl-C.
                 ended.set()
-                for _ in range(count):
-                    at_work.acquire()
-                at_work.release(count)
+                with ExitStack() as permits:
+                    for _ in range(count):
+                        permits.enter_context(at_work)

@@ -29,7 +29,7 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
         IndexNotReadyError: a server of the index was replaced meanwhile.
     """
     applied = index.store.applied()
-    snapshot = Snapshot(table, table.load_timeline())
+    snapshot = Snapshot.now(table)
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
     completed = [instant.time for instant in snapshot.timeline.completed]
     instants = sorted({file_slice.instant for file_slice in slices})

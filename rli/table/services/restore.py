@@ -118,7 +118,7 @@ def require_commit(timeline: Timeline, instant_time: str) -> Instant:
 
 def _intended(table: TableDefinition, restore: str, plan: RestorePlan) -> RestoreMetadata:
     """What the restore will have done; asked before it does anything, while every commit can still be read."""
-    snapshot = Snapshot(table, table.load_timeline())
+    snapshot = Snapshot.now(table)
     rollbacks = (
         RollbackMetadata(
             start_time=restore,

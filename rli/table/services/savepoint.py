@@ -29,7 +29,7 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     """
     # What they delete, the savepoint might need.
     finish_cleans(table)
-    current = Snapshot(table, table.load_timeline())
+    current = Snapshot.now(table)
     latest = current.timeline.latest_write
     if instant_time is None and latest is None:
         raise InstantNotFoundError(f"there is no commit to keep: table={table.location}; write to the table first")

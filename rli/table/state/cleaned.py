@@ -1,9 +1,12 @@
-"""Whether a past state of the table can still be told, or its files were cleaned or its commits archived."""
+"""Whether a state of the table can still be told, or its files were cleaned or its commits archived."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rli.errors import InstantNotFoundError
 from rli.layout.file_slices import FileSlice
+from rli.model import FileGroupId
 from rli.table.state.first_changes import FirstChange, first_changes
 from rli.table.state.snapshot import Snapshot
 
@@ -12,7 +15,7 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
     """Pass a past state whose files are all there, as far as the later commits of the timeline tell.
 
     Args:
-        current: the table as it is now.
+        current: the table as it is now; its timeline is newer than the list of the past state's files.
         past: the table as of an instant.
 
     Raises:
@@ -25,13 +28,30 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
             f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
             "instant"
         )
+    for group in _missing_groups(current, past):
+        raise InstantNotFoundError(
+            f"the files of this instant were cleaned: instant={past.timeline.as_of} "
+            f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
+        )
+
+
+def is_outdated(current: Snapshot, listed: Snapshot) -> bool:
+    """Whether a state may lack files because others deleted them while it was listed.
+
+    Args:
+        current: the table as it is now; its timeline is newer than the list of the other state's files.
+        listed: the table as it was just before.
+    """
+    was_undone = any(not current.timeline.is_visible(write.time) for write in listed.timeline.completed_writes)
+    return was_undone or any(True for _ in _missing_groups(current, listed))
+
+
+def _missing_groups(current: Snapshot, past: Snapshot) -> Iterator[FileGroupId]:
+    """The file groups whose slice is missing from a past state."""
     seen = frozenset(instant.time for instant in past.timeline.completed_writes)
     for group, change in sorted(first_changes(current, seen).items(), key=lambda item: item[0]):
         if _is_missing(past, past.slices.get(group), change):
-            raise InstantNotFoundError(
-                f"the files of this instant were cleaned: instant={past.timeline.as_of} "
-                f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
-            )
+            yield group
 
 
 def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:
@@ -39,6 +59,6 @@ def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> 
     if change.is_replacement:
         first, as_of = past.timeline.first, past.timeline.as_of
         # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
-        return held is None and first is not None and as_of is not None and as_of >= first
+        return held is None and (as_of is None or (first is not None and as_of >= first))
     was_there = change.built_on is not None and past.timeline.is_visible(change.built_on)
     return was_there and (held is None or held.instant != change.built_on)

@@ -37,16 +37,27 @@ class LiveSlices(Mapping[FileGroupId, FileSlice]):
         self._list(partition_paths)
         return [found for group, found in self._found.items() if group.partition_path in partition_paths]
 
+    def of_groups(self, groups: Collection[FileGroupId]) -> dict[FileGroupId, FileSlice]:
+        """The live slices of those of some file groups that have one."""
+        self._list({group.partition_path for group in groups})
+        return {group: self._found[group] for group in groups if group in self._found}
+
+    def list_all(self) -> None:
+        """List what is not listed yet: of files that are deleted from now on, each is missed when it is read."""
+        if not self._is_whole:
+            self._found = dict(self._live(list_base_files(self._storage)))
+            self._is_whole = True
+
     def __getitem__(self, group: FileGroupId) -> FileSlice:
         self._list([group.partition_path])
         return self._found[group]
 
     def __iter__(self) -> Iterator[FileGroupId]:
-        self._list_all()
+        self.list_all()
         return iter(self._found)
 
     def __len__(self) -> int:
-        self._list_all()
+        self.list_all()
         return len(self._found)
 
     def _list(self, partition_paths: Collection[str]) -> None:
@@ -54,13 +65,8 @@ class LiveSlices(Mapping[FileGroupId, FileSlice]):
             return
         missing = [path for path in partition_paths if path not in self._listed]
         if len(self._listed) + len(missing) > _MOST_LISTED_ALONE:
-            self._list_all()
+            self.list_all()
             return
         for path in missing:
             self._found.update(self._live(list_partition(self._storage, path)))
             self._listed.add(path)
-
-    def _list_all(self) -> None:
-        if not self._is_whole:
-            self._found = dict(self._live(list_base_files(self._storage)))
-            self._is_whole = True

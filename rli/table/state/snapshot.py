@@ -38,6 +38,11 @@ class Snapshot:
     table: TableDefinition
     timeline: Timeline
 
+    @classmethod
+    def now(cls, table: TableDefinition) -> Snapshot:
+        """The table as its timeline shows it at this moment."""
+        return cls(table, table.load_timeline())
+
     def as_of(self, instant: str) -> Snapshot:
         """The table as it was at an instant."""
         return Snapshot(self.table, self.timeline.at(instant))

@@ -6,7 +6,7 @@ key that it looked up and found absent, nor the table's schema while columns wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -170,14 +170,14 @@ def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tu
     )
 
 
-def changed_since(before: Snapshot, now: Snapshot, groups: Iterable[FileGroupId]) -> list[FileGroupId]:
+def changed_since(before: Snapshot, now: Snapshot, groups: Collection[FileGroupId]) -> list[FileGroupId]:
     """Those of some file groups that have another slice than before, or none any more; ordered."""
-    return sorted(group for group in groups if _instant_of(now, group) != _instant_of(before, group))
+    then, since = _instants_of(before, groups), _instants_of(now, groups)
+    return sorted(group for group in groups if since.get(group) != then.get(group))
 
 
-def _instant_of(snapshot: Snapshot, group: FileGroupId) -> str | None:
-    found = snapshot.slices.get(group)
-    return found.instant if found else None
+def _instants_of(snapshot: Snapshot, groups: Collection[FileGroupId]) -> dict[FileGroupId, str]:
+    return {group: found.instant for group, found in snapshot.slices.of_groups(groups).items()}
 
 
 def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) -> SomeKeys:

@@ -143,12 +143,12 @@ def _placed(write: WriteTransaction, new_rows: pa.Table, bytes_per_record: float
 def _write_groups(write: WriteTransaction, context: WriteContext, work: pa.Table) -> Iterable[FileGroupResult]:
     new = pc.unique(work.filter(_is(work, Change.INSERT, Change.ARRIVE)).column(work_rows.FILE_ID))
     may_be_new = set(new.to_pylist())
+    by_group = dict(groups_of(work))
+    live = write.snapshot.slices.of_groups(by_group)
     targets: list[tuple[FileGroupTarget, pa.Table, str]] = []
-    for number, (group, rows) in enumerate(groups_of(work)):
-        target = write.target(group)
-        if target.base is None and group.file_id not in may_be_new:
-            require_slice(write.snapshot.slices, group)
-        targets.append((target, rows, f"{number}-0-0"))
+    for number, (group, rows) in enumerate(by_group.items()):
+        base = live.get(group) if group.file_id in may_be_new else require_slice(live, group)
+        targets.append((FileGroupTarget(group, base), rows, f"{number}-0-0"))
     for result in InThreads().run(lambda target: write_file_group(context, *target), targets):
         yield result
         write.on_step(Step.FILE_GROUP_WRITTEN)

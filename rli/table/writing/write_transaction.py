@@ -26,7 +26,7 @@ from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.table.coordination.lease import KeptHolding
 from rli.table.coordination.recovery import exclusive, is_published, recover, undo_unpublished, writer_record
 from rli.table.coordination.shared_records import shared_records
-from rli.table.file_groups.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext
+from rli.table.file_groups.file_group_writer import FileGroupResult, WriteContext
 from rli.table.file_groups.journal import Journal
 from rli.table.file_groups.journal_list import COMMIT_MARK, save_journals
 from rli.table.file_groups.tasks import TaskRunner
@@ -84,7 +84,8 @@ class PreparedWrite:
 
         Where none would be left, all are: the check of conflicts tells whose changes those are.
         """
-        kept = [result for result in self.results if not changed_since(before, now, result.replaces)]
+        changed = frozenset(changed_since(before, now, self.replaced))
+        kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
         return replace(self, results=kept or self.results)
 
 
@@ -172,10 +173,6 @@ class WriteTransaction:
             partition_fields=self.table.properties.partition_fields,
             compression=self.table.require_settings().compression,
         )
-
-    def target(self, group: FileGroupId) -> FileGroupTarget:
-        """A file group with the slice that this write builds on."""
-        return FileGroupTarget(group, self.snapshot.slices.get(group))
 
     def bytes_per_record(self, estimate: float) -> float:
         """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""

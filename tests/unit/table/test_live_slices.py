@@ -71,6 +71,20 @@ def test_file_groups_one_by_one(slices: LiveSlices, files: ObservedFiles, groups
     assert sorted(files.listed) == sorted(FEW)
 
 
+def test_some_file_groups(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
+    few = [group for group in groups if group.partition_path in FEW]
+    unknown = FileGroupId(min(FEW), "unknown")
+    assert slices.of_groups([*few, unknown]) == {group: groups[group] for group in few}
+    assert sorted(files.listed) == sorted(FEW)
+
+
+def test_so_many_file_groups_that_all_are_listed_at_once(
+    slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]
+) -> None:
+    assert slices.of_groups(groups) == groups
+    assert sorted(name for name in files.listed if name in PARTITIONS) == list(PARTITIONS)
+
+
 def test_some_partitions(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
     few = set(slices.of_partitions([*FEW, "unknown"]))
     assert few == {found for group, found in groups.items() if group.partition_path in FEW}

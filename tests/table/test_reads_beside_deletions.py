@@ -1,0 +1,98 @@
+"""A read shows a whole state of the table, or says that it cannot, whoever deletes files at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rli import CorruptTableError, InstantNotFoundError, Table, create_table, open_table
+from rli.table.state.live_slices import LiveSlices
+from tests.support.tables import records, rows_of
+
+
+def _commit(table: Table, version: int) -> str:
+    """Updates ``a``, moves ``m`` to and fro, and adds a record of its own."""
+    rows = [("a", "x", version, float(version)), ("m", "xy"[version % 2], version, 0.0), (f"n{version}", "y", 1, 0.0)]
+    return table.upsert(records(*rows)).instant or ""
+
+
+def _commit_and_clean(table: Table) -> None:
+    for version in (4, 5):
+        _commit(table, version)
+    assert table.clean(keep_commits=1).files_deleted
+
+
+def _cluster_and_clean(table: Table) -> None:
+    assert table.cluster().files_replaced
+    _commit(table, 4)
+    assert table.clean(keep_commits=1).files_deleted
+
+
+def _roll_back(table: Table) -> None:
+    latest = table.timeline()[-1]
+    table.rollback(latest.time)
+
+
+@pytest.fixture
+def trips(tmp_path: Path, memory_url: str) -> Table:
+    """A table in which each commit opens file groups of its own."""
+    return create_table(
+        tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index=memory_url, small_file_size=0
+    )
+
+
+@pytest.fixture
+def instants(trips: Table) -> list[str]:
+    return [_commit(trips, version) for version in range(3)]
+
+
+@pytest.fixture
+def between(trips: Table, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Table], None]], None]:
+    """Lets others work between the moment when a reader reads the timeline and that when it lists files."""
+    list_all = LiveSlices.list_all
+
+    def arrange(work: Callable[[Table], None]) -> None:
+        waiting = [work]
+
+        def delayed(slices: LiveSlices) -> None:
+            if waiting:
+                waiting.pop()(open_table(trips.location))
+            list_all(slices)
+
+        monkeypatch.setattr(LiveSlices, "list_all", delayed)
+
+    return arrange
+
+
+@pytest.mark.parametrize("work", [_commit_and_clean, _cluster_and_clean, _roll_back])
+def test_the_present_state_is_whole(
+    work: Callable[[Table], None],
+    trips: Table,
+    instants: list[str],
+    between: Callable[[Callable[[Table], None]], None],
+) -> None:
+    assert instants
+    between(work)
+    found = rows_of(trips.read())
+    assert found == rows_of(trips)
+    assert {row["id"] for row in found} >= {"a", "m", "n0", "n1"}
+
+
+def test_a_past_state_is_whole_or_refused(
+    trips: Table, instants: list[str], between: Callable[[Callable[[Table], None]], None]
+) -> None:
+    between(_commit_and_clean)
+    with pytest.raises(InstantNotFoundError, match="were cleaned"):
+        trips.read(as_of=instants[-1])
+
+
+@pytest.mark.parametrize("is_past", [False, True])
+def test_files_that_are_gone_by_the_time_they_are_read_are_missed(
+    *, is_past: bool, trips: Table, instants: list[str]
+) -> None:
+    state = trips.snapshot(instants[-1] if is_past else None)
+    _commit_and_clean(trips)
+    with pytest.raises(CorruptTableError, match="a base file is missing"):
+        state.read()
