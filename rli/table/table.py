@@ -38,7 +38,7 @@ from rli.table.services.restore import RestoreResult, finish_restore, request_re
 from rli.table.services.rollback import finish_rollback, request_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
 from rli.table.state.adoption import adopt
-from rli.table.state.cleaned import is_outdated, require_files_as_of
+from rli.table.state.cleaned import whole_snapshot
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
 from rli.table.state.snapshot import Snapshot
@@ -343,18 +343,7 @@ class Table:
             InstantNotFoundError: files of that state were cleaned, or its commits archived.
         """
         text = as_of.isoformat() if isinstance(as_of, datetime) else as_of
-        time = None if text is None else parse_instant_time(text)
-        definition = self.refreshed()
-        current = Snapshot.now(definition)
-        while True:
-            chosen = current if time is None else current.as_of(time)
-            chosen.slices.list_all()
-            # What was deleted before it could be listed is told by a timeline that is loaded after that (P16).
-            current = Snapshot.now(definition)
-            if time is not None:
-                require_files_as_of(current, chosen)
-            if not is_outdated(current, chosen):
-                return chosen
+        return whole_snapshot(self.refreshed(), None if text is None else parse_instant_time(text))
 
     def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.

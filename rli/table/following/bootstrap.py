@@ -11,6 +11,7 @@ from rli.index.record_index import RecordIndex
 from rli.layout.file_slices import FileSlice
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.following.verify import find_repeated_keys
+from rli.table.state.cleaned import whole_snapshot
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
 
@@ -29,7 +30,7 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
         IndexNotReadyError: a server of the index was replaced meanwhile.
     """
     applied = index.store.applied()
-    snapshot = Snapshot.now(table)
+    snapshot = whole_snapshot(table)
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
     completed = [instant.time for instant in snapshot.timeline.completed]
     instants = sorted({file_slice.instant for file_slice in slices})

@@ -7,15 +7,38 @@ from collections.abc import Iterator
 from rli.errors import InstantNotFoundError
 from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
+from rli.table.state.definition import TableDefinition
 from rli.table.state.first_changes import FirstChange, first_changes
 from rli.table.state.snapshot import Snapshot
+
+
+def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot:
+    """The table, now or as of an instant, with a list of all its files, from which none is missing (P16).
+
+    Args:
+        table: the table.
+        as_of: 17 digits.
+
+    Raises:
+        InstantNotFoundError: files of that state were cleaned, or its commits archived.
+    """
+    current = Snapshot.now(table)
+    while True:
+        chosen = current if as_of is None else current.as_of(as_of)
+        chosen.slices.list_all()
+        # What was deleted before it could be listed is told by a timeline that is loaded after that.
+        current = Snapshot.now(table)
+        if as_of is not None:
+            require_files_as_of(current, chosen)
+        if not _is_outdated(current, chosen):
+            return chosen
 
 
 def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
     """Pass a past state whose files are all there, as far as the later commits of the timeline tell.
 
     Args:
-        current: the table as it is now; its timeline is newer than the list of the past state's files.
+        current: the table as it is now.
         past: the table as of an instant.
 
     Raises:
@@ -35,13 +58,8 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
         )
 
 
-def is_outdated(current: Snapshot, listed: Snapshot) -> bool:
-    """Whether a state may lack files because others deleted them while it was listed.
-
-    Args:
-        current: the table as it is now; its timeline is newer than the list of the other state's files.
-        listed: the table as it was just before.
-    """
+def _is_outdated(current: Snapshot, listed: Snapshot) -> bool:
+    """Whether a state may lack files because others deleted them while it was listed."""
     was_undone = any(not current.timeline.is_visible(write.time) for write in listed.timeline.completed_writes)
     return was_undone or any(True for _ in _missing_groups(current, listed))
 

@@ -45,7 +45,7 @@ class LiveSlices(Mapping[FileGroupId, FileSlice]):
     def list_all(self) -> None:
         """List what is not listed yet: of files that are deleted from now on, each is missed when it is read."""
         if not self._is_whole:
-            self._found = dict(self._live(list_base_files(self._storage)))
+            self._found = {**self._live(list_base_files(self._storage)), **self._found}
             self._is_whole = True
 
     def __getitem__(self, group: FileGroupId) -> FileSlice:
