@@ -33,6 +33,12 @@ def records(*rows: Sequence[Any], schema: pa.Schema = SCHEMA) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
+def commit_version(table: Table, version: int) -> str:
+    """Commit a version: updates ``a``, moves ``m`` to and fro, and adds a record of its own."""
+    rows = [("a", "x", version, float(version)), ("m", "xy"[version % 2], version, 0.0), (f"n{version}", "y", 1, 0.0)]
+    return table.upsert(records(*rows)).instant or ""
+
+
 def turn_into_version_9(table: Table) -> None:
     """Make an empty table one of version 9, as Hudi 1.1 and later do."""
     assert table.timeline() == ()

@@ -10,13 +10,7 @@ import pytest
 from rli import InstantNotFoundError, InvalidInputError, Table, open_table
 from rli.model import Step
 from rli.table.services.clean import CleanResult
-from tests.support.tables import check_stored, fingerprint, records, rows_of
-
-
-def _commit(table: Table, version: int) -> str:
-    """Updates ``a``, moves ``m`` to and fro, and adds a record of its own."""
-    rows = [("a", "x", version, float(version)), ("m", "xy"[version % 2], version, 0.0), (f"n{version}", "y", 1, 0.0)]
-    return table.upsert(records(*rows)).instant or ""
+from tests.support.tables import check_stored, commit_version, fingerprint, records, rows_of
 
 
 def _base_files(table: Table) -> set[Path]:
@@ -29,7 +23,7 @@ def _copy(table: Table, target: Path) -> Path:
 
 
 def test_the_kept_commits_stay_readable_and_older_ones_say_that_they_are_gone(trips: Table) -> None:
-    instants = [_commit(trips, version) for version in range(6)]
+    instants = [commit_version(trips, version) for version in range(6)]
     states = [rows_of(trips.read(as_of=instant)) for instant in instants]
     files, size = _base_files(trips), sum(path.stat().st_size for path in _base_files(trips))
     result = trips.clean(keep_commits=2)
@@ -45,13 +39,13 @@ def test_the_kept_commits_stay_readable_and_older_ones_say_that_they_are_gone(tr
     assert trips.timeline()[-1].time == result.instant
     assert trips.timeline()[-1].action == "clean"
     check_stored(trips)
-    _commit(trips, 7)
+    commit_version(trips, 7)
     check_stored(trips)
 
 
 def test_cleaning_twice_does_nothing_the_second_time(trips: Table) -> None:
     for version in range(4):
-        _commit(trips, version)
+        commit_version(trips, version)
     assert trips.clean(keep_commits=1).files_deleted
     before = fingerprint(trips)
     again = trips.clean(keep_commits=1)
@@ -66,7 +60,7 @@ def test_a_new_table_has_nothing_to_clean(trips: Table) -> None:
 
 
 def test_the_kept_commits_can_be_rolled_back_and_older_ones_say_why_not(trips: Table) -> None:
-    instants = [_commit(trips, version) for version in range(5)]
+    instants = [commit_version(trips, version) for version in range(5)]
     before = rows_of(trips.read(as_of=instants[2]))
     trips.clean(keep_commits=2)
     trips.rollback(instants[4])
@@ -79,7 +73,7 @@ def test_the_kept_commits_can_be_rolled_back_and_older_ones_say_why_not(trips: T
 
 
 def test_a_savepoint_keeps_its_files(trips: Table) -> None:
-    instants = [_commit(trips, version) for version in range(5)]
+    instants = [commit_version(trips, version) for version in range(5)]
     saved = rows_of(trips.read(as_of=instants[1]))
     Path(trips.location, ".hoodie", f"{instants[1]}.savepoint").write_bytes(b"")
     trips.clean(keep_commits=1)
@@ -90,7 +84,7 @@ def test_a_savepoint_keeps_its_files(trips: Table) -> None:
 
 def test_a_write_at_work_keeps_what_it_builds_on(trips: Table) -> None:
     """While one write is at its first step, others commit and clean; it then fails as if nobody had cleaned."""
-    first = _commit(trips, 0)
+    first = commit_version(trips, 0)
     other = open_table(trips.location)
     cleaned: list[CleanResult] = []
 
@@ -109,7 +103,7 @@ def test_a_write_at_work_keeps_what_it_builds_on(trips: Table) -> None:
 @pytest.mark.parametrize("reached", ["planned", "begun", "some files deleted", "all files deleted"])
 def test_a_clean_that_was_killed_is_finished_by_the_next(reached: str, trips: Table, tmp_path: Path) -> None:
     for version in range(4):
-        _commit(trips, version)
+        commit_version(trips, version)
     before = _copy(trips, tmp_path / "before")
     done = trips.clean(keep_commits=1)
     after, rows = {path.name for path in _base_files(trips)}, rows_of(trips)
@@ -130,7 +124,7 @@ def test_a_clean_that_was_killed_is_finished_by_the_next(reached: str, trips: Ta
 
 
 def test_a_rollback_finishes_a_planned_clean_before_it_brings_anything_back(trips: Table, tmp_path: Path) -> None:
-    instants = [_commit(trips, version) for version in range(4)]
+    instants = [commit_version(trips, version) for version in range(4)]
     rows = rows_of(trips.read(as_of=instants[2]))
     before = _copy(trips, tmp_path / "before")
     done = trips.clean(keep_commits=1)

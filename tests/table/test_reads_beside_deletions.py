@@ -9,24 +9,18 @@ import pytest
 
 from rli import CorruptTableError, InstantNotFoundError, Table, create_table, open_table
 from rli.table.state.live_slices import LiveSlices
-from tests.support.tables import records, rows_of
-
-
-def _commit(table: Table, version: int) -> str:
-    """Updates ``a``, moves ``m`` to and fro, and adds a record of its own."""
-    rows = [("a", "x", version, float(version)), ("m", "xy"[version % 2], version, 0.0), (f"n{version}", "y", 1, 0.0)]
-    return table.upsert(records(*rows)).instant or ""
+from tests.support.tables import commit_version, rows_of
 
 
 def _commit_and_clean(table: Table) -> None:
     for version in (4, 5):
-        _commit(table, version)
+        commit_version(table, version)
     assert table.clean(keep_commits=1).files_deleted
 
 
 def _cluster_and_clean(table: Table) -> None:
     assert table.cluster().files_replaced
-    _commit(table, 4)
+    commit_version(table, 4)
     assert table.clean(keep_commits=1).files_deleted
 
 
@@ -45,7 +39,7 @@ def trips(tmp_path: Path, memory_url: str) -> Table:
 
 @pytest.fixture
 def instants(trips: Table) -> list[str]:
-    return [_commit(trips, version) for version in range(3)]
+    return [commit_version(trips, version) for version in range(3)]
 
 
 @pytest.fixture
