@@ -14,7 +14,7 @@ from rli import CommitResult, RecordIndex, Step, Table
 from rli.layout.key_generator import KeyGenerator, require_record_keys
 from rli.layout.meta_columns import RECORD_KEY
 from rli.table.file_groups import work_rows
-from rli.table.file_groups.tagging import current_locations, delete_rows, groups_of, require_slice
+from rli.table.file_groups.tagging import current_locations, delete_rows, groups_of, require_slices
 from rli.table.file_groups.work_rows import Change
 from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
@@ -71,8 +71,7 @@ def _write_deletes(request: Request, write: WriteTransaction) -> PreparedWrite:
         )
         profile = Profile.of(rows)
         write.on_step(Step.TAGGED)
-        live = write.snapshot.slices.of_groups(profile.changed)
-        slices = {group: require_slice(live, group) for group in profile.changed}
+        slices = require_slices(write.snapshot.slices, profile.changed)
         sizes = {group: file_slice.size for group, file_slice in slices.items()}
         results = write_file_groups(rows, {}, write.context(schema), slices, sizes)
         write.on_step(Step.WRITTEN)

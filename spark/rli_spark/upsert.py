@@ -38,7 +38,7 @@ from rli.table.file_groups.tagging import (
     newest_of,
     partitions_of,
     require_no_moves,
-    require_slice,
+    require_slices,
     to_work_rows,
     with_keys,
 )
@@ -200,8 +200,7 @@ def _in_time(
     """Packets of the records that move, less those that are older than what is stored."""
     ordering = write.table.properties.ordering_field
     storage, field = write.table.storage, schema.field(ordering) if ordering else None
-    live = write.snapshot.slices.of_groups(profile.leaving)
-    slices = {group: require_slice(live, group) for group in profile.leaving}
+    slices = require_slices(write.snapshot.slices, profile.leaving)
     size = int(sum(profile.leaving.values()) * records.request.bytes_per_row)
     tasks = min(len(slices), tasks_for(arriving.sparkSession, size))
     by_origin = arriving.repartition(tasks, *work_rows.FILE_GROUP).sortWithinPartitions(*work_rows.FILE_GROUP)

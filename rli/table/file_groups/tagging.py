@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +26,7 @@ from rli.table.file_groups.file_group_writer import read_ordering
 from rli.table.file_groups.merge import is_late, newest_records
 from rli.table.file_groups.placement import Placement
 from rli.table.file_groups.work_rows import Change
+from rli.table.state.live_slices import LiveSlices
 
 _SAMPLE: Final = 5
 
@@ -215,6 +216,12 @@ def require_slice(slices: Mapping[FileGroupId, FileSlice], group: FileGroupId) -
             f"the index names a file group that is not in the table: partition={group.partition_path} "
             f"file_id={group.file_id}; verify the index, then repair or bootstrap it"
         ) from None
+
+
+def require_slices(live: LiveSlices, groups: Collection[FileGroupId]) -> dict[FileGroupId, FileSlice]:
+    """The live slices of file groups that the index names; raises ``CorruptIndexError`` if one has none."""
+    found = live.of_groups(groups)
+    return {group: require_slice(found, group) for group in groups}
 
 
 def _bare_rows(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from rli.errors import InstantNotFoundError
 from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
@@ -30,7 +28,9 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
         current = Snapshot.now(table)
         if as_of is not None:
             require_files_as_of(current, chosen)
-        if not _is_outdated(current, chosen):
+        elif _missing_group(current, chosen) is not None:
+            continue
+        if all(current.timeline.is_visible(write.time) for write in chosen.timeline.completed_writes):
             return chosen
 
 
@@ -51,25 +51,19 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
             f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
             "instant"
         )
-    for group in _missing_groups(current, past):
+    group = _missing_group(current, past)
+    if group is not None:
         raise InstantNotFoundError(
             f"the files of this instant were cleaned: instant={past.timeline.as_of} "
             f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
         )
 
 
-def _is_outdated(current: Snapshot, listed: Snapshot) -> bool:
-    """Whether a state may lack files because others deleted them while it was listed."""
-    was_undone = any(not current.timeline.is_visible(write.time) for write in listed.timeline.completed_writes)
-    return was_undone or any(True for _ in _missing_groups(current, listed))
-
-
-def _missing_groups(current: Snapshot, past: Snapshot) -> Iterator[FileGroupId]:
-    """The file groups whose slice is missing from a past state."""
+def _missing_group(current: Snapshot, past: Snapshot) -> FileGroupId | None:
+    """The first file group whose slice is missing from an earlier state; None if none is."""
     seen = frozenset(instant.time for instant in past.timeline.completed_writes)
-    for group, change in sorted(first_changes(current, seen).items(), key=lambda item: item[0]):
-        if _is_missing(past, past.slices.get(group), change):
-            yield group
+    changes = sorted(first_changes(current, seen).items(), key=lambda item: item[0])
+    return next((group for group, change in changes if _is_missing(past, past.slices.get(group), change)), None)
 
 
 def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:

@@ -32,6 +32,7 @@ from rli.table.file_groups.tagging import (
     place,
     require_no_moves,
     require_slice,
+    require_slices,
     to_work_rows,
     with_keys,
 )
@@ -116,10 +117,11 @@ def _without_late_arrivals(write: WriteTransaction, rows: pa.Table) -> pa.Table:
     if ordering is None or not arriving.num_rows:
         return rows
     late: list[pa.Array] = []
-    for group, part in groups_of(arriving, work_rows.PRIOR_FILE_GROUP):
-        base = require_slice(write.snapshot.slices, group)
+    by_origin = dict(groups_of(arriving, work_rows.PRIOR_FILE_GROUP))
+    slices = require_slices(write.snapshot.slices, by_origin)
+    for group, part in by_origin.items():
         field = pa.field(ordering, rows.schema.field(ordering).type)
-        mask = late_arrivals(write.table.storage, base, field, part)
+        mask = late_arrivals(write.table.storage, slices[group], field, part)
         late.append(part.column(work_rows.RECORD_KEY).combine_chunks().filter(mask))
     too_late = pa.concat_arrays(late)
     return rows.filter(pc.invert(pc.is_in(rows.column(work_rows.RECORD_KEY), value_set=too_late)))
