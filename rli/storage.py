@@ -15,9 +15,10 @@ import pyarrow as pa
 from pyarrow import fs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from rli.errors import SettingsError
+from rli.errors import CorruptTableError, SettingsError
 
 _DELETIONS: Final = 10
+_STEPS_ASIDE: Final = frozenset({".", ".."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,36 @@ class Storage:
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def full_path(self, path: str) -> str:
-        """The path as ``filesystem`` names it."""
+        """The path as ``filesystem`` names it.
+
+        Raises:
+            CorruptTableError: the path leads out of the folder. Files of the table and records of its index name
+                paths, and neither may reach files elsewhere.
+        """
+        if path.startswith("/") or "\0" in path or not _STEPS_ASIDE.isdisjoint(path.split("/")):
+            raise CorruptTableError(
+                f"a name leads out of the table's folder: table={self.location} path={path!r}; "
+                "find the file of the table or the record of the index that holds it: neither was written by a table writer"
+            )
         return posixpath.join(self.root, path) if path else self.root
+
+    def _own_file(self, path: str) -> str:
+        """The full path of a file that is about to change; its folder must not be a link to another place."""
+        self._require_own_folder(posixpath.dirname(path))
+        return self.full_path(path)
+
+    def _own_folder(self, path: str) -> str:
+        self._require_own_folder(path)
+        return self.full_path(path)
+
+    def _require_own_folder(self, path: str) -> None:
+        """Raise ``CorruptTableError`` if a link leads from the table to a folder outside: that one is another's."""
+        folder = self.full_path(path)
+        if self.is_local and not _is_within(os.path.realpath(folder), os.path.realpath(self.root)):
+            raise CorruptTableError(
+                f"a folder of the table is a link to a place outside it: table={self.location} folder={path}; "
+                "rli changes nothing there: replace the link by a folder"
+            )
 
     def read_bytes(self, path: str) -> bytes | None:
         """Content of a file, None where there is none."""
@@ -90,8 +119,9 @@ class Storage:
         if not self.is_local:
             self._write(self.full_path(path), content)
             return
+        target = self._own_file(path)
         temporary = self._write_beside(path, content)
-        os.replace(temporary, self.full_path(path))
+        os.replace(temporary, target)
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists; returns whether it was written.
@@ -104,9 +134,10 @@ class Storage:
                 return False
             self._write(self.full_path(path), content)
             return True
+        target = self._own_file(path)
         temporary = self._write_beside(path, content)
         try:
-            os.link(temporary, self.full_path(path))
+            os.link(temporary, target)
         except FileExistsError:
             # Over a network the answer to a first attempt may have been lost: then it is this file that is there.
             return os.stat(temporary).st_nlink > 1
@@ -125,7 +156,7 @@ class Storage:
         """
         if self.is_local:
             try:
-                os.link(self.full_path(source), self.full_path(target))
+                os.link(self.full_path(source), self._own_file(target))
             except FileExistsError:
                 return False
             return True
@@ -159,16 +190,16 @@ class Storage:
     def move(self, source: str, target: str) -> None:
         """Move a file; the target's folder is made if needed, a file at the target is replaced."""
         self.make_folder(posixpath.dirname(target))
-        self.filesystem.move(self.full_path(source), self.full_path(target))
+        self.filesystem.move(self._own_file(source), self.full_path(target))
 
     def make_folder(self, path: str) -> None:
-        self.filesystem.create_dir(self.full_path(path), recursive=True)
+        self.filesystem.create_dir(self._own_folder(path), recursive=True)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         """Delete files; those that are gone already are passed over."""
         for path in paths:
             try:
-                self.filesystem.delete_file(self.full_path(path))
+                self.filesystem.delete_file(self._own_file(path))
             except FileNotFoundError:
                 continue
 
@@ -180,13 +211,13 @@ class Storage:
         ):
             with attempt:
                 if self.exists(path):
-                    self.filesystem.delete_dir(self.full_path(path))
+                    self.filesystem.delete_dir(self._own_folder(path))
 
     def delete_empty_folder(self, path: str) -> None:
         """Delete a folder if nothing is in it; where folders are only a part of files' names, nothing is done."""
         if self.is_local:
             with suppress(OSError):
-                os.rmdir(self.full_path(path))
+                os.rmdir(self._own_folder(path))
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         return self.filesystem.get_file_info(
@@ -212,6 +243,10 @@ class Storage:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
+
+
+def _is_within(folder: str, root: str) -> bool:
+    return os.path.commonpath([folder, root]) == root
 
 
 def _fsspec_filesystem(location: str, error: Exception) -> tuple[fs.FileSystem, str]:

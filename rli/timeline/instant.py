@@ -101,6 +101,11 @@ def format_instant_time(moment: datetime) -> str:
     return f"{utc.year:04d}{utc:%m%d%H%M%S}{utc.microsecond // 1000:03d}"
 
 
+def is_instant_time(text: str) -> bool:
+    """Whether a text has the form of an instant that rli makes: 17 ASCII digits."""
+    return re.fullmatch(rf"[0-9]{{{_DIGITS}}}", text) is not None
+
+
 def new_instant_time(now_utc: datetime, after: str | None) -> str:
     """Time for a new instant: now, or one millisecond after ``after`` where the clock has not got past it.
 

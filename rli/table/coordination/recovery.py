@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from rli.errors import CorruptIndexError
 from rli.index.record_index import RecordIndex
 from rli.storage import Storage
 from rli.table.coordination.lease import KeptHolding, is_left_behind, table_lease
@@ -28,7 +29,7 @@ from rli.table.services.restore import RestoreResult, finish_restore
 from rli.table.services.rollback import finish_rollback
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
-from rli.timeline.instant import Action
+from rli.timeline.instant import Action, is_instant_time
 
 _WRITERS: Final = "writer/"
 
@@ -128,11 +129,15 @@ def is_published(table: TableDefinition, instant: str) -> bool:
 
 
 def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
-    """Instants with a work folder or a writer's record, whose writer is dead."""
+    """Instants with a work folder or a writer's record, whose writer is dead.
+
+    Raises:
+        CorruptIndexError: a record of a writer does not name an instant.
+    """
     # A writer makes its record before its folder and removes it after it. So the folders are listed first: whoever
     # lives and is found by its folder is then found by its record too.
     folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
-    writers = {name.removeprefix(_WRITERS): content for name, content in records.scan_control(_WRITERS)}
+    writers = {_instant_of(name): content for name, content in records.scan_control(_WRITERS)}
     now = time.time()
     return sorted(
         instant
@@ -141,13 +146,24 @@ def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
     )
 
 
+def _instant_of(name: str) -> str:
+    """The instant that a writer's record names; it becomes the name of folders that are deleted."""
+    instant = name.removeprefix(_WRITERS)
+    if not is_instant_time(instant):
+        raise CorruptIndexError(
+            f"a record of a writer does not name an instant: record={name!r}; no version of rli writes such a record: "
+            "find out who changes the index, and bootstrap it again"
+        )
+    return instant
+
+
 def _clear_displaced(table: TableDefinition, records: SharedRecords, lease: KeptHolding) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     if not lease.displaced:
         return Finished()
     for writer in lease.displaced:
         # Of the holders only writes are named by an instant; rollbacks and restores leave marks.
-        if writer.isdecimal():
+        if is_instant_time(writer):
             _clear(table, records, writer)
     finished = _finish_undoing(table)
     lease.settle()
