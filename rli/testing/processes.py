@@ -1,6 +1,7 @@
 """Work that tests do on a store in processes of their own.
 
-A process is spawned, not forked, as an executor is; the store comes to it pickled.
+A process inherits nothing that is open, as an executor does not; the store comes to it pickled. The processes come from
+a fork server that has imported the stores that are installed, so that each of them starts at once.
 """
 
 from __future__ import annotations
@@ -10,17 +11,27 @@ import pickle
 import signal
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import entry_points
 from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rli.store.contract import Store
+from rli.store.registry import ENTRY_POINT_GROUP
 from rli.testing.batches import entries_of, key_batch, random_keys
 
 T = TypeVar("T")
 
-_SPAWN = get_context("spawn")
+FORK_SERVER: Final = get_context("forkserver")
+FORK_SERVER.set_forkserver_preload(
+    [
+        "rli.testing",
+        "pyarrow.dataset",
+        "pyarrow.parquet",
+        *{point.module for point in entry_points(group=ENTRY_POINT_GROUP)},
+    ]
+)
 
 
 def run_in_process(work: Callable[[Store], T], store: Store) -> T:
@@ -31,14 +42,14 @@ def run_in_process(work: Callable[[Store], T], store: Store) -> T:
 def run_in_processes(works: list[Callable[[Store], T]], store: Store) -> list[T]:
     """The results of works that run at once, each on its copy of the store in a process of its own."""
     pickled = pickle.dumps(store)
-    with ProcessPoolExecutor(len(works), mp_context=_SPAWN) as processes:
+    with ProcessPoolExecutor(len(works), mp_context=FORK_SERVER) as processes:
         futures = [processes.submit(_run_on_copy, work, pickled) for work in works]
         return [future.result() for future in futures]
 
 
 def put_and_die(store: Store, keys: list[bytes]) -> int | None:
     """Put keys, with sequence 1, in a process that kills itself as soon as the call has returned; its exit code."""
-    process = _SPAWN.Process(target=_put_and_die, args=(pickle.dumps(store), keys))
+    process = FORK_SERVER.Process(target=_put_and_die, args=(pickle.dumps(store), keys))
     process.start()
     process.join()
     return process.exitcode
@@ -49,8 +60,8 @@ def kill_while_putting(store: Store, batch_keys: int, seconds: float) -> int:
 
     Batch ``n`` holds the keys of ``random_keys(batch_keys, 16, seed=n)`` with sequence ``n + 1``.
     """
-    receiver, sender = _SPAWN.Pipe(duplex=False)
-    process = _SPAWN.Process(target=_put_for_ever, args=(pickle.dumps(store), batch_keys, sender))
+    receiver, sender = FORK_SERVER.Pipe(duplex=False)
+    process = FORK_SERVER.Process(target=_put_for_ever, args=(pickle.dumps(store), batch_keys, sender))
     process.start()
     sender.close()
     acknowledged = receiver.recv() + 1

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-_SERVER = get_context("forkserver")
-_SERVER.set_forkserver_preload(["pytest", "rli", "rli_lmdb", "rli_redis", "pyarrow.dataset", "pyarrow.parquet"])
+from rli.testing.processes import FORK_SERVER
 
 
 def start_child(work: Callable[..., None], *arguments: object) -> BaseProcess:
     """A running process that does the work, a function of a module."""
-    process = _SERVER.Process(target=work, args=arguments)
+    process = FORK_SERVER.Process(target=work, args=arguments)
     process.start()
     return process
 
@@ -33,9 +31,9 @@ def was_killed(work: Callable[..., None], *arguments: object) -> bool:
 
 def pipe() -> tuple[Connection, Connection]:
     """A receiver, and a sender to give to a child."""
-    return _SERVER.Pipe(duplex=False)
+    return FORK_SERVER.Pipe(duplex=False)
 
 
 def duplex_pipe() -> tuple[Connection, Connection]:
     """Two ends of a conversation, one of which is for a child."""
-    return _SERVER.Pipe()
+    return FORK_SERVER.Pipe()
