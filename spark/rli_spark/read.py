@@ -17,6 +17,7 @@ from rli.errors import SchemaError
 from rli.layout.meta_columns import with_meta_columns
 from rli.table.state.snapshot import filter_expression
 from rli_spark.batches import spark_schema
+from rli_spark.hadoop_paths import hadoop_paths
 
 Condition: TypeAlias = tuple[str, str, Any]
 
@@ -67,8 +68,7 @@ def read(
     if not live:
         frame = spark.createDataFrame([], spark_schema(full))
     else:
-        storage = table.definition.storage
-        paths = [storage.full_path(file_slice.path) for file_slice in live]
+        paths = hadoop_paths(spark, table.definition.storage, (file_slice.path for file_slice in live))
         frame = spark.read.schema(spark_schema(full)).parquet(*paths)
     if filters is not None:
         frame = frame.where(_condition(filters))

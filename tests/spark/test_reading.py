@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -9,6 +11,8 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
+from rli.storage import Storage
+from rli_spark.hadoop_paths import hadoop_paths
 
 pytestmark = pytest.mark.spark
 
@@ -88,3 +92,39 @@ def test_unknown_columns_are_named(spark: SparkSession, filled: rli.Table) -> No
         rli_spark.read(spark, filled, columns=["nosuch"])
     with pytest.raises(rli.SchemaError, match="nosuch"):
         rli_spark.tag(spark.createDataFrame([("x",)], "nosuch string"), filled)
+
+
+@pytest.mark.parametrize("folders", ["plain", "encoded"])
+def test_characters_of_patterns_in_folder_names_stand_for_themselves(
+    spark: SparkSession, tmp_path: Path, folders: str
+) -> None:
+    folder = tmp_path / "trips [of] {20%25,*} a#b?c"
+    table = rli.create_table(
+        folder,
+        record_key="id",
+        partition_by="city",
+        index=f"lmdb://{tmp_path / 'index'}",
+        hive_style=folders == "encoded",
+        url_encode_partitions=folders == "encoded",
+    )
+    # As a pattern, each of the last ones matches some of the first.
+    cities = ["a", "b", "ab", "a[b", "a{b", "a\\b", "50 %", "a#b", "[ab]", "{a,b}", "a*", "?", "a\\*"]
+    table.upsert(pa.table({"id": [f"k{n}" for n in range(len(cities))], "city": cities}))
+    read = rli_spark.read(spark, table)
+    assert {row.id: row.city for row in read.collect()} == {f"k{n}": city for n, city in enumerate(cities)}
+    for city in ("[ab]", "{a,b}", "a\\*"):
+        assert [row.city for row in rli_spark.read(spark, table, filters=[("city", "=", city)]).collect()] == [city]
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("s3://lake/db/trips?region=us-east-1", "s3a://lake/db/trips"),
+        ("s3://key:secret@lake/db/trips?region=us-east-1", "s3a://lake/db/trips"),
+        ("s3://lake?region=us-east-1", "s3a://lake"),
+        ("file:///data/my%20trips", "file:///data/my trips"),
+        ("/data/100%25", "file:///data/100%25"),
+    ],
+)
+def test_hadoop_reads_a_table_under_a_scheme_that_it_knows(spark: SparkSession, location: str, expected: str) -> None:
+    assert hadoop_paths(spark, Storage(location), ["p/f"]) == [f"{expected}/p/f"]
