@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rli import IndexNotReadyError, Table, UnsupportedTableError
+from rli import IndexNotReadyError, Table, UnsupportedTableError, create_table, open_table
 from rli.layout.file_names import BaseFileName
+from rli.table.coordination.recovery import exclusive
+from rli.table.services.rollback import request_rollback
+from rli.table.state.snapshot import Snapshot
 from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
 
 
@@ -63,6 +66,24 @@ def test_files_of_a_commit_that_was_undone_never_count(table: Table) -> None:
     assert table.clean(keep_commits=1).files_deleted == 1
     assert not path.exists()
     check_stored(table)
+
+
+def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) -> None:
+    """Through a symbolic link, or another mount: the plan names files as its planner saw them."""
+    planner = create_table(
+        tmp_path / "real", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i"
+    )
+    planner.upsert(records(("a", "x", 1, 1.0)))
+    undone = planner.upsert(records(("b", "x", 1, 1.0), ("c", "y", 1, 1.0))).instant or ""
+    definition = planner.definition
+    with exclusive(definition, planner.index, "rollback") as lease:
+        request_rollback(definition, Snapshot.now(definition), undone, lease.require_held)
+    planner.close()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with open_table(tmp_path / "link") as table:
+        table.upsert(records(("d", "x", 1, 1.0)))
+        assert [row["id"] for row in rows_of(table)] == ["a", "d"]
+    assert [path for path in (tmp_path / "real").rglob("*.parquet") if undone in path.name] == []
 
 
 def test_while_another_engine_rolls_back_the_index_does_not_follow(table: Table) -> None:

@@ -7,7 +7,8 @@ a mark whose plan was announced carries the plan out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rli.errors import LeaseLostError, UnsupportedTableError
 from rli.storage import Storage
@@ -71,6 +72,14 @@ def written_files(storage: Storage, commit: CommitMetadata) -> dict[str, tuple[s
     return files
 
 
-def relative(storage: Storage, full_path: str) -> str:
-    """The path within the table."""
-    return full_path.removeprefix(storage.root).lstrip("/")
+def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Paths within the table of the base files that a plan names.
+
+    A plan names the table as its planner did, perhaps through a symbolic link or another mount. So only the partition
+    and the file's name count.
+
+    Args:
+        files: partition path → full paths.
+    """
+    for partition_path, full_paths in files.items():
+        yield from (posixpath.join(partition_path, posixpath.basename(path)) for path in full_paths)

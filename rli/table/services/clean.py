@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from rli.errors import InvalidInputError
 from rli.layout.file_slices import FileSlice, list_base_files
 from rli.model import FileGroupId
+from rli.table.services.announcing import planned_files
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
@@ -145,12 +146,7 @@ def _finish(table: TableDefinition, timeline: Timeline, instant: str) -> None:
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     writer.start(instant, Action.CLEAN)
     live = {file_slice.path for file_slice in Snapshot(table, timeline).slices.values()}
-    planned = (
-        posixpath.join(partition_path, posixpath.basename(path))
-        for partition_path, full_paths in plan.files.items()
-        for path in full_paths
-    )
-    table.storage.delete_files(path for path in planned if path not in live)
+    table.storage.delete_files(path for path in planned_files(plan.files) if path not in live)
     content = plan.completed(instant, int((time.monotonic() - started) * 1000))
     writer.complete(instant, Action.CLEAN, content, timeline.next_time(table.now()))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rli.errors import InstantNotFoundError
-from rli.table.services.announcing import announce, relative, require_undoable, written_files
+from rli.table.services.announcing import announce, planned_files, require_undoable, written_files
 from rli.table.state import paths
 from rli.table.state.cleaned import require_files_as_of
 from rli.table.state.definition import TableDefinition
@@ -88,12 +88,8 @@ def finish_restore(table: TableDefinition, restore: str) -> RestoreResult | None
         metadata = metadata.without(visible)
     for rollback in metadata.rollbacks:
         writer.withdraw(rollback.instant_time, rollback.action)
-    storage.delete_files(
-        relative(storage, full_path)
-        for rollback in metadata.rollbacks
-        for full_paths in rollback.deleted.values()
-        for full_path in full_paths
-    )
+    for rollback in metadata.rollbacks:
+        storage.delete_files(planned_files(rollback.deleted))
     completed_at = table.load_timeline().next_time(table.now())
     milliseconds = int((time.monotonic() - started) * 1000)
     writer.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro(), completed_at)

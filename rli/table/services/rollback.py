@@ -12,7 +12,7 @@ from collections.abc import Callable
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.layout.file_slices import list_partition
 from rli.model import FileGroupId
-from rli.table.services.announcing import announce, relative, require_undoable, written_files
+from rli.table.services.announcing import announce, planned_files, require_undoable, written_files
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
@@ -94,7 +94,7 @@ def finish_rollback(table: TableDefinition, rollback: str) -> str:
     # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
     # instant that is older than all others would pass for one of an archived commit.
     writer.withdraw(plan.instant_time, plan.action)
-    storage.delete_files(relative(storage, full_path) for full_paths in plan.files.values() for full_path in full_paths)
+    storage.delete_files(planned_files(plan.files))
     metadata = RollbackMetadata(
         start_time=rollback,
         instant_time=plan.instant_time,
