@@ -7,17 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 
-from rli import create_table
+from rli import Step, Table, create_table
 from rli.errors import LeaseLostError
 from rli.storage import Storage
 from rli.store.registry import open_store
+from rli.table.coordination import liveness
 from rli.table.coordination.file_records import FileRecords
 from rli.table.coordination.lease import KeptHolding, table_lease
 from rli.table.coordination.liveness import CLOCK_SLACK_SECONDS, Holding, ProcessId, Watch
 from rli.table.coordination.recovery import writer_record
 from rli.table.coordination.shared_records import SharedRecords
+from rli.table.state import paths
 from tests.support.children import start_child
 
 ELSEWHERE = ProcessId("another host", 1, "1")
@@ -63,6 +66,16 @@ def test_a_record_that_does_not_change_for_its_term_has_lapsed() -> None:
 def test_the_death_of_a_process_on_this_host_shows_at_once() -> None:
     assert Watch().has_lapsed(held(dead_process()))
     assert not Watch().has_lapsed(held(ProcessId.current()))
+
+
+def test_a_process_that_the_kernel_hides_is_not_known_to_be_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with /proc mounted with hidepid, for processes of another user."""
+    living = ProcessId.current()
+    monkeypatch.setattr(liveness, "_PROC", tmp_path)
+    assert not living.is_known_dead
+    assert not Watch().has_lapsed(held(living))
 
 
 def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> None:
@@ -115,3 +128,33 @@ def test_the_instant_of_a_writer_that_may_live_is_given_to_no_other(tmp_path: Pa
         assert store.compare_and_set(name, stored, Holding.from_json(stored).mark(1.0).to_json())
         table.sync_index()
         assert store.scan_control("writer/") == []
+
+
+def test_a_write_whose_removal_fails_half_way_leaves_no_living_record(tmp_path: Path) -> None:
+    """Else nobody could clear up after it for as long as its process lives."""
+    with create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i") as table:
+        failing = Table(replace(table.definition, storage=_FailingOnce(table.location)))
+
+        def fail(step: Step) -> None:
+            if step is Step.WRITTEN:
+                raise KeyError("the caller's own")
+
+        with pytest.raises(OSError, match="hiccup"):
+            failing.upsert(pa.table({"id": ["a"]}), on_step=fail)
+        assert table.index.store.scan_control("writer/") == []
+        failing.close()
+        table.upsert(pa.table({"id": ["b"]}))
+        assert [instant for instant in table.timeline() if not instant.is_completed] == []
+        assert table.definition.storage.list_folders(paths.WORK) == []
+
+
+class _FailingOnce(Storage):
+    """A storage that once does not answer."""
+
+    _has_failed = False
+
+    def delete_folder(self, path: str) -> None:
+        if not self._has_failed:
+            self.__dict__["_has_failed"] = True
+            raise OSError("a hiccup of the storage")
+        super().delete_folder(path)

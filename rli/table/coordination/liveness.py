@@ -21,7 +21,9 @@ CLOCK_SLACK_SECONDS: Final = 600.0
 """By how much the clocks of two hosts may differ before one takes living writers of the other for dead."""
 
 _NOBODY: Final = ""
+_UNKNOWN: Final = ""
 
+_PROC: Final = Path("/proc")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
 
@@ -60,7 +62,8 @@ class ProcessId:
             return True
         except PermissionError:
             pass
-        return _started(self.pid) != self.started
+        # The kernel may hide other users' processes (hidepid): then only their signs of life tell.
+        return _started(self.pid) not in {self.started, _UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,6 @@ def _host() -> str:
 def _started(pid: int) -> str:
     try:
         # The command name, in brackets, may hold spaces; the start time is the 20th field behind it.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
-        return ""
+        return _UNKNOWN

@@ -233,9 +233,12 @@ class WriteTransaction:
 
     def abort(self) -> None:
         """Remove every trace of the write, unless it was published."""
-        if not self._published and not is_published(self.table, self.instant):
-            undo_unpublished(self.table, self.instant, self._promoted)
-        self._was_held = self._holding.release()
+        try:
+            if not self._published and not is_published(self.table, self.instant):
+                undo_unpublished(self.table, self.instant, self._promoted)
+        finally:
+            # A record that is renewed without a write behind it would keep others from clearing up.
+            self._was_held = self._holding.release()
 
     def require_own_failure(self, failure: Exception) -> None:
         """Raise ``ConflictError`` if this write, which was aborted, failed because of what other writers undid.
