@@ -46,6 +46,36 @@ def other(trips: Table) -> Table:
     return open_table(trips.location)
 
 
+def test_a_write_that_is_slow_to_be_requested_keeps_what_it_builds_on(trips: Table, other: Table) -> None:
+    """Others commit before its request is there to be seen, and clean behind it."""
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    left = [records(("a", "x", number, 1.0)) for number in (5, 6, 7)]
+
+    def commit_first(point: str) -> None:
+        while left and point.startswith("before create") and point.endswith(".requested"):
+            other.upsert(left.pop(0))
+
+    clean = AtStep(Step.INFLIGHT, lambda: other.clean(keep_commits=1))
+    assert pointed(trips, commit_first).upsert(records(("b", "x", 9, 9.0)), attempts=1, on_step=clean).updated == 1
+    assert clean.reached == 1
+    assert by_key(rows_of(trips)) == by_key(records(("a", "x", 7, 1.0), ("b", "x", 9, 9.0)).to_pylist())
+    check_stored(trips)
+
+
+def test_a_write_whose_files_another_engine_cleans_is_made_anew(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    [old] = Path(trips.location).glob("x/*.parquet")
+
+    def commit_and_clean() -> None:
+        other.upsert(records(("a", "x", 5, 5.0)))
+        old.unlink()
+
+    at_step = AtStep(Step.TAGGED, commit_and_clean)
+    assert trips.upsert(records(("b", "x", 9, 9.0)), on_step=at_step).updated == 1
+    assert at_step.reached == 2
+    assert by_key(rows_of(trips)) == by_key(records(("a", "x", 5, 5.0), ("b", "x", 9, 9.0)).to_pylist())
+
+
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.TAGGED, Step.WRITTEN])
 def test_a_write_in_conflict_is_made_anew_on_top_of_the_other(trips: Table, other: Table, step: Step) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))

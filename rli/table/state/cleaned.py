@@ -28,7 +28,7 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
         current = Snapshot.now(table)
         if as_of is not None:
             require_files_as_of(current, chosen)
-        elif _missing_group(current, chosen) is not None:
+        elif missing_group(current, chosen) is not None:
             continue
         if all(current.timeline.is_visible(write.time) for write in chosen.timeline.completed_writes):
             return chosen
@@ -51,7 +51,7 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
             f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
             "instant"
         )
-    group = _missing_group(current, past)
+    group = missing_group(current, past)
     if group is not None:
         raise InstantNotFoundError(
             f"the files of this instant were cleaned: instant={past.timeline.as_of} "
@@ -59,7 +59,7 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
         )
 
 
-def _missing_group(current: Snapshot, past: Snapshot) -> FileGroupId | None:
+def missing_group(current: Snapshot, past: Snapshot) -> FileGroupId | None:
     """The first file group whose slice is missing from an earlier state; None if none is."""
     seen = frozenset(instant.time for instant in past.timeline.completed_writes)
     changes = sorted(first_changes(current, seen).items(), key=lambda item: item[0])

@@ -48,6 +48,10 @@ class LiveSlices(Mapping[FileGroupId, FileSlice]):
             self._found = {**self._live(list_base_files(self._storage)), **self._found}
             self._is_whole = True
 
+    def first_deleted(self) -> FileSlice | None:
+        """A slice that was listed and whose file is not there any more; None if all are."""
+        return next((found for found in self._found.values() if not self._storage.exists(found.path)), None)
+
     def __getitem__(self, group: FileGroupId) -> FileSlice:
         self._list([group.partition_path])
         return self._found[group]

@@ -32,6 +32,7 @@ from rli.table.file_groups.journal_list import COMMIT_MARK, save_journals
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.following.sync import SyncResult, sync
 from rli.table.state import paths
+from rli.table.state.cleaned import missing_group
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
 from rli.table.state.snapshot import Snapshot
@@ -107,20 +108,22 @@ class WriteTransaction:
         tasks: TaskRunner,
         on_step: OnStep,
         action: Action,
-        synced: SyncResult,
+        timeline: Timeline,
     ) -> None:
         self.table = table
         self.index = index
-        self.snapshot = Snapshot(table, synced.timeline)
-        self.sequence = synced.sequence
         self.on_step = on_step
         self._action = action
         self._tasks = tasks
         self._published = False
         self._was_held = True
         self._promoted: list[str] = []
-        self.instant, self._holding = _announce(table, index, synced.timeline, action)
+        self.instant, self._holding = _announce(table, index, timeline, action)
         try:
+            synced = self._sync_behind_instant()
+            self.snapshot = Snapshot(table, synced.timeline)
+            self.sequence = synced.sequence
+            require_known_key_form(self.snapshot)
             on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
             on_step(Step.INFLIGHT)
@@ -153,9 +156,20 @@ class WriteTransaction:
         current = table.reloaded()
         require_writable(current.properties)
         recover(current, index, f"recovery before {datetime.now(UTC).isoformat()}")
-        synced = sync(current, index, tasks)
-        require_known_key_form(Snapshot(current, synced.timeline))
-        return cls(current, index, tasks, on_step, action, synced)
+        return cls(current, index, tasks, on_step, action, current.load_timeline())
+
+    def _sync_behind_instant(self) -> SyncResult:
+        """The state to build on, taken behind the request: no clean removes what a requested write may build on.
+
+        A commit that began after the request has files that count as newer than those of this write, which then needs
+        a later instant.
+        """
+        synced = sync(self.table, self.index, self._tasks)
+        while any(write.time > self.instant for write in synced.timeline.completed_writes):
+            self.abort()
+            self.instant, self._holding = _announce(self.table, self.index, synced.timeline, self._action)
+            synced = sync(self.table, self.index, self._tasks)
+        return synced
 
     def schema_with(self, incoming: pa.Schema) -> pa.Schema:
         """The table's schema once records of ``incoming`` are in it; raises ``SchemaError`` if they do not fit."""
@@ -259,6 +273,16 @@ class WriteTransaction:
                 f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",
                 instants=gone,
             ) from failure
+        if (cleaned := self._first_cleaned(current)) is not None:
+            raise ConflictError(
+                f"a clean removed a file that this write builds on: partition={cleaned.partition_path} "
+                f"file_id={cleaned.file_id}; write again"
+            ) from failure
+
+    def _first_cleaned(self, current: Timeline) -> FileGroupId | None:
+        """A file group whose slice at the snapshot was deleted; other engines do not know of this write."""
+        deleted = self.snapshot.slices.first_deleted()
+        return deleted.group if deleted else missing_group(Snapshot(self.table, current), self.snapshot)
 
     def _check_and_publish(self, prepared: PreparedWrite, require_held: Callable[[], None]) -> PreparedWrite:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
