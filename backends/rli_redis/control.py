@@ -15,6 +15,8 @@ TOKENS_KEPT: Final = 256
 """Of so many changes it can be told afterwards whether they were made."""
 
 _TOKEN_WIDTH: Final = 8
+_UNKNOWN: Final = -1
+_SEEN_TOO_LITTLE: Final = -2
 _RECORDS_PER_COMMAND: Final = 256
 
 
@@ -66,27 +68,29 @@ class ControlRecords:
             StoreUnavailableError: the answer was lost, and so many changes were made since that nobody can tell
                 whether this one was.
         """
-        if self._changes_seen is None:
-            self.read(name)
-        arguments: tuple[Argument, ...] = (
+        change: tuple[Argument, ...] = (
             name,
             *(("0", b"") if expected is None else ("1", expected)),
             *(("0", b"") if value is None else ("1", value)),
             secrets.token_bytes(_TOKEN_WIDTH),
             TOKENS_KEPT,
         )
-        reply = self._servers.execute(
-            self._setting(*arguments, b""), repeated=self._setting(*arguments, self._changes_seen or 0)
-        )
-        if reply is None:
-            raise self._lost()
-        outcome, self._changes_seen = reply
-        if outcome < 0:
-            raise StoreUnavailableError(
-                f"the answer to a change was lost, and whether it was made cannot be told any more: "
-                f"store={self._servers.name} record={name}; look at what is there, then try again"
-            )
-        return bool(outcome)
+        while True:
+            seen = self._changes_seen
+            if seen is None:
+                self.read(name)
+                continue
+            reply = self._servers.execute(self._setting(*change, seen, "0"), repeated=self._setting(*change, seen, "1"))
+            if reply is None:
+                raise self._lost()
+            outcome, self._changes_seen = reply
+            if outcome == _UNKNOWN:
+                raise StoreUnavailableError(
+                    f"the answer to a change was lost, and whether it was made cannot be told any more: "
+                    f"store={self._servers.name} record={name}; look at what is there, then try again"
+                )
+            if outcome != _SEEN_TOO_LITTLE:
+                return bool(outcome)
 
     def _setting(self, *arguments: Argument) -> Command:
         keys = [self._names.control, self._names.control_names, self._names.control_tokens]

@@ -155,6 +155,25 @@ def test_a_set_that_was_lost_before_another_one_was_not_made(direct: Store, stor
     assert direct.read_control("counter") == b"3"
 
 
+@pytest.mark.usefixtures("known_scripts")
+@pytest.mark.parametrize("others", [0, TOKENS_KEPT + 1])
+def test_a_set_that_arrives_late_is_not_made_twice(direct: Store, store: Store, proxy: TcpProxy, others: int) -> None:
+    """A network keeps the first attempt back until the second one was answered, and its record removed again."""
+    proxy.once(COMPARE_AND_SET.sha.encode(), Fate.LOST_BEFORE)
+    assert store.compare_and_set("writer", None, b"mine")
+    assert store.compare_and_set("writer", b"mine", None)
+    count_up(direct, "counter", others)
+    proxy.deliver_lost()
+    assert direct.read_control("writer") is None
+
+
+def test_a_set_is_made_however_much_was_changed_since_the_last_look(direct: Store, store: Store) -> None:
+    assert store.read_control("lease") is None
+    count_up(direct, "counter", TOKENS_KEPT + 1)
+    assert store.compare_and_set("lease", None, b"mine")
+    assert direct.read_control("lease") == b"mine"
+
+
 @pytest.mark.parametrize(("fate", "is_mine"), [(Fate.LOST_BEFORE, False), (Fate.ANSWER_LOST, True)])
 def test_of_two_who_remove_a_record_one_did_it(
     direct: Store, store: Store, proxy: TcpProxy, fate: Fate, *, is_mine: bool

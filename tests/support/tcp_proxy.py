@@ -42,12 +42,14 @@ class TcpProxy:
         target: host and port of the server; may be changed, for connections to come.
         delay_seconds: how long each part of an answer is held back.
         connections: how many clients have connected so far.
+        lost: the requests that never reached the server.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
         self.delay_seconds = 0.0
         self.connections = 0
+        self.lost: list[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self._listener.getsockname()
         self._lock = Lock()
@@ -72,6 +74,13 @@ class TcpProxy:
         """Whether every request that was waited for has come."""
         with self._lock:
             return not self._traps
+
+    def deliver_lost(self) -> None:
+        """Bring the lost requests to the server after all, and wait for its answers."""
+        for request in self.lost:
+            with socket.create_connection(self.target) as connection:
+                connection.sendall(request)
+                connection.recv(_CHUNK)
 
     def cut_all(self) -> None:
         """Cut every connection that is open."""
@@ -126,6 +135,7 @@ class _Link:
         for part in _parts(self._client):
             trap = self._proxy.spring(part)
             if trap is not None and trap.fate is Fate.LOST_BEFORE:
+                self._proxy.lost.append(part)
                 trap.before_fate()
                 break
             if trap is not None:

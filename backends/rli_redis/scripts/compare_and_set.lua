@@ -5,23 +5,23 @@
 -- ARGV[1]  the name       ARGV[2]  "1" if a record is expected, else "0"        ARGV[3]  the value it should have
 -- ARGV[4]  "1" if it is to be set, "0" if it is to be removed                   ARGV[5]  the value to set
 -- ARGV[6]  a token of this change alone                                         ARGV[7]  how many tokens are kept
--- ARGV[8]  "" at the first call; else a number of changes that had been made before it, as many as are known of
+-- ARGV[8]  how many changes had been made before it, as many as are known of     ARGV[9]  "1" if it is sent again
 --
 -- Returns what came of it and the number of changes now: 1 if the record was changed, by this call or by an earlier
--- one with the same token, 0 if not, -1 if nobody can tell; false if there are no records. Atomic as a whole.
+-- one with the same token, 0 if not, -1 if nobody can tell, -2 if too much was changed since ARGV[8] for a first call;
+-- false if there are no records. Atomic as a whole.
+--
+-- The first call, too, looks for its token: it may come after the second one, from a connection that was cut.
 local changes = tonumber(redis.call('HGET', KEYS[1], '\255') or '')
 if not changes then
   return false
 end
-if ARGV[8] ~= '' then
-  local tokens = redis.call('LRANGE', KEYS[3], 0, -1)
-  for _, token in ipairs(tokens) do
-    if token == ARGV[6] then
-      return { 1, changes }
-    end
+if changes ~= tonumber(ARGV[8]) then
+  if redis.call('LPOS', KEYS[3], ARGV[6]) then
+    return { 1, changes }
   end
-  if changes - tonumber(ARGV[8]) > #tokens then
-    return { -1, changes }
+  if changes - tonumber(ARGV[8]) > redis.call('LLEN', KEYS[3]) then
+    return { ARGV[9] == '1' and -1 or -2, changes }
   end
 end
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
