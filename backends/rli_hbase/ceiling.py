@@ -6,20 +6,29 @@ turns are given out one behind the other, whoever asks, and no process needs to 
 that nobody used is not saved up.
 
 Clocks that differ make no more operations possible, but a process whose clock is behind waits longer by that much.
+HBase notes its own time with the number. A number that was far ahead of that time came from a clock that is wrong: it
+counts as none, so that one wrong clock stops nobody else.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from rli.errors import StoreUnavailableError
 from rli_hbase.client import Client
 from rli_hbase.layout import CEILING_ROW
 from rli_hbase.thrift import Mutation
 
 _MICROSECONDS: Final = 1_000_000
+_MILLISECOND: Final = 1000
 _WIDTH: Final = 8
+_LONGEST_QUEUE_SECONDS: Final = 3600
+"""How long processes may wait for those before them; what is longer is a clock's error."""
+
+_LOG = logging.getLogger(__name__)
 
 
 class Ceiling:
@@ -49,21 +58,44 @@ class Ceiling:
         self._pause = pause
 
     def wait_for_turn(self, operations: int) -> None:
-        """Return when ``operations`` more may begin."""
+        """Return when ``operations`` more may begin.
+
+        Raises:
+            StoreUnavailableError: the clock of this process is so far behind that its turn would not come for hours.
+        """
         turn: float | None = None
         while turn is None:
             turn = self._client.call(lambda thrift: self._take_turn(thrift, operations))
         delay = turn / _MICROSECONDS - self._now()
+        if delay > _LONGEST_QUEUE_SECONDS:
+            raise StoreUnavailableError(
+                f"the turn under ops_per_second is too far away: store={self._client.settings.location} "
+                f"seconds={delay:.0f}; the clock of this machine is behind that of HBase: set it, or raise ops_per_second"
+            )
         if delay > 0:
             self._pause(delay)
 
     def _take_turn(self, thrift: Any, operations: int) -> int | None:
         """When the operations may begin; None if another process was faster. A lost answer wastes a turn, no more."""
         rows = thrift.getRowWithColumns(self._client.table, CEILING_ROW, [self._column], {})
-        before: bytes | None = rows[0].columns[self._column].value if rows else None
-        due = 0 if before is None else int.from_bytes(before, "big")
+        cell = rows[0].columns[self._column] if rows else None
+        before: bytes | None = None if cell is None else cell.value
+        due = 0 if cell is None else self._due(cell)
         turn = max(due, round(self._now() * _MICROSECONDS))
         after = (turn + round(operations * self._microseconds_each)).to_bytes(_WIDTH, "big")
         change = Mutation(column=self._column, value=after)
         is_ours = thrift.checkAndPut(self._client.table, CEILING_ROW, self._column, before, change, {})
         return turn if is_ours else None
+
+    def _due(self, cell: Any) -> int:
+        """When the next operation is due by a stored number; 0 where a wrong clock has stored it."""
+        due = int.from_bytes(cell.value, "big")
+        ahead = due - cell.timestamp * _MILLISECOND
+        if ahead <= _LONGEST_QUEUE_SECONDS * _MICROSECONDS:
+            return due
+        _LOG.warning(
+            "a process with a wrong clock moved the ceiling, which begins again: store=%s seconds ahead=%d",
+            self._client.settings.location,
+            ahead // _MICROSECONDS,
+        )
+        return 0

@@ -20,7 +20,7 @@ from rli_hbase.errors import (
     is_table_not_enabled,
 )
 from rli_hbase.layout import FAMILIES, GENERATION_COLUMN, GENERATION_ROW, VERSION
-from rli_hbase.table_making import create_table
+from rli_hbase.table_making import create_table, require_lasting
 from rli_hbase.thrift import HbaseError, Mutation
 
 _DROPPED: Final = b"\0dropped"
@@ -31,12 +31,14 @@ def find_generation(client: Client, version: int = VERSION) -> bytes:
     """The generation of the index, of a layout's version, in the client's table.
 
     Raises:
+        SettingsError: the table's cells expire.
         IndexNotFoundError: there is no index.
         IndexMismatchError: it has a layout that this version does not know.
     """
     generation = client.call(lambda thrift: _read(client, thrift))
     if generation is None or generation == _DROPPED:
         raise IndexNotFoundError(f"there is no index in this table: store={client.settings.location}; create it first")
+    client.call(lambda thrift: require_lasting(client, FAMILIES, thrift))
     return _checked(client, generation, version)
 
 
@@ -44,7 +46,7 @@ def find_or_make_generation(client: Client, version: int = VERSION) -> bytes:
     """The same, but makes an index where there is none, in an empty table or one that was made beforehand.
 
     Raises:
-        SettingsError: the table is one of something else.
+        SettingsError: the table is one of something else, or its cells expire.
         IndexMismatchError: the index has a layout that this version does not know.
         StoreUnavailableError: HBase does not answer, or does not let us make the table.
     """
@@ -105,6 +107,7 @@ def _make(client: Client, version: int, thrift: Any) -> bytes:
             raise
         create_table(client.table, FAMILIES, 1, thrift)
         raise NotThereYetError from error
+    require_lasting(client, FAMILIES, thrift)
     if generation is None:
         _swap(client, thrift, None, bytes([version]) + secrets.token_bytes(_RANDOM_BYTES))
         raise NotThereYetError

@@ -22,11 +22,13 @@ from rli_hbase.controlled_store import ControlledStore
 from rli_hbase.generation import find_generation, find_or_make_generation, time_of_generation
 from rli_hbase.hudi_entries import HudiEntries
 from rli_hbase.hudi_log import HudiLog
-from rli_hbase.hudi_table import find_or_make_table, hudi_table_health
+from rli_hbase.hudi_rows import FAMILY
+from rli_hbase.hudi_table import find_or_make_table, hudi_table_health, require_hudi_table
 from rli_hbase.layout import VERSION_BESIDE_HUDI
 from rli_hbase.rows import Rows
 from rli_hbase.settings import HbaseSettings
 from rli_hbase.table import IndexTable
+from rli_hbase.table_making import require_lasting
 
 
 class HudiStore(ControlledStore):
@@ -89,7 +91,7 @@ def open_hudi_store(url: str, settings: HbaseSettings, *, create: bool) -> HudiS
     """Open the store in the table that the settings name and in the one beside it.
 
     Raises:
-        SettingsError: the table is one of something else.
+        SettingsError: the table is one of something else, its cells expire, or it keeps too few versions of them.
         IndexNotFoundError: there is no index and ``create`` is false.
         IndexMismatchError: the table beside it is that of another index.
         StoreUnavailableError: no Thrift server answers, or HBase refuses to make a table.
@@ -101,6 +103,8 @@ def open_hudi_store(url: str, settings: HbaseSettings, *, create: bool) -> HudiS
             generation = find_or_make_generation(control, VERSION_BESIDE_HUDI)
         else:
             generation = find_generation(control, VERSION_BESIDE_HUDI)
+            require_hudi_table(data)
+        data.call(lambda thrift: require_lasting(data, [FAMILY], thrift))
         made_at = time_of_generation(control)
     finally:
         data.close()

@@ -21,7 +21,16 @@ def find_or_make_table(client: Client) -> None:
         SettingsError: it is not.
         StoreUnavailableError: HBase does not answer, or does not let us make the table.
     """
-    family = client.call(lambda thrift: _find_or_make(client, thrift))
+    _require_suitable(client, client.call(lambda thrift: _find_or_make(client, thrift)))
+
+
+def require_hudi_table(client: Client) -> None:
+    """See that the table is one that Hudi's writers and the index can share; raises as ``find_or_make_table``."""
+    families = client.call(lambda thrift: thrift.getColumnDescriptors(client.table))
+    _require_suitable(client, families.get(FAMILY + b":"))
+
+
+def _require_suitable(client: Client, family: Any) -> None:
     if family is None:
         raise SettingsError(
             f"the table is none of Hudi's index: store={client.settings.location} expected family={FAMILY.decode()}; "

@@ -79,7 +79,7 @@ def open_hbase_store(url: str, *, create: bool) -> HbaseStore | HudiStore:
     """Open the store in the table that ``hbase://host:port/?table=…`` names.
 
     Raises:
-        SettingsError: the URL has a wrong or unknown option, or the table is one of something else.
+        SettingsError: the URL has a wrong or unknown option, the table is one of something else, or its cells expire.
         IndexNotFoundError: there is no index and ``create`` is false.
         IndexMismatchError: the index has a layout that this version does not know.
         StoreUnavailableError: no Thrift server answers, or HBase refuses to make the table.

@@ -1,10 +1,12 @@
-"""Making tables, with the properties that entries need."""
+"""Making tables with the properties that entries need, and refusing tables without them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+from rli.errors import SettingsError
+from rli_hbase.client import Client
 from rli_hbase.errors import is_refused_table
 from rli_hbase.thrift import AlreadyExists, ColumnDescriptor, HbaseError
 
@@ -27,6 +29,20 @@ def create_table(table: bytes, families: Sequence[bytes], versions: int, thrift:
                 raise
         else:
             return
+
+
+def require_lasting(client: Client, families: Sequence[bytes], thrift: Any) -> None:
+    """Raise ``SettingsError`` if cells of these column families of the client's table expire."""
+    described = thrift.getColumnDescriptors(client.table)
+    for name in families:
+        family = described.get(name + b":")
+        if family is not None and family.timeToLive != FOR_EVER:
+            raise SettingsError(
+                f"the table forgets entries of the index: store={client.settings.location} family={name.decode()} "
+                f"ttl={family.timeToLive}; keys that it forgot would be inserted twice: in the HBase shell: "
+                f"alter '{client.settings.table}', {{NAME => '{name.decode()}', TTL => 'FOREVER'}}; then bootstrap the "
+                "index again if it had entries"
+            )
 
 
 def _family(name: bytes, versions: int, compression: str) -> ColumnDescriptor:

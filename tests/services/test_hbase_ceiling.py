@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
+from rli.errors import StoreUnavailableError
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, get_all, key_batch, random_keys, scanned
@@ -40,10 +42,10 @@ def client(store: Store) -> Iterator[Client]:
 
 
 class Clock:
-    """A clock that moves only when somebody waits."""
+    """A clock that moves only when somebody waits; it begins at HBase's own time, or so many seconds ahead of it."""
 
-    def __init__(self) -> None:
-        self.seconds = 1_000_000.0
+    def __init__(self, ahead: float = 0) -> None:
+        self.start = self.seconds = round(time.time()) + ahead
 
     def now(self) -> float:
         return self.seconds
@@ -58,7 +60,7 @@ def test_turns_follow_each_other_whoever_takes_them(client: Client) -> None:
     begun = []
     for number, operations in enumerate([10, 30, 1, 100, 5]):
         ceilings[number % 2].wait_for_turn(operations)
-        begun.append(round(clock.seconds - 1_000_000, 6))
+        begun.append(round(clock.seconds - clock.start, 3))
     assert begun == [0, 0.1, 0.4, 0.41, 1.41]
 
 
@@ -66,21 +68,40 @@ def test_time_that_nobody_used_is_not_saved_up(client: Client) -> None:
     clock = Clock()
     ceiling = Ceiling(client, b"c:turn", 100, now=clock.now, pause=clock.pause)
     ceiling.wait_for_turn(10)
-    clock.seconds += 3600
+    clock.seconds += 60
     ceiling.wait_for_turn(10)
-    assert clock.seconds == 1_003_600
+    assert clock.seconds == clock.start + 60
     ceiling.wait_for_turn(10)
-    assert clock.seconds == pytest.approx(1_003_600.1)
+    assert clock.seconds == pytest.approx(clock.start + 60.1, abs=0.001)
 
 
 def test_turns_of_threads_at_once_do_not_overlap(client: Client) -> None:
     # Each has a clock that stands still, so what it waits is when its turn begins.
     waited: list[float] = []
-    ceiling = Ceiling(client, b"c:turn", 100, now=lambda: 5.0, pause=waited.append)
+    start = round(time.time())
+    ceiling = Ceiling(client, b"c:turn", 100, now=lambda: start, pause=waited.append)
     with ThreadPoolExecutor(4) as threads:
         for future in [threads.submit(ceiling.wait_for_turn, 10) for _ in range(40)]:
             future.result()
-    assert sorted(round(each, 6) for each in waited) == [round(number / 10, 6) for number in range(1, 40)]
+    assert sorted(round(each, 3) for each in waited) == [round(number / 10, 6) for number in range(1, 40)]
+
+
+def test_a_clock_that_is_a_year_ahead_stops_nobody_else(client: Client) -> None:
+    wrong, right = Clock(ahead=365 * 86_400), Clock()
+    Ceiling(client, b"c:turn", 100, now=wrong.now, pause=wrong.pause).wait_for_turn(10)
+    ceiling = Ceiling(client, b"c:turn", 100, now=right.now, pause=right.pause)
+    ceiling.wait_for_turn(10)
+    assert right.seconds == right.start
+    ceiling.wait_for_turn(10)
+    assert right.seconds == pytest.approx(right.start + 0.1, abs=0.001)
+
+
+def test_a_clock_that_is_a_year_behind_is_an_error(client: Client) -> None:
+    right, wrong = Clock(), Clock(ahead=-365 * 86_400)
+    Ceiling(client, b"c:turn", 100, now=right.now, pause=right.pause).wait_for_turn(10)
+    with pytest.raises(StoreUnavailableError, match="clock of this machine is behind"):
+        Ceiling(client, b"c:turn", 100, now=wrong.now, pause=wrong.pause).wait_for_turn(10)
+    assert wrong.seconds == wrong.start
 
 
 def test_all_processes_together_keep_to_the_ceiling(store: Store) -> None:

@@ -238,6 +238,18 @@ def test_a_table_that_cannot_be_shared_is_refused(hbase: Service, raw: happybase
         assert f"{name}_rli".encode() not in raw.tables()
 
 
+def test_a_table_that_came_to_forget_is_refused(hbase: Service, raw: happybase.Connection) -> None:
+    name = new_table()
+    url = hbase_url(hbase, name, schema="hudi")
+    open_store(url, create=True).close()
+    forgetful = (({"max_versions": 1}, "VERSIONS => 2"), ({"max_versions": 2, "time_to_live": 60}, "TTL => 'FOREVER'"))
+    for family, complaint in forgetful:
+        raw.delete_table(name, disable=True)
+        raw.create_table(name, {"_s": family})
+        with pytest.raises(SettingsError, match=complaint):
+            open_store(url, create=False)
+
+
 def test_an_index_of_rli_is_not_taken_for_the_table_beside_one(hbase: Service) -> None:
     name = new_table()
     with open_store(hbase_url(hbase, f"{name}_rli"), create=True), pytest.raises(IndexMismatchError, match="version=1"):

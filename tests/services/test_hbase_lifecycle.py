@@ -15,6 +15,9 @@ from rli.store.health import Verdict
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, entry, get_all, key_batch, scanned
 from rli_hbase import HbaseStore
+from rli_hbase.client import Client
+from rli_hbase.health import table_health
+from rli_hbase.settings import HbaseSettings
 from tests.support.docker import Service
 from tests.support.hbase import hbase_url, new_table, split_region, url_of
 from tests.support.services import HBASE_PORT
@@ -168,10 +171,24 @@ def test_the_doctor_sees_families_that_forget_or_are_slow(
     hbase: Service, table: str, raw: happybase.Connection
 ) -> None:
     raw.create_table(table, {"e": {"time_to_live": 3600}, "l": {}, "c": {}})
-    with open_store(hbase_url(hbase, table), create=True) as store:
-        assert isinstance(store, HbaseStore)
-        assert [finding.verdict for finding in store.health()[1:]] == [
-            Verdict.PROBLEM,
-            Verdict.WARNING,
-            Verdict.WARNING,
-        ]
+    client = Client(HbaseSettings.from_url(hbase_url(hbase, table)))
+    assert [finding.verdict for finding in table_health(client, 1)[1:]] == [
+        Verdict.PROBLEM,
+        Verdict.WARNING,
+        Verdict.WARNING,
+    ]
+    client.close()
+    raw.delete_table(table, disable=True)
+
+
+@pytest.mark.parametrize("family", list("elc"))
+def test_a_table_whose_cells_expire_is_refused(
+    hbase: Service, table: str, raw: happybase.Connection, family: str
+) -> None:
+    raw.create_table(table, {name: {"time_to_live": 3600} if name == family else {} for name in "elc"})
+    with pytest.raises(SettingsError, match=f"family={family} ttl=3600; .*TTL => 'FOREVER'"):
+        open_store(hbase_url(hbase, table), create=True)
+    raw.table(table).put(b"\xff\xff", {b"c:g": b"\x01" + bytes(16)})
+    with pytest.raises(SettingsError, match=f"family={family} ttl=3600"):
+        open_store(hbase_url(hbase, table), create=False)
+    raw.delete_table(table, disable=True)
