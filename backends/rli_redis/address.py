@@ -2,13 +2,15 @@
 
 ==================================  =====================================================
 ``redis://host:port/db``            one server; ``rediss://`` with TLS
+``redis://h1:p1,h2:p2/db?           the same, where it is told by sentinels, whose addresses these are; ``rediss://``
+sentinel=service``                  with TLS to them, too
 ``unix:///path?db=0``               one server, through its socket
 ``redis+shards://h1:p1,h2:p2/db``   several independent servers (``rediss+shards://``)
 ``redis+cluster://h1:p1,h2:p2``     a Redis Cluster, some of its nodes (``rediss+cluster://``)
 ==================================  =====================================================
 
 ``user:password@`` may stand before the hosts. A password that is not in the URL is taken from the environment
-variable ``RLI_REDIS_PASSWORD``.
+variable ``RLI_REDIS_PASSWORD``, that of sentinels always from ``RLI_REDIS_SENTINEL_PASSWORD``.
 """
 
 from __future__ import annotations
@@ -27,9 +29,12 @@ from rli.store.registry import without_password
 from rli.store.retries import DEFAULT_DEADLINE_SECONDS
 
 PASSWORD_VARIABLE: Final = "RLI_REDIS_PASSWORD"  # noqa: S105  (the name of a variable)
+SENTINEL_PASSWORD_VARIABLE: Final = "RLI_REDIS_SENTINEL_PASSWORD"  # noqa: S105
 
 _DEFAULT_PORT: Final = 6379
+_SENTINEL_PORT: Final = 26379
 _SOCKET_TIMEOUT_SECONDS: Final = 10.0
+_ATTEMPTS_IN_A_TIMEOUT: Final = 3
 # Most answers have hundreds of kilobytes: the client library's 64 are many calls.
 _BYTES_PER_READ: Final = 1 << 18
 
@@ -38,6 +43,7 @@ class Kind(Enum):
     """What stands behind a URL."""
 
     SERVER = "server"
+    SENTINEL = "sentinel"
     SHARDS = "shards"
     CLUSTER = "cluster"
 
@@ -59,6 +65,7 @@ class Options(StoredSettings):
     Attributes:
         name: tells the indexes of one database apart.
         db: the database's number; may stand in the URL's path instead.
+        sentinel: the name by which sentinels know the server; the hosts are theirs then.
         timeout: seconds that one call to the servers may take, all attempts together.
         allow_eviction: use a server that may evict the index's keys when its memory is full.
         ssl_ca_certs: file of the certificates that the server's one is checked against.
@@ -70,6 +77,7 @@ class Options(StoredSettings):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")] = "default"
     db: Annotated[int, Field(ge=0)] = 0
+    sentinel: Annotated[str, Field(min_length=1)] | None = None
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_DEADLINE_SECONDS
     allow_eviction: bool = False
     ssl_ca_certs: str | None = None
@@ -86,7 +94,7 @@ class Address:
     Attributes:
         url: the URL as it was given.
         kind: what stands behind it.
-        hosts: host and port of each server; empty for a Unix socket.
+        hosts: host and port of each server, or of each sentinel; empty for a Unix socket.
         socket_path: of a Unix socket.
         username: None where the URL has none.
         password: None where neither URL nor environment have one.
@@ -110,7 +118,7 @@ class Address:
 
     def connection_options(self) -> dict[str, Any]:
         """Arguments of redis-py's connections, apart from host and port."""
-        timeout = min(self.options.timeout, _SOCKET_TIMEOUT_SECONDS)
+        timeout = min(self.options.timeout / _ATTEMPTS_IN_A_TIMEOUT, _SOCKET_TIMEOUT_SECONDS)
         options: dict[str, Any] = {
             "username": self.username,
             "password": self.password,
@@ -160,6 +168,11 @@ def _address(url: str, kind: Kind, parts: SplitResult) -> Address:
         raise ValueError("a Redis Cluster has one database, and no number in its URL")
     if is_socket and not path:
         raise ValueError("the path of the socket is missing")
+    is_encrypted = parts.scheme.startswith("rediss")
+    if not is_encrypted and (unused := sorted(name for name in options if name.startswith("ssl_"))):
+        raise ValueError(f"{unused[0]} has no meaning without TLS; use rediss, or leave it out")
+    if "sentinel" in options:
+        kind = _told_by_sentinels(parts.scheme)
     return Address(
         url=url,
         kind=kind,
@@ -167,9 +180,15 @@ def _address(url: str, kind: Kind, parts: SplitResult) -> Address:
         socket_path=unquote(parts.path) if is_socket else None,
         username=username or None,
         password=password or os.environ.get(PASSWORD_VARIABLE) or None,
-        is_encrypted=parts.scheme.startswith("rediss"),
+        is_encrypted=is_encrypted,
         options=Options.of(**options),
     )
+
+
+def _told_by_sentinels(scheme: str) -> Kind:
+    if scheme not in ("redis", "rediss"):
+        raise ValueError("sentinels tell of one server: use redis:// or rediss:// with sentinel=")
+    return Kind.SENTINEL
 
 
 def _hosts(netloc: str, kind: Kind) -> tuple[tuple[str, int], ...]:
@@ -178,7 +197,7 @@ def _hosts(netloc: str, kind: Kind) -> tuple[tuple[str, int], ...]:
         parts = urlsplit(f"//{item}")
         if not parts.hostname:
             raise ValueError("a host is missing")
-        found.append((parts.hostname, _port(parts)))
+        found.append((parts.hostname, _port(parts, _SENTINEL_PORT if kind is Kind.SENTINEL else _DEFAULT_PORT)))
     if kind is Kind.SERVER and len(found) > 1:
         raise ValueError("one server has one host; several are redis+shards:// or redis+cluster://")
     if len(set(found)) < len(found):
@@ -186,9 +205,9 @@ def _hosts(netloc: str, kind: Kind) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def _port(parts: SplitResult) -> int:
+def _port(parts: SplitResult, default: int) -> int:
     try:
-        return parts.port or _DEFAULT_PORT
+        return parts.port or default
     except ValueError:
         # Not even the cause may tell it: it is part of a password where "@" was forgotten.
         raise ValueError("a port is no number up to 65535, or '@' or '%40' is missing after a password") from None

@@ -49,7 +49,7 @@ class ClusterServers(Servers):
         node = client.nodes_manager.get_node_from_slot(place)
         return client.get_redis_connection(node).connection_pool
 
-    def _look_again(self, error: BaseException) -> None:
+    def _look_again(self, place: int, error: BaseException) -> None:  # noqa: ARG002  (all places move together)
         # A slot that is on its way still belongs to the node that says so.
         if type(error) not in (AskError, TryAgainError):
             self._cluster().nodes_manager.initialize()

@@ -17,6 +17,8 @@ _TRANSIENT: Final = (
     exceptions.MasterDownError,
     OSError,
 )
+# A server is busy with a script; it was master, and follows another one by now; its replicas are away for a moment.
+_TRANSIENT_CODES: Final = ("BUSY", "READONLY", "NOREPLICAS")
 _TRANSIENT_IN_CLUSTER: Final = (
     *_TRANSIENT,
     # MovedError is one of these.
@@ -37,7 +39,14 @@ _RIGHTS: Final = "~{rli* +@read +@write +@scripting +@connection +info"
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same command may succeed later on the same server."""
-    return (isinstance(error, _TRANSIENT) and not isinstance(error, _REFUSALS)) or _says(error, "BUSY")
+    if isinstance(error, _REFUSALS):
+        return False
+    return isinstance(error, _TRANSIENT) or any(_says(error, code) for code in _TRANSIENT_CODES)
+
+
+def is_demoted(error: BaseException) -> bool:
+    """Whether a server has answered that it follows another one, so that its connections lead nowhere any more."""
+    return _says(error, "READONLY")
 
 
 def is_transient_in_cluster(error: BaseException) -> bool:
@@ -45,8 +54,7 @@ def is_transient_in_cluster(error: BaseException) -> bool:
     causes = _with_causes(error)
     if any(isinstance(cause, _REFUSALS) or _NO_CLUSTER in str(cause) for cause in causes):
         return False
-    # A master that became a replica refuses writes until the nodes agree on who is the master.
-    return isinstance(error, _TRANSIENT_IN_CLUSTER) or is_transient(error) or _says(error, "READONLY")
+    return isinstance(error, _TRANSIENT_IN_CLUSTER) or is_transient(error)
 
 
 @contextmanager
@@ -54,6 +62,8 @@ def translated_errors(store: str) -> Iterator[None]:
     """Turn the client library's errors into rli's; ``store`` is the URL without secrets."""
     try:
         yield
+    except StoreUnavailableError as error:
+        raise (_explained(store, error.__cause__) or error) from error.__cause__
     except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
         raise _translated(store, error) from error
 
@@ -72,14 +82,26 @@ def _translated(store: str, error: Exception) -> SettingsError | StoreUnavailabl
             f"the Redis server is full and refuses to write: store={store}; raise its maxmemory or free some, then "
             "write again: nothing that was acknowledged is lost"
         )
-    if _says(error, "READONLY"):
-        return StoreUnavailableError(
-            f"the Redis server is a read-only replica: store={store}; name its master in the URL"
-        )
     return StoreUnavailableError(
         f"the Redis server reports an error ({type(error).__name__}: {error}): store={store}; see its log, then try "
         "again"
     )
+
+
+def _explained(store: str, cause: BaseException | None) -> StoreUnavailableError | None:
+    """The error for a cause that lasted until the deadline, where more is to be said than that nobody answered."""
+    if cause is None:
+        return None
+    if _says(cause, "READONLY"):
+        return StoreUnavailableError(
+            f"the Redis server is a read-only replica: store={store}; name its master in the URL, or its sentinels"
+        )
+    if _says(cause, "NOREPLICAS"):
+        return StoreUnavailableError(
+            f"the Redis server has too few replicas to write ({cause}): store={store}; start them, or lower "
+            "min-replicas-to-write, then write again: nothing that was acknowledged is lost"
+        )
+    return None
 
 
 def _refusal(store: str, cause: BaseException) -> SettingsError | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from redis.backoff import NoBackoff
 from redis.connection import Connection, ConnectionPool, SSLConnection, UnixDomainSocketConnection
 from redis.retry import Retry
@@ -17,7 +19,7 @@ class IndependentServers(Servers):
 
     def __init__(self, address: Address) -> None:
         super().__init__(address.public_url, is_transient, address.options.timeout)
-        self._pools = _pools(address)
+        self._pools = self._make_pools(address)
 
     def place(self, names: Names, shard: int | None = None) -> int:  # noqa: ARG002  (a server keeps all indexes alike)
         return 0 if shard is None else shard % len(self._pools)
@@ -32,17 +34,21 @@ class IndependentServers(Servers):
         for pool in self._pools:
             pool.disconnect(inuse_connections=False)
 
-    def _look_again(self, error: BaseException) -> None:
-        pass  # where everything is stands in the URL
+    def _look_again(self, place: int, error: BaseException) -> None:  # noqa: ARG002
+        # An address may lead to another server by now, as after a failover: new connections find it, idle ones do not.
+        self._pools[place].disconnect(inuse_connections=False)
 
     def _pool(self, place: int) -> ConnectionPool:
         return self._pools[place]
 
+    def _make_pools(self, address: Address) -> list[ConnectionPool]:
+        options = connection_options(address)
+        if address.socket_path is not None:
+            return [ConnectionPool(UnixDomainSocketConnection, path=address.socket_path, **options)]
+        kind = SSLConnection if address.is_encrypted else Connection
+        return [ConnectionPool(kind, host=host, port=port, **options) for host, port in address.hosts]
 
-def _pools(address: Address) -> list[ConnectionPool]:
-    # What is repeated, and for how long, is decided in one place: rli_redis.servers.
-    options = address.connection_options() | {"retry": Retry(NoBackoff(), 0)}
-    if address.socket_path is not None:
-        return [ConnectionPool(UnixDomainSocketConnection, path=address.socket_path, **options)]
-    kind = SSLConnection if address.is_encrypted else Connection
-    return [ConnectionPool(kind, host=host, port=port, **options) for host, port in address.hosts]
+
+def connection_options(address: Address) -> dict[str, Any]:
+    """Arguments of connections that repeat nothing: that, and for how long, is decided by ``rli_redis.servers``."""
+    return address.connection_options() | {"retry": Retry(NoBackoff(), 0)}

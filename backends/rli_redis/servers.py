@@ -20,7 +20,7 @@ from redis.connection import Connection, ConnectionPool
 from redis.exceptions import NoScriptError, RedisClusterException, RedisError, ResponseError
 
 from rli.store.retries import Retries
-from rli_redis.errors import translated_errors
+from rli_redis.errors import is_demoted, translated_errors
 from rli_redis.names import Names
 from rli_redis.scripts import Script
 
@@ -107,8 +107,8 @@ class Servers(ABC):
         """Connections to the server that has a place at present."""
 
     @abstractmethod
-    def _look_again(self, error: BaseException) -> None:
-        """Find out anew which server has which place, after an error that makes this doubtful."""
+    def _look_again(self, place: int, error: BaseException) -> None:
+        """Find out again which server has which place, and how to reach it, after an error that makes this doubtful."""
 
     @abstractmethod
     def close(self) -> None:
@@ -133,7 +133,10 @@ class Servers(ABC):
     def node_name(self, place: int) -> str:
         """What the server that has a place at present is called, for messages."""
         with translated_errors(self.name):
-            options = self._retries.run(lambda: self._pool(place)).connection_kwargs
+            return self._retries.run(lambda: self._name_of(self._pool(place)))
+
+    def _name_of(self, pool: ConnectionPool) -> str:
+        options = pool.connection_kwargs
         return str(options.get("path") or f"{options['host']}:{options['port']}")
 
     def execute(self, command: Command, *, repeated: Command | None = None) -> Reply:
@@ -188,7 +191,7 @@ class Servers(ABC):
         try:
             return self._ask(self._pool(command.place), command)
         except _FAILURES as error:
-            self._look_again(error)
+            self._look_again(command.place, error)
             raise
 
     def _ask(self, pool: ConnectionPool, command: Command) -> Reply:
@@ -230,8 +233,10 @@ class _Conversation:
             return False, None
         try:
             reply = self._connection.read_response(disable_decoding=True)
-        except ResponseError:
+        except ResponseError as error:
             self._unanswered -= 1
+            if is_demoted(error):
+                self._break_off()
             return False, None
         except _FAILURES:
             self._break_off()

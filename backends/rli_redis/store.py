@@ -24,6 +24,7 @@ from rli_redis.packed import PackedBuckets
 from rli_redis.presence import Presence
 from rli_redis.reading import Piece, Reader
 from rli_redis.scanning import scan
+from rli_redis.sentinels import SentinelServers
 from rli_redis.servers import Servers
 from rli_redis.writing import Writer
 
@@ -167,7 +168,9 @@ def open_redis_store(url: str, *, create: bool) -> RedisStore:
 
 
 def _servers(address: Address) -> Servers:
-    return ClusterServers(address) if address.kind is Kind.CLUSTER else IndependentServers(address)
+    if address.kind is Kind.CLUSTER:
+        return ClusterServers(address)
+    return SentinelServers(address) if address.kind is Kind.SENTINEL else IndependentServers(address)
 
 
 def _open_copy(url: str, expected: int) -> RedisStore:

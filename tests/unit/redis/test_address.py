@@ -28,6 +28,8 @@ def _no_password(monkeypatch: pytest.MonkeyPatch) -> None:
         ("rediss+shards://a,b", Kind.SHARDS, [("a", 6379), ("b", 6379)], 0, True),
         ("redis+cluster://a:1,b:2", Kind.CLUSTER, [("a", 1), ("b", 2)], 0, False),
         ("rediss+cluster://a/", Kind.CLUSTER, [("a", 6379)], 0, True),
+        ("redis://a,b:1/2?sentinel=trips", Kind.SENTINEL, [("a", 26379), ("b", 1)], 2, False),
+        ("rediss://a?sentinel=trips", Kind.SENTINEL, [("a", 26379)], 0, True),
     ],
 )
 def test_where_the_servers_are(
@@ -64,13 +66,14 @@ def test_a_password_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_options() -> None:
     address = parse_address(
-        "rediss://h/?name=a.b-c:d_1&timeout=2.5&allow_eviction=true&ssl_ca_certs=/ca.pem&ssl_check_hostname=false"
+        "rediss://h/?name=a.b-c:d_1&timeout=1.5&allow_eviction=true&ssl_ca_certs=/ca.pem&ssl_check_hostname=false"
     )
     options = address.options
-    assert (options.name, options.timeout, options.allow_eviction) == ("a.b-c:d_1", 2.5, True)
+    assert (options.name, options.timeout, options.allow_eviction) == ("a.b-c:d_1", 1.5, True)
     connection = address.connection_options()
     assert (connection["ssl_ca_certs"], connection["ssl_check_hostname"]) == ("/ca.pem", False)
-    assert (connection["ssl_cert_reqs"], connection["socket_timeout"]) == ("required", 2.5)
+    assert (connection["ssl_cert_reqs"], connection["socket_timeout"]) == ("required", 0.5)
+    assert parse_address("redis://h?timeout=300").connection_options()["socket_timeout"] == 10
 
 
 def test_connections_without_tls_get_no_options_of_it() -> None:
@@ -102,6 +105,12 @@ def test_connections_without_tls_get_no_options_of_it() -> None:
         ("redis://h?timeout=0", "timeout"),
         ("redis://h?allow_eviction=perhaps", "allow_eviction"),
         ("rediss://h?ssl_cert_reqs=maybe", "ssl_cert_reqs"),
+        ("redis://h?ssl_ca_certs=/ca.pem", "ssl_ca_certs has no meaning without TLS"),
+        ("unix:///path?ssl_check_hostname=false", "ssl_check_hostname has no meaning"),
+        ("redis+cluster://h?ssl_cert_reqs=none", "ssl_cert_reqs has no meaning"),
+        ("redis://h?sentinel=", "sentinel"),
+        ("redis+cluster://h?sentinel=trips", "sentinels tell of one server"),
+        ("unix:///path?sentinel=trips", "sentinels tell of one server"),
         ("http://h", "redis://host:port/db"),
     ],
 )
