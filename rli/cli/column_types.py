@@ -1,132 +1,183 @@
-"""Which type a column of a text file gets: the table's where it has the column, and a key keeps its spelling."""
+"""Which type a column of a file gets: the table's where it has the column, and a key keeps its spelling."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import typer
 
+from rli.cli import text_columns
 from rli.cli.output import print_note
-from rli.errors import InvalidInputError
+from rli.errors import InvalidInputError, SchemaError
 from rli.table.table import Table
+
+Where = Callable[[str, int], str]
+"""Says for a column and a row, counted from 0, where in the file the value is: ``file=… line=… column=…``."""
+
+_DECLARED: Final[Mapping[str, pa.DataType]] = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": text_columns.INSTANT,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedColumns:
-    """What a table knows of the columns that records for it have.
+    """What is known of the columns of a file before it is read.
 
     Attributes:
-        schema: of its records; None in a table that was never written.
+        schema: of the table's records; None in a table that was never written.
         keys: record-key and partition columns, whose spelling counts: ``007`` is not ``7``.
+        ordering: the ordering column, whose type decides which record wins.
+        declared: types that the user gives to columns.
     """
 
     schema: pa.Schema | None
     keys: frozenset[str]
+    ordering: str | None = None
+    declared: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table) -> ExpectedColumns:
-        properties = table.definition.properties
-        return cls(table.schema, frozenset((*properties.record_key_fields, *properties.partition_fields)))
+    def of(cls, table: Table, declared: Mapping[str, pa.DataType] | None = None) -> ExpectedColumns:
+        """What a table and the user know.
 
-    def type_of(self, name: str) -> pa.DataType | None:
+        Raises:
+            SchemaError: the user gives a column another type than the table does.
+        """
+        properties = table.definition.properties
+        keys = frozenset((*properties.record_key_fields, *properties.partition_fields))
+        expected = cls(table.schema, keys, properties.ordering_field, declared or {})
+        for name, kind in expected.declared.items():
+            if expected.stored_type(name) not in {None, kind}:
+                raise SchemaError(
+                    f"the table's column has another type: table={table.location} column={name} "
+                    f"type={expected.stored_type(name)} given={kind}; leave --column-type {name} out"
+                )
+        return expected
+
+    def stored_type(self, name: str) -> pa.DataType | None:
         """The table's type of a column; None for a new column."""
         position = -1 if self.schema is None else self.schema.get_field_index(name)
         return None if self.schema is None or position < 0 else self.schema.field(position).type
 
-
-def types_to_read(inferred: pa.Table, expected: ExpectedColumns, *, is_csv: bool) -> dict[str, pa.DataType]:
-    """The columns that must not be read as what they look like, with the type to read them as."""
-    wanted: dict[str, pa.DataType] = {}
-    for field in inferred.schema:
-        kind = _type_to_read(field, expected, is_csv=is_csv)
-        if kind is not None and kind != field.type:
-            wanted[field.name] = kind
-    return wanted
+    def type_of(self, name: str) -> pa.DataType | None:
+        """The type that a column must have; None if its values decide."""
+        return self.stored_type(name) or self.declared.get(name)
 
 
-def fit_columns(records: pa.Table, inferred: pa.Schema, expected: ExpectedColumns, path: str) -> pa.Table:
-    """The records as read, columns brought to the table's types where reading could not do it.
+def parse_column_types(given: Iterable[str] | None) -> dict[str, pa.DataType]:
+    """Types of columns from texts such as ``zip=string``."""
+    parsed = {}
+    for text in given or ():
+        name, _, kind = text.partition("=")
+        if not name or kind not in _DECLARED:
+            raise typer.BadParameter(
+                f"{text!r} gives no column a type; write COLUMN=TYPE with one of {list(_DECLARED)}"
+            )
+        parsed[name] = _DECLARED[kind]
+    return parsed
+
+
+def typed_columns(records: pa.Table, expected: ExpectedColumns, where: Where) -> pa.Table:
+    """The records of a file; columns of text as CSV has them get their types.
 
     Args:
-        records: read with ``types_to_read``.
-        inferred: what the columns looked like.
-        expected: what the table knows.
-        path: of the file, for messages.
+        records: as the file has them.
+        expected: what is known.
+        where: of a value, for messages.
 
     Raises:
         InvalidInputError: a value does not fit its column, or a key would change its spelling.
     """
-    columns: dict[str, pa.ChunkedArray] = {}
-    empty = []
-    for name in records.column_names:
-        column, known = records.column(name), expected.type_of(name)
-        if known is None and pa.types.is_null(column.type):
-            empty.append(name)
-        elif name in expected.keys and pa.types.is_string(column.type):
-            columns[name] = _key_column(column, known, inferred.field(name).type, f"file={path} column={name}")
-        else:
-            columns[name] = _converted(column, known)
+    columns = {name: _typed(records.column(name), name, expected, where) for name in records.column_names}
+    return pa.table(columns) if columns else records
+
+
+def without_empty(records: pa.Table, expected: ExpectedColumns, path: str) -> pa.Table:
+    """The records without new columns that hold no value: nothing tells their type."""
+    empty = [
+        name
+        for name in records.column_names
+        if expected.type_of(name) is None
+        and records.column(name).null_count == records.num_rows
+        # A key is missed later, with a message of its own.
+        and not (name in expected.keys and pa.types.is_string(records.column(name).type))
+    ]
     if empty:
         print_note(f"left out, as they hold no value: file={path} columns={empty}")
-    return pa.table(columns)
+    return records.drop_columns(empty)
 
 
-def _type_to_read(field: pa.Field, expected: ExpectedColumns, *, is_csv: bool) -> pa.DataType | None:
-    known = expected.type_of(field.name)
-    if field.name in expected.keys and (is_csv or pa.types.is_timestamp(field.type)):
-        return pa.string()
-    if known is None:
-        # Tables hold no times of day.
-        return pa.string() if pa.types.is_time(field.type) else None
-    if not is_csv and (_is_converted_later(field.type, known)):
-        return None
-    if pa.types.is_timestamp(known):
-        # Times without an offset count as UTC, and pyarrow refuses them for a type that has a zone.
-        return None if pa.types.is_timestamp(field.type) else pa.timestamp("us")
-    return known
+def fitted_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: Where) -> pa.ChunkedArray:
+    """A column of text in the type that the column must have.
 
-
-def _is_converted_later(found: pa.DataType, known: pa.DataType) -> bool:
-    """Whether the JSON reader cannot give the type, but what it gives can be cast to it."""
-    return (pa.types.is_timestamp(found) and pa.types.is_date(known)) or (
-        pa.types.is_integer(found) and pa.types.is_string(known)
-    )
-
-
-def _converted(column: pa.ChunkedArray, known: pa.DataType | None) -> pa.ChunkedArray:
-    if known is None or not _is_converted_later(column.type, known):
-        return column
-    return pc.cast(column, known)
-
-
-def _key_column(
-    column: pa.ChunkedArray, known: pa.DataType | None, looks_like: pa.DataType, where: str
-) -> pa.ChunkedArray:
-    """A key column that was read as text, in the table's type, or in the one that it looks like if no value changes."""
-    if known is not None and pa.types.is_string(known):
-        return column
-    if known is None and not _is_key_type(looks_like):
-        return column
-    kind = looks_like if known is None else known
+    Raises:
+        InvalidInputError: a value does not fit.
+    """
+    kind = expected.type_of(name)
     try:
-        typed = column.cast(kind)
-        changed = pc.not_equal(typed.cast(pa.string()), column)
-        first = pc.index(changed, True).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if known is None:
-            return column
+        return text_columns.fitted(texts, kind, is_lenient=name in expected.declared or name in expected.keys)
+    except text_columns.UnfitTextError as error:
         raise InvalidInputError(
-            f"a value does not fit its column: {where} type={kind} ({error}); correct the file"
+            f"a value does not fit its column: {where(name, error.row)} value={texts[error.row].as_py()!r} type={kind} "
+            f"({error}); correct the file{f', or give --column-type {name}=TYPE' if error.is_same_number else ''}"
         ) from error
-    if first < 0:
-        return typed
-    if known is None:
-        return column
-    raise InvalidInputError(
-        f"a key would change its spelling: {where} value={column[first].as_py()!r} becomes "
-        f"{typed.cast(pa.string())[first].as_py()!r}, as the table's column is of type {kind}; correct the file"
+
+
+def _typed(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: Where) -> pa.ChunkedArray:
+    known = expected.type_of(name)
+    if name in expected.keys:
+        return _key_column(texts, name, expected, where)
+    if known is not None:
+        return fitted_column(texts, name, expected, where)
+    typed = text_columns.guessed(texts)
+    row = text_columns.first_changed_number(texts) if pa.types.is_string(typed.type) else None
+    if row is not None:
+        _report_text(name, where(name, row), texts[row].as_py(), is_ordering=name == expected.ordering)
+    return typed
+
+
+def _report_text(name: str, where: str, value: str, *, is_ordering: bool) -> None:
+    """Say that a new column of numbers is kept as text: its numbers would not be spelled as they are."""
+    if is_ordering:
+        raise InvalidInputError(
+            f"the ordering column would be text, where 9 is greater than 10, as a number would change: {where} "
+            f"value={value!r}; correct the file, or say what the column is: --column-type {name}=bigint"
+        )
+    print_note(
+        f"kept as text, as a number would change: {where} value={value!r}; "
+        f"if the column holds numbers, give --column-type {name}=double"
     )
+
+
+def _key_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: Where) -> pa.ChunkedArray:
+    """A key column in the type that it must have, or in the one that its values have, if no value changes."""
+    known = expected.type_of(name)
+    if known is None:
+        guess = text_columns.guessed(texts)
+        is_kept = _is_key_type(guess.type) and _first_change(guess, texts) is None
+        return guess if is_kept else texts
+    typed = fitted_column(texts, name, expected, where)
+    row = _first_change(typed, texts)
+    if row is not None:
+        raise InvalidInputError(
+            f"a key would change its spelling: {where(name, row)} value={texts[row].as_py()!r} becomes "
+            f"{typed.cast(pa.string())[row].as_py()!r}, as the table's column is of type {known}; correct the file"
+        )
+    return typed
+
+
+def _first_change(typed: pa.ChunkedArray, texts: pa.ChunkedArray) -> int | None:
+    position: int = pc.index(pc.not_equal(typed.cast(pa.string()), texts), True).as_py()
+    return position if position >= 0 else None
 
 
 def _is_key_type(kind: pa.DataType) -> bool:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import csv
+import io
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
-from rli.cli.column_types import ExpectedColumns, fit_columns, types_to_read
+from rli.cli.column_types import ExpectedColumns, typed_columns, without_empty
+from rli.cli.json_columns import BLOCK_BYTES, JsonColumns, read_json
 from rli.errors import InvalidInputError, SchemaError, SettingsError
 
 _COLUMN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BLOCK_BYTES: Final = 16 << 20
-"""The longest record in a text file."""
-
 _KNOWN: Final = "use .jsonl, .ndjson, .json, .csv (each also with .gz) or .parquet"
 
 
@@ -81,18 +80,22 @@ class RecordFile:
         """
         found = self._parsed({})
         names = _column_names(found.column_names, self.path, rename=rename_columns)
-        wanted = types_to_read(found.rename_columns(names), expected, is_csv=self.kind is FileKind.CSV)
-        original = dict(zip(names, found.column_names, strict=True))
-        if wanted and self.kind is not FileKind.PARQUET:
-            reread = self._parsed({original[name]: kind for name, kind in wanted.items()})
-            typed = reread.select(list(original.values())).rename_columns(names)
+        records = found.rename_columns(names)
+        if self.kind is FileKind.CSV:
+            typed = typed_columns(records, expected, self._place)
+        elif self.kind is FileKind.JSON:
+            original = dict(zip(names, found.column_names, strict=True))
+            typed = JsonColumns(self.path, original, self._parsed).typed(records, expected)
         else:
-            typed = found.rename_columns(names)
-        return fit_columns(typed, found.rename_columns(names).schema, expected, self.path)
+            typed = records
+        return without_empty(typed, expected, self.path)
+
+    def _place(self, column: str, row: int) -> str:
+        return f"file={self.path} line={_csv_line(self.path, row)} column={column}"
 
     def _parsed(self, types: Mapping[str, pa.DataType]) -> pa.Table:
         """The file's content: columns in ``types`` are read as these, the others as what they look like."""
-        read = {FileKind.JSON: _read_json, FileKind.CSV: _read_csv, FileKind.PARQUET: _read_parquet}[self.kind]
+        read = {FileKind.JSON: read_json, FileKind.CSV: _read_csv, FileKind.PARQUET: _read_parquet}[self.kind]
         try:
             return read(self.path, types)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, ValueError) as error:
@@ -146,33 +149,29 @@ def _column_names(found: Sequence[str], path: str, *, rename: bool) -> list[str]
     return names
 
 
-def _read_json(path: str, types: Mapping[str, pa.DataType]) -> pa.Table:
-    parse = pa_json.ParseOptions(
-        explicit_schema=pa.schema(list(types.items())) if types else None,
-        # Objects of a .json file may be spread over lines.
-        newlines_in_values=path.removesuffix(".gz").lower().endswith(".json"),
+def _read_csv(path: str, _: Mapping[str, pa.DataType]) -> pa.Table:
+    """All columns as text: which type suits a column, only all of its values tell."""
+    read = pa_csv.ReadOptions(block_size=BLOCK_BYTES)
+    parse = pa_csv.ParseOptions(newlines_in_values=True)
+    with pa.input_stream(path, compression="detect") as stream:
+        names = pa_csv.open_csv(stream, read_options=read, parse_options=parse).schema.names
+    # Nothing at all is null, "" is an empty text, and NA may be Namibia.
+    convert = pa_csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
     )
-    read = pa_json.ReadOptions(block_size=_BLOCK_BYTES)
     with pa.input_stream(path, compression="detect") as stream:
-        if not parse.newlines_in_values:
-            return pa_json.read_json(stream, read_options=read, parse_options=parse)
-        content = stream.read()
-    if content.lstrip()[:1] == b"[":
-        content = "\n".join(json.dumps(record) for record in json.loads(content)).encode()
-    return pa_json.read_json(pa.BufferReader(content), read_options=read, parse_options=parse)
+        return pa_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
 
 
-def _read_csv(path: str, types: Mapping[str, pa.DataType]) -> pa.Table:
+def _csv_line(path: str, row: int) -> int:
+    """The line of a CSV file on which a record ends, both counted as people do: the header is on line 1."""
     with pa.input_stream(path, compression="detect") as stream:
-        return pa_csv.read_csv(
-            stream,
-            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-            # Nothing at all is null, "" is an empty text, and NA may be Namibia.
-            convert_options=pa_csv.ConvertOptions(
-                column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-            ),
-        )
+        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
+        records = (reader.line_num for record in reader if record)
+        return next(islice(records, row + 1, None))
 
 
 def _read_parquet(path: str, _: Mapping[str, pa.DataType]) -> pa.Table:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 import rli
-from rli.cli.column_types import ExpectedColumns
+from rli.cli.column_types import ExpectedColumns, parse_column_types
 from rli.cli.engines import Engine, EngineName, SupportsParquetFiles, open_engine
 from rli.cli.input_files import FileKind, RecordFile, read_lines
 from rli.cli.options import (
@@ -190,22 +192,36 @@ def upsert(
     rename_columns: Annotated[
         bool, typer.Option("--rename-columns", help="Write 'Domain name' as domain_name, and so on.")
     ] = False,
+    column_type: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column-type",
+            metavar="COLUMN=TYPE",
+            help="Type of a new column of a text file: string, boolean, int, bigint, double, date or timestamp. "
+            "Repeat for several.",
+            show_default=False,
+        ),
+    ] = None,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Insert new records, update known ones, and move those whose partition changed.
 
-    Columns of text files get the type of the table's column, new columns the type that their values look like. In
-    CSV an empty field is null and "" is an empty text; record keys and partition values keep their spelling.
+    Columns of text files get the type of the table's column. A new column gets a type only if no value changes by it:
+    02134, 1.10 and integers of more than 64 bits stay text. In CSV an empty field is null and "" is an empty text.
+    Record keys and partition values keep their spelling.
 
     With --json each commit is reported on a line of its own, with the file that it wrote.
     """
+    declared = parse_column_types(column_type)
     opened = rli.open_table(table, index=index)
     batches = [RecordFile.at(path) for path in files]
     runner = open_engine(engine)
     try:
         for batch in batches:
-            result = _upsert_file(runner, opened, batch, on_partition_change, rename_columns=rename_columns)
+            result = _upsert_file(
+                runner, opened, batch, on_partition_change, rename_columns=rename_columns, declared=declared
+            )
             if as_json:
                 print_json({"file": batch.path, **_fields(result)})
             else:
@@ -221,11 +237,12 @@ def _upsert_file(
     on_partition_change: OnPartitionChange | None,
     *,
     rename_columns: bool,
+    declared: Mapping[str, pa.DataType],
 ) -> CommitResult:
     with write_progress(batch.path) as on_step:
         if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not rename_columns:
             return engine.upsert_parquet(table, batch.path, on_partition_change, on_step)
-        records = batch.read(ExpectedColumns.of(table), rename_columns=rename_columns)
+        records = batch.read(ExpectedColumns.of(table, declared), rename_columns=rename_columns)
         return engine.upsert(table, records, on_partition_change, on_step)
 
 

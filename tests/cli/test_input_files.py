@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli as library
-from rli.cli.input_files import snake_case
+from rli.cli.column_types import ExpectedColumns
+from rli.cli.input_files import RecordFile, snake_case
+from rli.cli.json_columns import BLOCK_BYTES
 from tests.cli.conftest import Rli
 
 
@@ -46,7 +49,7 @@ def test_a_key_that_would_change_is_refused(rli: Rli, tmp_path: Path) -> None:
     rli("upsert", "t", "d.csv")
     (tmp_path / "e.csv").write_text("id,v\n8,1\n007,1\n")
     refused = rli("upsert", "t", "e.csv", status=2).err
-    assert "file=e.csv column=id value='007' becomes '7'" in refused
+    assert "file=e.csv line=3 column=id value='007' becomes '7'" in refused
     assert len(rli("timeline", "t", "--json").json) == 1
 
 
@@ -149,3 +152,101 @@ def test_parquet_keeps_its_types(rli: Rli, tmp_path: Path) -> None:
     rli("create", "t", "--record-key", "id")
     rli("upsert", "t", "d.parquet")
     assert schema_of("t").field("n").type == pa.int32()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["02134", "10001"], pa.string()),
+        (["7", "", "-12"], pa.int64()),
+        (["18446744073709551616", "1"], pa.string()),
+        (["100000000000000000000"], pa.string()),
+        (["9007199254740993", "1.5"], pa.string()),
+        (["+5"], pa.string()),
+        (["0x10"], pa.string()),
+        (["1.10", "1.9"], pa.string()),
+        (["1.5", "2", "-0.25", "3.0"], pa.float64()),
+        (["0.30000000000000004", "1e-07", "1.0E-5"], pa.float64()),
+        (["0.1000000000000000055511151231257827"], pa.string()),
+        (["2E10"], pa.string()),
+        (["1.5", "NaN"], pa.string()),
+        (["null", "NA"], pa.string()),
+        (["yes", "no"], pa.string()),
+        (["True", "False", ""], pa.bool_()),
+        (["True", "false"], pa.string()),
+        (["2024-02-29"], pa.date32()),
+        (["2024-02-30"], pa.string()),
+        (["2024-05-01 10:00:00.123456"], pa.timestamp("us", tz="UTC")),
+        (["2024-05-01 10:00:00.1234567"], pa.string()),
+        (["2024-05-01T10:00:00Z", "2024-05-01T12:00:00+02:00"], pa.timestamp("us", tz="UTC")),
+        (["2024-05-01T10:00:00Z", "2024-05-01T10:00:00"], pa.string()),
+        ([" 5"], pa.string()),
+    ],
+)
+def test_a_new_column_of_a_csv_file_has_a_type_only_if_no_value_changes(
+    rli: Rli, tmp_path: Path, values: list[str], kind: pa.DataType
+) -> None:
+    rli("create", "t", "--record-key", "id")
+    rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
+    (tmp_path / "d.csv").write_text(f"\ufeffid,v\n{rows}")
+    rli("upsert", "t", "d.csv")
+    found = library.open_table("t").read().sort_by("id").column("v")
+    assert found.type == kind
+    if pa.types.is_string(kind):
+        assert found.to_pylist() == values
+
+
+def test_a_value_beyond_the_first_block_decides_too(tmp_path: Path) -> None:
+    rows, padding = 20_000, "x" * 1_000
+    content = "".join(f"{row},1,{padding}\n" for row in range(rows))
+    (tmp_path / "d.csv").write_text(f"id,v,p\n{content}{rows},02134,\n")
+    assert (tmp_path / "d.csv").stat().st_size > BLOCK_BYTES
+    records = RecordFile.at(str(tmp_path / "d.csv")).read(ExpectedColumns(None, frozenset()))
+    assert records.column("v")[rows].as_py() == "02134"
+    assert records.schema.field("id").type == pa.int64()
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("02134,1,1", "line=5 column=zip value='02134' type=int64"),
+        ("9223372036854775808,1,1", "line=5 column=zip value='9223372036854775808'"),
+        ("1.5,1,1", "line=5 column=zip value='1.5'"),
+        ("1,n/a,1", "line=5 column=share value='n/a' type=double"),
+        ("1,9007199254740993,1", "line=5 column=share value='9007199254740993'"),
+        ("1,1,2024-05-01T10:00:00.1234567", "line=5 column=at value="),
+    ],
+)
+def test_a_value_that_does_not_fit_a_known_column_is_refused_by_line(
+    rli: Rli, tmp_path: Path, value: str, reason: str
+) -> None:
+    (tmp_path / "a.csv").write_text("id,zip,share,at,note\n1,10001,0.5,2024-05-01T10:00:00Z,x\n")
+    rli("create", "t", "--record-key", "id")
+    rli("upsert", "t", "a.csv")
+    (tmp_path / "b.csv").write_text(f'id,zip,share,at,note\n2,1,1.10,2024-05-01,"two\nlines"\n\n3,{value},y\n')
+    refused = rli("upsert", "t", "b.csv", status=2).err
+    assert f"file=b.csv {reason}" in refused
+    assert len(rli("timeline", "t", "--json").json) == 1
+
+
+def test_the_user_says_what_a_column_is(rli: Rli, tmp_path: Path) -> None:
+    rli("create", "t", "--record-key", "id", "--ordering", "ts")
+    (tmp_path / "d.csv").write_text("id,ts,price\n1,007,1.10\n")
+    assert "line=2 column=ts value='007'" in rli("upsert", "t", "d.csv", status=2).err
+    rli("upsert", "t", "d.csv", "--column-type", "ts=bigint", "--column-type", "price=double")
+    assert library.open_table("t").read().to_pylist() == [{"id": 1, "ts": 7, "price": 1.1}]
+    assert "has another type" in rli("upsert", "t", "d.csv", "--column-type", "ts=string", status=2).err
+
+
+def test_integers_of_a_json_file_keep_their_digits(rli: Rli, tmp_path: Path) -> None:
+    rli("create", "t", "--record-key", "id")
+    (tmp_path / "d.jsonl").write_text(
+        '{"id":"1","n":18446744073709551617,"share":1.10,"at":"2024-05-01","big":1e300}\n'
+        '{"id":"2","n":5,"share":2,"at":"2024-05-02","big":1}\n'
+    )
+    noted = rli("upsert", "t", "d.jsonl").err
+    assert "record=1 column=n value=18446744073709551617" in noted
+    rows = library.open_table("t").read().sort_by("id").to_pylist()
+    assert rows[0] == {"id": "1", "n": "18446744073709551617", "share": 1.1, "at": date(2024, 5, 1), "big": 1e300}
+    (tmp_path / "e.jsonl").write_text('{"id":"3","share":1}\n{"id":"4","share":9007199254740993}\n')
+    assert "record=2 column=share value=" in rli("upsert", "t", "e.jsonl", status=2).err
