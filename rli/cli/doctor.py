@@ -12,7 +12,7 @@ from rich.text import Text
 from rli.cli.checkup_store import look_at_index
 from rli.cli.checkup_table import TableCheckup
 from rli.cli.options import IndexOption, JsonOption, add_command
-from rli.cli.output import FOUND, out_console, report
+from rli.cli.output import FOUND, out_console, report, without_controls
 from rli.store.health import Finding, Verdict
 from rli.store.registry import store_schemes, without_password
 
@@ -70,9 +70,11 @@ def _print(diagnosis: Diagnosis) -> None:
     console = out_console()
     for found in diagnosis.findings:
         mark, style = _MARKS[found.verdict]
-        console.print(Text.assemble((mark, style), (f"{found.check}: ", "bold"), found.detail), soft_wrap=True)
+        console.print(
+            Text.assemble((mark, style), (f"{found.check}: ", "bold"), without_controls(found.detail)), soft_wrap=True
+        )
         if found.advice is not None:
-            console.print(Text.assemble(" " * len(mark), "→ ", found.advice), soft_wrap=True)
+            console.print(Text.assemble(" " * len(mark), "→ ", without_controls(found.advice)), soft_wrap=True)
     if diagnosis.problems or diagnosis.warnings:
         console.print(
             f"{diagnosis.problems} problems, {diagnosis.warnings} warnings: {diagnosis.target}", soft_wrap=True

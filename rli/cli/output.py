@@ -29,6 +29,11 @@ _UNLIMITED: Final = 1_000_000
 _BINARY_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _UNIT: Final = 1024
 
+# A terminal obeys these: the C0 and C1 controls, and the marks that turn the direction of text. A line feed stays.
+_CONTROLS: Final = frozenset({*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)})
+_SHOWN_CONTROLS: Final = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS - {0x0A}}
+_ESCAPED_IN_JSON: Final = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
+
 
 def out_console() -> Console:
     """Standard output, as it is now."""
@@ -40,19 +45,24 @@ def err_console() -> Console:
     return Console(markup=False, highlight=False, stderr=True)
 
 
+def without_controls(text: str) -> str:
+    """A text whose control characters are shown as escapes instead of sent to the terminal; line feeds stay."""
+    return text.translate(_SHOWN_CONTROLS)
+
+
 def print_error(message: str, label: str = "error: ") -> None:
     """Say on standard error what went wrong."""
-    err_console().print(Text.assemble((label, "bold red"), message), soft_wrap=True)
+    err_console().print(Text.assemble((label, "bold red"), without_controls(message)), soft_wrap=True)
 
 
 def print_note(message: str) -> None:
     """Say something on standard error that is no report."""
-    err_console().print(Text(message, "dim"), soft_wrap=True)
+    err_console().print(Text(without_controls(message), "dim"), soft_wrap=True)
 
 
 def print_json(value: object) -> None:
     """One JSON document on one line; dataclasses become objects with their fields as keys."""
-    typer.echo(json.dumps(value, default=to_json, ensure_ascii=False))
+    typer.echo(json.dumps(value, default=to_json, ensure_ascii=False).translate(_ESCAPED_IN_JSON))
 
 
 def to_json(value: object) -> object:
@@ -144,14 +154,15 @@ def _print_pairs(console: Console, facts: Mapping[str, object]) -> None:
 def _cell(value: object) -> Text:
     if value is None:
         return Text(_NOTHING, "dim")
-    return value if isinstance(value, Text) else Text(_shown(value))
+    return value if isinstance(value, Text) else Text(without_controls(_shown(value)))
 
 
 def _in_a_line(value: object) -> str:
     if value is None:
         return ""
     text = value.plain if isinstance(value, Text) else str(_plain(value))
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    escaped = text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return without_controls(escaped)
 
 
 def _shown(value: object) -> str:

@@ -45,13 +45,12 @@ def parse_where(text: str, schema: pa.Schema) -> pc.Expression:
         InvalidInputError: the text is not understood, names an unknown column, or a constant does not fit its column.
     """
     try:
-        tree = ast.parse(_normalised(text).strip(), mode="eval")
+        return _Filter(text, schema).condition(ast.parse(_normalised(text).strip(), mode="eval").body)
     except (SyntaxError, ValueError, tokenize.TokenError, RecursionError) as error:
         raise InvalidInputError(
             f"the filter is not understood: where={text!r} ({getattr(error, 'msg', error)}); write comparisons such as "
             "city == 'Oslo' and fare > 10"
         ) from error
-    return _Filter(text, schema).condition(tree.body)
 
 
 class _Filter:

@@ -103,6 +103,19 @@ def test_lookup_tells_where_keys_live(rli: Rli, trips: str) -> None:
     assert rli("lookup", trips, "007").out.splitlines()[1].startswith("007\tBergen\t")
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_control_characters_in_data_do_not_reach_the_terminal(rli: Rli, tmp_path: Path, form: tuple[str, ...]) -> None:
+    key = "k\x1b]0;title\x07\x9b31m\u202e\x7f"
+    table = library.create_table(tmp_path / "t", record_key="id", index="lmdb:" + f"//{tmp_path}/i")
+    table.upsert(pa.table({"id": [key], "v": ["\x1b[2Jcleared"]}))
+    table.close()
+    shown = rli("read", "t", *form).out + rli("lookup", "t", key, *form).out
+    refused = rli("read", "t", "--where", f"v = {key}", status=2).err
+    assert "cleared" in shown
+    assert "31m" in refused
+    assert [sign for sign in shown + refused if sign not in "\n\t" and not sign.isprintable()] == []
+
+
 def test_lookup_of_nothing_but_absent_keys_has_status_1(rli: Rli, trips: str) -> None:
     assert rli("lookup", trips, "nope", "--json", status=1).json[0]["file_id"] is None
 

@@ -78,6 +78,8 @@ def test_filters(text: str, rows: int) -> None:
         "[n for n in s]",
         "n = 1\ns = 'x'",
         "(" * 500,
+        "n = " + "-" * 990 + "1",
+        "not " * 990 + "n = 1",
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
