@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import CorruptIndexError, SettingsError
+from rli.json_text import parse_json
 from rli.model import FileGroupId
 from rli.store.contract import Store
 
@@ -88,7 +89,7 @@ class LogRecord:
     def from_json(cls, first_sequence: int, content: bytes) -> LogRecord:
         """Read a record; raises ``CorruptIndexError`` if it is none, or of a newer version."""
         try:
-            fields = json.loads(content)
+            fields = parse_json(content)
             if fields["version"] != _RECORD_VERSION:
                 raise CorruptIndexError(
                     f"a record of the index's commit log has another version: version={fields['version']} "

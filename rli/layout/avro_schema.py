@@ -18,9 +18,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from rli.errors import CorruptTableError, SchemaError
+from rli.json_text import parse_json
 
 _AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INVALID: Final = re.compile(r"[^A-Za-z0-9_]")
+_MOST_LEVELS: Final = 64
+_MOST_FIELDS: Final = 100_000
 
 _PRIMITIVES: Final[dict[pa.DataType, str]] = {
     pa.bool_(): "boolean",
@@ -83,8 +86,8 @@ def from_avro(text: str) -> pa.Schema:
         SchemaError: a column has a type that Arrow cannot hold; names the column.
     """
     try:
-        return pa.schema(_FromAvro().columns(json.loads(text)))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return pa.schema(_FromAvro().columns(parse_json(text)))
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(
             f"the table's schema in the commit metadata is no Avro schema ({type(error).__name__}: {error}): "
             f"schema={text[:200]!r}; restore the newest commit from a backup, or roll it back"
@@ -198,6 +201,8 @@ class _FromAvro:
 
     def __init__(self) -> None:
         self._named: dict[str, pa.DataType] = {}
+        self._sizes: dict[str, int] = {}
+        self._fields_seen = 0
 
     def columns(self, table: Mapping[str, Any]) -> list[pa.Field]:
         """The fields of a table's record."""
@@ -211,6 +216,9 @@ class _FromAvro:
 
     def _field(self, name: str, kind: Any, namespace: str, path: str) -> pa.Field:
         below = _below(path, name)
+        self._count(1)
+        if below.count(".") >= _MOST_LEVELS:
+            raise ValueError(f"columns nest deeper than {_MOST_LEVELS} levels")
         branches = kind if isinstance(kind, list) else [kind]
         others = [branch for branch in branches if branch != "null"]
         if len(others) != 1:
@@ -220,15 +228,25 @@ class _FromAvro:
     def _type(self, kind: Any, namespace: str, path: str) -> pa.DataType:
         if isinstance(kind, str):
             return self._by_name(kind, namespace)
+        before = self._fields_seen
         converted = self._complex(kind, namespace, path)
         if "name" in kind:
-            self._named[_full_name(kind, namespace)] = converted
+            full_name = _full_name(kind, namespace)
+            self._named[full_name], self._sizes[full_name] = converted, self._fields_seen - before
         return converted
 
     def _by_name(self, name: str, namespace: str) -> pa.DataType:
         if name in _ARROW_PRIMITIVES:
             return _ARROW_PRIMITIVES[name]
-        return self._named[name if "." in name else f"{namespace.rpartition('.')[0]}.{name}"]
+        full_name = name if "." in name else f"{namespace.rpartition('.')[0]}.{name}"
+        self._count(self._sizes[full_name])
+        return self._named[full_name]
+
+    def _count(self, fields: int) -> None:
+        # A type may be repeated by its name alone, so a short schema can stand for any number of columns.
+        self._fields_seen += fields
+        if self._fields_seen > _MOST_FIELDS:
+            raise ValueError(f"the schema has more than {_MOST_FIELDS} fields, nested ones included")
 
     def _complex(self, kind: Mapping[str, Any], namespace: str, path: str) -> pa.DataType:
         logical = kind.get("logicalType")

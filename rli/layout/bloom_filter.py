@@ -37,6 +37,9 @@ _DYNAMIC_HEAD: Final = struct.Struct(">iibiiii")
 _VERSION: Final = -1
 _MURMUR: Final = 1
 _MAX_BITS: Final = 2**31 - 1
+_MAX_HASHES: Final = 64
+"""Filters of any useful false-positive rate have fewer: 64 hashes stand for a rate of 5e-20."""
+
 _CHUNK_BYTES: Final = 1 << 22
 
 _FEW_KEYS: Final = 8
@@ -249,5 +252,5 @@ def _parse_row(content: bytes) -> tuple[int, int, NDArray[np.uint8]]:
 
 
 def _check_head(version: int, hash_count: int, hash_type: int, bit_count: int) -> None:
-    if version != _VERSION or hash_type != _MURMUR or hash_count < 1 or bit_count < 1:
+    if version != _VERSION or hash_type != _MURMUR or not 1 <= hash_count <= _MAX_HASHES or bit_count < 1:
         raise ValueError(f"version={version} hashes={hash_count} hash_type={hash_type} bits={bit_count}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rli.errors import CorruptTableError
+from rli.json_text import parse_json
 from rli.storage import Storage
 from rli.timeline import archive_history, archive_log
 from rli.timeline.archive_history import ArchivedInstant, History
@@ -130,7 +130,7 @@ class Archive:
             return None
         try:
             is_json = instant.action in _IN_JSON
-            fields = _without_nulls(json.loads(content)) if is_json else read_record(content)
+            fields = _without_nulls(parse_json(content)) if is_json else read_record(content)
             return _FIELDS[instant.action], fields
         except MALFORMED as error:
             raise CorruptTableError(

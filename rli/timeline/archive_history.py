@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
+from rli.json_text import parse_json
 from rli.storage import Storage
 
 _VERSION_FILE: Final = "_version_"
@@ -136,7 +137,7 @@ class History:
             return []
         path = self._path(f"{_MANIFEST}{version}")
         try:
-            files: list[dict[str, object]] = json.loads(self.storage.read_bytes(path) or b"")["files"]
+            files: list[dict[str, object]] = parse_json(self.storage.read_bytes(path) or b"")["files"]
             return [{"fileName": file["fileName"], "fileLen": file["fileLen"]} for file in files]
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptTableError(

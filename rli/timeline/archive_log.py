@@ -19,7 +19,7 @@ from typing import Any, Final
 import fastavro
 
 from rli.errors import CorruptTableError
-from rli.timeline.avro_files import MALFORMED
+from rli.timeline.avro_files import MALFORMED, decode, parsed_schema
 from rli.timeline.clean_schemas import CLEAN_METADATA
 from rli.timeline.commit_schemas import ARCHIVED_REPLACE_METADATA, COMMIT_METADATA
 from rli.timeline.instant import State
@@ -86,7 +86,7 @@ def completed_entries(content: bytes, path: str) -> set[tuple[str, str]]:
             end = stream.tell() + length - 8
             header = _read_header(stream)
             if kind == _AVRO_BLOCK:
-                entries = _read_entries(stream, json.loads(header[_SCHEMA_KEY]))
+                entries = _read_entries(stream, header[_SCHEMA_KEY])
                 found |= {(one["commitTime"], one["actionType"]) for one in entries if one["actionState"] == _COMPLETED}
             stream.seek(end)
     except (struct.error, *MALFORMED) as error:
@@ -136,12 +136,12 @@ def _read_header(stream: io.BytesIO) -> dict[int, bytes]:
     return texts
 
 
-def _read_entries(stream: io.BytesIO, schema: Schema) -> Iterator[dict[str, Any]]:
+def _read_entries(stream: io.BytesIO, schema: bytes) -> Iterator[dict[str, Any]]:
     _, _, count = struct.unpack(">qii", stream.read(16))
-    parsed = fastavro.parse_schema(schema)
+    parsed = parsed_schema(schema)
     for _ in range(count):
         (size,) = struct.unpack(">i", stream.read(4))
-        found = fastavro.schemaless_reader(io.BytesIO(stream.read(size)), parsed, None)
+        found = decode(stream.read(size), parsed)
         yield found if isinstance(found, dict) else {}
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rli.errors import CorruptTableError
+from rli.json_text import parse_json
 from rli.timeline.avro_files import MALFORMED, read_record, write_record
 from rli.timeline.commit_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 
@@ -113,7 +114,7 @@ class CommitMetadata:
             CorruptTableError: the content is not commit metadata; names the file.
         """
         try:
-            return _from_record(json.loads(content))
+            return _from_record(parse_json(content))
         except MALFORMED as error:
             raise _corrupt(file_name, "JSON", error) from error
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.json_text import parse_json
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.table.file_groups.journal import Journal
@@ -33,7 +34,7 @@ def load_journals(storage: Storage, instant: str) -> list[Journal] | None:
     if content is None:
         return None
     try:
-        fields = json.loads(content)
+        fields = parse_json(content)
         if fields["version"] != _LIST_VERSION:
             raise CorruptTableError(
                 f"a list of journals has another version: file={path} version={fields['version']}; "

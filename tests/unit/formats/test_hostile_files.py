@@ -1,0 +1,202 @@
+"""Files of a table that were damaged or forged end in a clear error, within bounded memory."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import resource
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from rli import CorruptTableError, RliError, SchemaError
+from rli.layout.avro_schema import from_avro, to_avro
+from rli.layout.bloom_filter import FILTER_KEY, BloomFilter
+from rli.timeline.archive_log import completed_entries, entry, to_log_file
+from rli.timeline.avro_files import write_record
+from rli.timeline.clean_metadata import CleanPlan
+from rli.timeline.commit_metadata import CommitMetadata
+from rli.timeline.restore_metadata import RestorePlan
+from rli.timeline.rollback_metadata import RollbackPlan
+from rli.timeline.undone import Undone
+from tests.support.children import was_killed
+
+_MEMORY: Final = 512 << 20
+"""Bytes that reading one file may take beside what the process has."""
+
+_ROUNDS: Final = int(os.environ.get("RLI_FUZZ_ROUNDS", "300"))
+"""Damaged versions of each file; each run draws others."""
+
+Read = Callable[[bytes], object]
+
+INSTANT = "20240531115900000"
+PLAN = CleanPlan(INSTANT, "commit", INSTANT, {"p/q": ("/t/p/q/a.parquet",)}).to_avro()
+SCHEMA = to_avro(pa.schema([("a", pa.list_(pa.struct([("b", pa.decimal128(9, 2))])))]), "t").encode()
+
+
+def _clean_plan(content: bytes) -> object:
+    return CleanPlan.from_avro(content, "f")
+
+
+def _schema(content: bytes) -> object:
+    return from_avro(content.decode(errors="replace"))
+
+
+def _commit(content: bytes) -> object:
+    return CommitMetadata.from_json(content, "f")
+
+
+def _bloom_filter(content: bytes) -> object:
+    found = BloomFilter.from_footer({FILTER_KEY.encode(): base64.b64encode(content)}, "f")
+    return found is not None and found.might_contain(pa.array(["k"]))
+
+
+def _number(value: int) -> bytes:
+    value = value << 1 ^ value >> 63
+    digits = bytearray()
+    while value >= 0x80:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def _container(schema: object, body: bytes, codec: bytes = b"null", count: int = 1) -> bytes:
+    sync, text = b"0" * 16, json.dumps(schema).encode()
+    header = b"".join(_number(len(part)) + part for part in (b"avro.schema", text, b"avro.codec", codec))
+    return b"Obj\x01" + _number(2) + header + _number(0) + sync + _number(count) + _number(len(body)) + body + sync
+
+
+def _record_of(kind: object) -> dict[str, object]:
+    return {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+
+
+def _array_of_nothing() -> bytes:
+    return _container(_record_of({"type": "array", "items": "null"}), _number(10**9) + _number(0))
+
+
+def _array_of_empty_records() -> bytes:
+    empty = {"type": "record", "name": "e", "fields": []}
+    return _container(_record_of({"type": "array", "items": empty}), _number(10**9) + _number(0))
+
+
+def _inflating_block() -> bytes:
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    zeros = bytes(1 << 24)
+    parts = [deflate.compress(_number(1 << 28)), *(deflate.compress(zeros) for _ in range(16)), deflate.flush()]
+    return _container(_record_of("bytes"), b"".join(parts), b"deflate")
+
+
+def _record_within_itself() -> bytes:
+    endless = {"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]}
+    return _container(endless, _number(1) * 1_000_000)
+
+
+def _nested_schema(levels: int) -> bytes:
+    return b'{"type":"record","name":"r","fields":[{"name":"a","type":%s}]}' % (
+        b'{"type":"array","items":' * levels + b'"int"' + b"}" * levels
+    )
+
+
+def _schema_that_doubles() -> bytes:
+    fields: list[dict[str, object]] = [{"name": "f0", "type": {"type": "record", "name": "r0", "fields": [_int("a")]}}]
+    for level in range(1, 60):
+        twice = [{"name": name, "type": f"r{level - 1}"} for name in "ab"]
+        fields.append({"name": f"f{level}", "type": {"type": "record", "name": f"r{level}", "fields": twice}})
+    return json.dumps({"type": "record", "name": "r", "fields": fields}).encode()
+
+
+def _int(name: str) -> dict[str, object]:
+    return {"name": name, "type": "int"}
+
+
+def _filter_of_many_hashes() -> bytes:
+    return struct.pack(">iibi", -1, 2**31 - 1, 1, 8) + b"\xff"
+
+
+@pytest.mark.parametrize(
+    ("read", "forge"),
+    [
+        (_clean_plan, _array_of_nothing),
+        (_clean_plan, _array_of_empty_records),
+        (_clean_plan, _inflating_block),
+        (_clean_plan, _record_within_itself),
+        (_clean_plan, lambda: _container(json.loads(_nested_schema(300)), b"\0")),
+        (_clean_plan, lambda: _container(_record_of("int"), b"\0", b"nope")),
+        (_clean_plan, lambda: _container(_record_of("int"), b"\0\0", count=2)),
+        (_schema, lambda: _nested_schema(400)),
+        (_schema, lambda: _nested_schema(20_000)),
+        (_schema, _schema_that_doubles),
+        (_commit, lambda: b"[" * 200_000 + b"]" * 200_000),
+        (_bloom_filter, _filter_of_many_hashes),
+    ],
+)
+def test_a_file_that_would_take_all_memory_is_refused(read: Read, forge: Callable[[], bytes]) -> None:
+    assert not was_killed(_read_forged, read, forge()), "the reader was killed"
+
+
+def _read_forged(read: Read, content: bytes) -> None:
+    _limit_memory()
+    with pytest.raises((CorruptTableError, SchemaError)):
+        read(content)
+
+
+def test_damaged_files_are_clear_errors() -> None:
+    """Every reader of the timeline and of footers meets bytes that were changed, cut, repeated or inserted."""
+    assert not was_killed(_read_damaged), "a reader was killed"
+
+
+def _read_damaged() -> None:
+    _limit_memory()
+    readers: list[tuple[Read, bytes]] = [
+        (_clean_plan, PLAN),
+        (
+            lambda content: RollbackPlan.from_avro(content, "f"),
+            RollbackPlan(INSTANT, "commit", {"p": ("a",)}).to_avro(),
+        ),
+        (lambda content: RestorePlan.from_avro(content, "f"), RestorePlan(INSTANT, ((INSTANT, "commit"),)).to_avro()),
+        (lambda content: Undone.from_avro("rollback", content, "f"), PLAN),
+        (lambda content: completed_entries(content, "f"), to_log_file([entry(INSTANT, "commit", "COMPLETED", None)])),
+        (_commit, b'{"partitionToWriteStats":{"p":[{"fileId":"f","path":"p/f"}]},"extraMetadata":{"a":"b"}}'),
+        (lambda content: CommitMetadata.from_avro(content, "f"), write_record(_record_of("string"), {"a": "b"})),
+        (_schema, SCHEMA),
+        (_bloom_filter, struct.pack(">iibi", -1, 3, 1, 64) + bytes(8)),
+    ]
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    for read, intact in readers:
+        for _ in range(_ROUNDS):
+            damaged = _damaged(intact, rng)
+            try:
+                read(damaged)
+            except RliError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"{type(error).__name__}: {error}: seed={seed} content={damaged!r}") from error
+
+
+def _damaged(content: bytes, rng: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(changed) + 1)
+        match rng.randrange(4):
+            case 0:
+                changed[at : at + 1] = rng.randbytes(1)
+            case 1:
+                del changed[at : at + rng.randint(1, 8)]
+            case 2:
+                changed[at:at] = changed[at : at + 16]
+            case _:
+                changed[at:at] = rng.choice([b"\xff" * 4, b"\x7f\xff\xff\xff", b"\0" * 8, b"[" * 50, b"\x80" * 9])
+    return bytes(changed)
+
+
+def _limit_memory() -> None:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        used = int(statm.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
