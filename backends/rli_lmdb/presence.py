@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError
+from rli.store.home import home_of_file
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE, Environment, identity_of
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.layout import CONTROL, GENERATION, META, VERSION, is_ours
@@ -47,6 +48,14 @@ class OpenIndex:
     @property
     def path(self) -> str:
         return self.environment.path
+
+    @property
+    def home(self) -> str:
+        """Names the data file; raises ``IndexNotFoundError`` if it is gone."""
+        identity = self.environment.identity
+        if identity is None:
+            raise IndexNotFoundError(_NOT_FOUND.format(self.path))
+        return home_of_file(identity)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """The result of ``work`` in a read transaction.

@@ -54,6 +54,10 @@ class LmdbStore(Store):
     def url(self) -> str:
         return self._url
 
+    @property
+    def home(self) -> str:
+        return self._opened().home
+
     def get(self, keys: EncodedKeys) -> Entries:
         index = self._opened()
         table = _table(index, keys.width, create=False)

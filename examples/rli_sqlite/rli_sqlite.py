@@ -19,6 +19,7 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries, file_groups, is_live, sequences
 from rli.errors import IndexNotFoundError, SettingsError, StoreUnavailableError
 from rli.store.contract import Store, StoreStats
+from rli.store.home import home_of_file
 
 _BUSY_SECONDS = 30.0
 
@@ -59,6 +60,11 @@ class SqliteStore(Store):
     @property
     def url(self) -> str:
         return self._url
+
+    @property
+    def home(self) -> str:
+        status = os.stat(self._path)
+        return home_of_file((status.st_dev, status.st_ino))
 
     def get(self, keys: EncodedKeys) -> Entries:
         places = zip(keys.shards.tolist(), keys.to_bytes(), strict=True)

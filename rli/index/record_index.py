@@ -25,6 +25,7 @@ from rli.errors import (
 )
 from rli.index.commit_log import CommitLog, Dictionaries
 from rli.index.key_arrays import as_key_array
+from rli.index.snapshot import IndexSnapshot, give_identity, require_applied
 from rli.index.transaction import IndexTransaction, apply_transactions
 from rli.model import KeyMode
 from rli.settings import IndexSettings
@@ -80,7 +81,8 @@ class IndexStats:
 class RecordIndex:
     """A record-level index, global over one table. Use ``open_index`` or ``create_index`` to get one.
 
-    Pickled, it is its URL and settings: each process opens its own connection when it first needs it.
+    Pickled, it is its URL and settings, with a snapshot: another process that opens it fails with
+    ``IndexNotReadyError`` where it finds another index at the URL, or one that is behind (P20).
     """
 
     def __init__(self, store: Store, settings: IndexSettings) -> None:
@@ -120,6 +122,15 @@ class RecordIndex:
         for positions, keys in self.codec.encode(record_keys):
             found[positions] = self.store.get(keys)
         return found
+
+    def get_as_of(self, record_keys: pa.Array, sequence: int) -> Entries:
+        """The entry of each record key, with all commits up to a sequence applied; entries may be newer than that.
+
+        Raises:
+            IndexNotReadyError: the index is behind.
+        """
+        require_applied(self.store, sequence)
+        return self.get(record_keys)
 
     def _get_settled(self, record_keys: pa.Array) -> Entries:
         """The entry of each record key, all as of one commit (P8)."""
@@ -253,7 +264,7 @@ class RecordIndex:
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return RecordIndex, (self.store, self.settings)
+        return _reopened, (self.store, self.settings, IndexSnapshot.of(self.store))
 
 
 def open_index(url: str) -> RecordIndex:
@@ -312,6 +323,7 @@ def create_index(
         raise IndexExistsError(
             f"there is an index already: url={without_password(url)}; open it, drop it, or choose another URL"
         )
+    give_identity(store)
     index = RecordIndex(store, settings)
     if table_id is None:
         store.mark_applied(store.applied(), 0)
@@ -345,6 +357,15 @@ def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
             f"the index was made with other settings: url={index.url} {' '.join(differing)}; "
             "name the right index, or drop it and bootstrap it again"
         )
+
+
+def _reopened(store: Store, settings: IndexSettings, snapshot: IndexSnapshot) -> RecordIndex:
+    try:
+        snapshot.require_reached(store)
+    except RliError:
+        store.close()
+        raise
+    return RecordIndex(store, settings)
 
 
 def _covers(names: Dictionaries, entries: Entries) -> bool:

@@ -21,6 +21,7 @@ from rli.codec.entries import ABSENT, Entries, is_live, supersedes
 from rli.errors import IndexNotFoundError, SettingsError, StoreUnavailableError
 from rli.store.contract import Store, StoreStats
 from rli.store.health import Finding, Verdict
+from rli.store.home import machine
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,6 +54,10 @@ class MemoryStore(Store):
     @property
     def url(self) -> str:
         return self._url
+
+    @property
+    def home(self) -> str:
+        return f"{machine()}/{os.getpid()}"
 
     def get(self, keys: EncodedKeys) -> Entries:
         content = self._living()

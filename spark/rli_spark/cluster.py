@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from rli import CommitResult, Table
 from rli.table.table import pass_over
 from rli.table.writing.write_transaction import OnStep
+from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks
 
 
@@ -19,4 +20,5 @@ def cluster(
     on_step: OnStep = pass_over,
 ) -> CommitResult:
     """Rewrite small base files into fewer, a new file group in each task; see ``Table.cluster``."""
+    require_reachable(spark, table.index)
     return table.cluster(smaller_than=smaller_than, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step)

@@ -22,6 +22,7 @@ from rli.table.writing.retries import write_until_committed
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, map_tables
 from rli_spark.errors import unwrapped_errors
+from rli_spark.executors import require_reachable
 from rli_spark.file_groups import write_file_groups
 from rli_spark.packets import unpacked
 from rli_spark.profile import TAGGED, Profile, packet, packet_of_unknown, tagged
@@ -49,6 +50,7 @@ def delete(df: DataFrame, table: Table, *, attempts: int | None = None, on_step:
     """
     most = table.attempts(attempts)
     definition, index = table.refreshed(), table.index
+    require_reachable(df.sparkSession, index)
     key_generator = definition.key_generator
     if RECORD_KEY not in df.columns:
         key_generator.record_keys(arrow_schema(df).empty_table())

@@ -13,6 +13,7 @@ from rli.errors import SchemaError
 from rli.layout.key_generator import KeyGenerator
 from rli.table.coordination.readiness import await_synced
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
+from rli_spark.executors import require_reachable
 
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
 
@@ -35,6 +36,7 @@ def tag(df: DataFrame, table: Table) -> DataFrame:
     if taken:
         raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
     definition, index = table.refreshed(), table.index
+    require_reachable(df.sparkSession, index)
     await_synced(definition, index)
     schema = arrow_schema(df)
     key_generator = definition.key_generator

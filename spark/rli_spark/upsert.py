@@ -49,6 +49,7 @@ from rli.table.writing.retries import write_until_committed
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
+from rli_spark.executors import require_reachable
 from rli_spark.file_groups import whole_groups, write_file_groups
 from rli_spark.packets import DATA, unpack, unpacked
 from rli_spark.profile import TAGGED, Profile, packet, tagged
@@ -102,6 +103,7 @@ def upsert(
     """
     on_change, most = table.partition_change(on_partition_change), table.attempts(attempts)
     definition, index = table.refreshed(), table.index
+    require_reachable(df.sparkSession, index)
     key_generator, ordering = definition.key_generator, definition.properties.ordering_field
     data = df.drop(*META_COLUMNS)
     incoming = arrow_schema(data)

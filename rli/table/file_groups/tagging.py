@@ -68,8 +68,9 @@ def current_locations(index: RecordIndex, record_keys: pa.Array, snapshot: int) 
 
     Raises:
         ConflictError: a key was changed by a commit after the snapshot.
+        IndexNotReadyError: the index is behind the snapshot.
     """
-    entries = index.get(record_keys)
+    entries = index.get_as_of(record_keys, snapshot)
     newer = np.flatnonzero(codec.sequences(entries) > snapshot)
     if len(newer):
         sample = tuple(record_keys.take(newer[:_SAMPLE]).to_pylist())

@@ -103,7 +103,7 @@ class PlannedCommit:
 
 def newer_keys(index: RecordIndex, sequence: int, record_keys: pa.Array) -> SomeKeys:
     """The record keys (distinct, shape (n,)) that were placed, moved or deleted after a commit sequence."""
-    newer = codec.sequences(index.get(record_keys)) > sequence
+    newer = codec.sequences(index.get_as_of(record_keys, sequence)) > sequence
     return SomeKeys.of([record_keys.filter(pa.array(newer))])
 
 

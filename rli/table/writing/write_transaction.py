@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from rli.errors import ConflictError, LeaseLostError
 from rli.index.record_index import RecordIndex
+from rli.index.snapshot import give_identity
 from rli.layout.avro_schema import to_avro
 from rli.layout.file_slices import write_partition_metadata
 from rli.layout.schema import evolved_schema
@@ -156,6 +157,7 @@ class WriteTransaction:
         current = table.reloaded()
         require_writable(current.properties)
         recover(current, index, f"recovery before {datetime.now(UTC).isoformat()}")
+        give_identity(index.store)
         return cls(current, index, tasks, on_step, action, current.load_timeline())
 
     def _sync_behind_instant(self) -> SyncResult:

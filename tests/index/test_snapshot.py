@@ -1,0 +1,138 @@
+"""An index that was pickled is opened elsewhere only where it is the same one, and not behind (P20)."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rli import IndexNotReadyError, RecordIndex, create_index, open_index
+from rli.index.snapshot import give_identity
+from rli.model import FileGroupId
+from rli.table.file_groups.tagging import current_locations
+from rli.table.writing.conflicts import newer_keys
+from tests.support.faults import PointedStore
+from tests.support.locations import commit_places, places_of
+
+A = FileGroupId("p", "a")
+B = FileGroupId("p", "b")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def index(folder: Path) -> RecordIndex:
+    index = create_index(f"lmdb://{folder}")
+    commit_places(index, {"k1": A})
+    return index
+
+
+def as_on_a_server(index: RecordIndex) -> RecordIndex:
+    """The same index, in a store that does not say where its data lie: any host may reach it."""
+    return RecordIndex(PointedStore(index.store, _pass_over), index.settings)
+
+
+def _pass_over(_point: str) -> None: ...
+
+
+def swap(one: Path, other: Path) -> None:
+    """Put another folder under the name of one, as a host has it that has its own disk."""
+    one.rename(one.with_name("elsewhere"))
+    other.rename(one)
+
+
+def opened_elsewhere(sent: bytes) -> RecordIndex:
+    index: RecordIndex = pickle.loads(sent)  # noqa: S301  (made here)
+    return index
+
+
+def test_a_copy_on_another_disk_is_not_taken_for_the_index(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    commit_places(index, {"k2": B})
+    sent = pickle.dumps(index)
+    index.close()
+    swap(folder, tmp_path / "copy")
+    with pytest.raises(IndexNotReadyError, match=f"another index .*{folder}.*a store that all of them reach"):
+        opened_elsewhere(sent)
+
+
+def test_even_a_copy_that_is_in_step_is_not(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+    sent = pickle.dumps(index)
+    shutil.copytree(folder, tmp_path / "copy")
+    index.close()
+    swap(folder, tmp_path / "copy")
+    with pytest.raises(IndexNotReadyError, match="another index"):
+        opened_elsewhere(sent)
+
+
+def test_a_server_that_is_behind_answers_no_look_up(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "replica")
+    commit_places(index, {"k2": B})
+    sent = pickle.dumps(as_on_a_server(index))
+    index.close()
+    swap(folder, tmp_path / "replica")
+    with pytest.raises(IndexNotReadyError, match=r"behind the snapshot .*host=.* applied sequence=1 expected=2"):
+        opened_elsewhere(sent)
+
+
+def test_an_index_that_is_ahead_answers(index: RecordIndex) -> None:
+    sent = pickle.dumps(index)
+    commit_places(index, {"k2": B})
+    with opened_elsewhere(sent) as copy:
+        assert places_of(copy, ["k1", "k2"]) == {"k1": A, "k2": B}
+
+
+@pytest.mark.parametrize("identities", ["given", "of an old version"])
+def test_another_server_at_the_same_url_answers_no_look_up(
+    index: RecordIndex, folder: Path, tmp_path: Path, identities: str
+) -> None:
+    with create_index(f"lmdb://{tmp_path / 'other'}") as other:
+        commit_places(other, {"k1": B})
+        if identities != "given":
+            forget_identity(other)
+    if identities != "given":
+        forget_identity(index)
+    sent = pickle.dumps(as_on_a_server(index))
+    index.close()
+    swap(folder, tmp_path / "other")
+    with pytest.raises(IndexNotReadyError, match="another index"):
+        opened_elsewhere(sent)
+
+
+def test_an_index_of_an_old_version_works_before_and_after_it_gets_an_identity(index: RecordIndex) -> None:
+    forget_identity(index)
+    sent = pickle.dumps(index)
+    for _ in range(2):
+        with opened_elsewhere(sent) as copy:
+            assert places_of(copy, ["k1"]) == {"k1": A}
+        give_identity(index.store)
+
+
+def test_an_index_that_was_replaced_is_another_one(index: RecordIndex, folder: Path) -> None:
+    sent = pickle.dumps(index)
+    index.drop()
+    with create_index(f"lmdb://{folder}") as again:
+        commit_places(again, {"k1": A})
+    with pytest.raises(IndexNotReadyError, match="begin again"):
+        opened_elsewhere(sent)
+
+
+def test_look_ups_of_a_write_want_its_snapshot_applied(index: RecordIndex) -> None:
+    keys = pa.array(["k1", "k2"])
+    with open_index(index.store.url) as reader:
+        assert current_locations(reader, keys, 1).column("file_id").to_pylist() == ["a", None]
+        for look in (lambda: current_locations(reader, keys, 2), lambda: newer_keys(reader, 2, keys)):
+            with pytest.raises(IndexNotReadyError, match="behind"):
+                look()
+
+
+def forget_identity(index: RecordIndex) -> None:
+    """Make it an index of a version that gave none."""
+    identity = index.store.read_control("identity")
+    assert index.store.compare_and_set("identity", identity, None)
