@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,6 +44,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     write_attempts: int = DEFAULT_WRITE_ATTEMPTS,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     lease: LeasePlace | str = LeasePlace.INDEX,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Table:
     """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
 
@@ -67,16 +68,16 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         lease_seconds: for how long a writer that shows no life, because its host is gone or it is paused, keeps what
             it holds: so long others may have to wait for it.
         lease: where writers agree on which of them commits. "index": in the index's store, which all of them share.
-            "table": in the table's folder, on a file system that several hosts have mounted and that can create a
-            file only if there is none; each host then has an index of its own, at ``index`` or where it says when it
-            opens the table.
+            "table": in the table's folder, in an object store or on a file system that several hosts have mounted;
+            each host then has an index of its own, at ``index`` or where it says when it opens the table.
+        storage_options: of an object store, credentials among them: see docs/object-stores.md. They are not stored.
 
     Raises:
         TableExistsError, IndexExistsError: there is one already; nothing was changed.
         SettingsError, SchemaError: an argument is wrong; nothing was changed.
         StoreUnavailableError: the index's store does not answer.
     """
-    storage = Storage(os.fspath(path))
+    storage = Storage(os.fspath(path), storage_options or {})
     keys, partitions = _columns(record_key, "record_key"), _columns(partition_by, "partition_by")
     _require_columns(keys, partitions, ordering, schema)
     table_name = name or posixpath.basename(storage.root.rstrip("/"))
@@ -91,7 +92,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         lease=lease,
     )
     if settings.lease is LeasePlace.TABLE:
-        _require_lease_in_table(storage, index)
+        _require_index_of_host(storage, index)
     properties = new_table_properties(
         table_name,
         record_key_fields=keys,
@@ -113,20 +114,23 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     return Table(TableDefinition(storage, properties, settings))
 
 
-def open_table(path: str | os.PathLike[str], *, index: str | None = None) -> Table:
+def open_table(
+    path: str | os.PathLike[str], *, index: str | None = None, storage_options: Mapping[str, str] | None = None
+) -> Table:
     """Open a table; all that is needed is stored with it.
 
     Args:
         path: its folder, local or a URI. Tables that Hudi made are opened as well; what needs their index asks for
             a bootstrap first.
         index: store URL of the index, in place of the stored one.
+        storage_options: of an object store, as for ``create_table``.
 
     Raises:
         TableNotFoundError: there is none.
         UnsupportedTableError: there is one that rli cannot read; says why.
         CorruptTableError: its properties are damaged.
     """
-    definition = load_definition(Storage(os.fspath(path)))
+    definition = load_definition(Storage(os.fspath(path), storage_options or {}))
     return Table(definition if index is None else with_index_at(definition, index))
 
 
@@ -139,13 +143,7 @@ def _default_index_url(storage: Storage) -> str:
     return f"lmdb://{Path(storage.root).resolve() / '.hoodie' / '.rli' / 'index'}"
 
 
-def _require_lease_in_table(storage: Storage, index: str | None) -> None:
-    if not storage.is_local:
-        raise SettingsError(
-            f"the lease cannot be kept with this table: path={storage.location} lease={LeasePlace.TABLE}; its storage "
-            f"has no way to create a file only if there is none: use lease={LeasePlace.INDEX} and an index that all "
-            "writers share, or a mounted file system"
-        )
+def _require_index_of_host(storage: Storage, index: str | None) -> None:
     if index is None:
         raise SettingsError(
             f"each host needs an index of its own: path={storage.location} lease={LeasePlace.TABLE}; give index= on a "

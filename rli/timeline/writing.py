@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rli.storage import Storage
+from rli.storage import Draft, Storage
 from rli.timeline.instant import State
 from rli.timeline.layouts import TimelineLayout
 
@@ -14,8 +14,7 @@ class TimelineWriter:
     """Moves instants from state to state on the timeline of a table.
 
     Requested and inflight are files that are created only if they are not there, so two writers never both reach
-    such a state of one instant; what that needs of the file system is said at ``Storage.create``. Who completes or
-    withdraws an instant holds the table's lease.
+    such a state of one instant. Who completes or withdraws an instant holds the table's lease.
 
     Attributes:
         storage: the table.
@@ -35,13 +34,13 @@ class TimelineWriter:
         """
         return self.storage.create(self.layout.pending_path(time, action, State.REQUESTED), content)
 
-    def request_from(self, source: str, time: str, action: str) -> bool:
-        """Announce an instant whose plan lies in a file; False if that time and action are taken.
+    def request_from(self, plan: Draft, time: str, action: str) -> bool:
+        """Announce an instant whose plan is a draft; False if that time and action are taken.
 
         Raises:
-            FileNotFoundError: the file is gone.
+            FileNotFoundError: the draft was taken back.
         """
-        return self.storage.publish(source, self.layout.pending_path(time, action, State.REQUESTED))
+        return self.storage.publish(plan, self.layout.pending_path(time, action, State.REQUESTED))
 
     def requested(self, time: str, action: str) -> bytes | None:
         """What ``request`` was given; None if the instant was not requested."""
@@ -68,15 +67,15 @@ class TimelineWriter:
             return False
         return self.storage.create(self.layout.completed_path(time, action, completion_time), content)
 
-    def publish(self, source: str, time: str, action: str, completion_time: str) -> bool:
-        """Publish an instant whose metadata lies in a file; False if it is published already.
+    def publish(self, metadata: Draft, time: str, action: str, completion_time: str) -> bool:
+        """Publish an instant whose metadata is a draft; False if it is published already.
 
         Raises:
-            FileNotFoundError: the file is gone.
+            FileNotFoundError: the draft was taken back.
         """
         if self.is_completed(time, action):
             return False
-        return self.storage.publish(source, self.layout.completed_path(time, action, completion_time))
+        return self.storage.publish(metadata, self.layout.completed_path(time, action, completion_time))
 
     def is_completed(self, time: str, action: str) -> bool:
         """Whether an instant is published."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
-from rli.storage import Storage
+from rli.storage import Draft, Storage
 from rli.store.contract import Applied, Store, StoreStats
 
 AtPoint: TypeAlias = Callable[[str], None]
@@ -122,11 +122,28 @@ class PointedStorage(Storage):
         self.at_point(f"after create {path}")
         return created
 
-    def publish(self, source: str, target: str) -> bool:
+    def draft(self, path: str, content: bytes) -> Draft:
+        self.at_point(f"before draft {path}")
+        draft = super().draft(path, content)
+        self.at_point(f"after draft {path}")
+        return draft
+
+    def publish(self, draft: Draft, target: str) -> bool:
         self.at_point(f"before publish {target}")
-        published = super().publish(source, target)
+        published = super().publish(draft, target)
         self.at_point(f"after publish {target}")
         return published
+
+    def retract(self, path: str) -> bool:
+        self.at_point(f"before retract {path}")
+        retracted = super().retract(path)
+        self.at_point(f"after retract {path}")
+        return retracted
+
+    def settle(self, path: str) -> None:
+        self.at_point(f"before settle {path}")
+        super().settle(path)
+        self.at_point(f"after settle {path}")
 
     def move(self, source: str, target: str) -> None:
         self.at_point(f"before move {target}")

@@ -13,7 +13,7 @@ from rli import (
     IndexNotReadyError,
     LeaseLostError,
     LeasePlace,
-    SettingsError,
+    RliError,
     Step,
     Table,
     create_table,
@@ -143,7 +143,7 @@ def test_an_index_that_a_host_has_not_made_yet_is_asked_for(hosts: tuple[Table, 
 @pytest.mark.parametrize(
     ("path", "settings", "named"),
     [
-        ("mock:///shared/t", {"index": "memory:leased"}, "no way to create a file only if there is none"),
+        ("mock:///shared/t", {"index": "memory:leased"}, "rli only reads from this storage"),
         ("t", {}, "each host needs an index of its own"),
         ("t", {"index": "memory:leased", "lease": "store"}, "lease"),
     ],
@@ -152,6 +152,6 @@ def test_a_lease_that_cannot_be_kept_is_refused(
     tmp_path: Path, path: str, settings: dict[str, Any], named: str
 ) -> None:
     location = path if "://" in path else tmp_path / path
-    with pytest.raises(SettingsError, match=named):
+    with pytest.raises(RliError, match=named):
         create_table(location, record_key="id", **{"lease": LeasePlace.TABLE, **settings})
     assert list(tmp_path.iterdir()) == []

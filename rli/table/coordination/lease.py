@@ -40,6 +40,7 @@ class KeptHolding:
         self._seconds = seconds
         self._process = ProcessId.current()
         self._displaced: tuple[str, ...] = ()
+        self._is_left = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew_until_ended, name=f"rli {name}", daemon=True)
 
@@ -74,6 +75,10 @@ class KeptHolding:
             "write again"
         )
 
+    def leave_to_successor(self) -> None:
+        """Let the record lapse in place of releasing it: whoever takes it over clears up what is left first."""
+        self._is_left = True
+
     def release(self) -> bool:
         """Stop holding; returns whether this process had held on until now.
 
@@ -81,6 +86,8 @@ class KeptHolding:
         """
         self._ended.set()
         self._thread.join()
+        if self._is_left:
+            return False
         own = self._own_record()
         return own is not None and self._records.compare_and_set(self._name, own, None)
 

@@ -103,7 +103,7 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished
 
 
 def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] = ()) -> None:
-    """Remove every trace of a write that was not published; may be repeated, and raced by the writer itself.
+    """Remove every trace of a write that nobody can publish any more; may be repeated, and raced by the writer itself.
 
     Args:
         table: the table.
@@ -111,8 +111,6 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
         promoted: base files that the caller knows it has brought, or may have brought, into the table.
     """
     storage = table.storage
-    # Without this file nobody can publish the write any more: it is removed first.
-    storage.delete_files([paths.commit_content(instant)])
     content = storage.read_bytes(paths.manifest(instant))
     # Base files that are still to be moved go before those that have been, so that none is moved in between.
     storage.delete_folder(paths.unpublished_files(instant))
@@ -175,7 +173,7 @@ def _clear(table: TableDefinition, records: SharedRecords, instant: str) -> None
     name = writer_record(instant)
     # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
     was_mark = _put_mark(records, name)
-    table.storage.delete_files([paths.commit_content(instant)])
+    table.storage.settle(paths.commit_content(instant))
     was_published = is_published(table, instant)
     if was_published:
         table.storage.delete_folder(paths.work_folder(instant))
@@ -210,8 +208,8 @@ def _finish_undoing(table: TableDefinition) -> Finished:
     for mark in table.storage.list_files(paths.UNDOING):
         instant, _, action = mark.name.partition(".")
         if table.timeline_writer.requested(instant, action) is None:
-            # Without its mark nobody can announce it any more, and it may just have been.
-            table.storage.delete_files([mark.path])
+            # From here on nobody else can announce it, and it may just have been.
+            table.storage.settle(mark.path)
         if table.timeline_writer.requested(instant, action) is None:
             continue
         if action == Action.RESTORE:

@@ -34,10 +34,10 @@ def announce(table: TableDefinition, time: str, action: str, plan: bytes, requir
         LeaseLostError: another writer took the lease over; nothing was announced.
     """
     mark = paths.undoing_mark(time, action)
-    table.storage.write_bytes(mark, plan)
+    draft = table.storage.draft(mark, plan)
     require_held()
     try:
-        table.timeline_writer.request_from(mark, time, action)
+        table.timeline_writer.request_from(draft, time, action)
     except FileNotFoundError as error:
         raise LeaseLostError(
             f"another writer took the lease over: {action}={time}; nothing was undone, call it again"

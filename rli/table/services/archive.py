@@ -156,13 +156,13 @@ def _publish(
     }
     storage.make_folder(layout.archive_folder)
     folder = paths.archiving_folder(uuid4().hex)
-    storage.write_bytes(paths.archive_content(folder), b"" if file is None else file.content)
+    draft = storage.draft(paths.archive_content(folder), b"" if file is None else file.content)
     storage.write_bytes(paths.archive_plan(folder), json.dumps(plan).encode())
     require_held()
     if file is None:
         return
     try:
-        storage.publish(paths.archive_content(folder), file.path)
+        storage.publish(draft, file.path)
     except FileNotFoundError as error:
         raise LeaseLostError(
             f"another writer took the lease over: archive={file.path}; nothing was archived, call it again"
@@ -173,8 +173,8 @@ def finish_archives(table: TableDefinition) -> None:
     """Finish archives whose file has its name, drop those whose has not; may be repeated. The caller holds the lease."""
     storage = table.storage
     for folder in storage.list_folders(paths.ARCHIVING):
-        # Without its content nobody can give the file its name any more, and it may just have got it.
-        storage.delete_files([paths.archive_content(folder)])
+        # From here on nobody else can give the file its name, and it may just have got it.
+        storage.settle(paths.archive_content(folder))
         plan = json.loads(storage.read_bytes(paths.archive_plan(folder)) or b"null")
         if plan is not None and _is_published(table, plan):
             storage.delete_files(plan["files"])

@@ -213,7 +213,7 @@ class WriteTransaction:
                 self.on_step(Step.LEASED)
                 # From here on nobody rolls this write back but one who takes the lease over.
                 self._require_not_undone()
-                published = self._check_and_publish(prepared, lease.require_held)
+                published = self._check_and_publish(prepared, lease)
         except BaseException:
             self.abort()
             raise
@@ -250,7 +250,7 @@ class WriteTransaction:
     def abort(self) -> None:
         """Remove every trace of the write, unless it was published."""
         try:
-            if not self._published and not is_published(self.table, self.instant):
+            if not self._published and self._is_retracted() and not is_published(self.table, self.instant):
                 undo_unpublished(self.table, self.instant, self._promoted)
         finally:
             # A record that is renewed without a write behind it would keep others from clearing up.
@@ -286,7 +286,7 @@ class WriteTransaction:
         deleted = self.snapshot.slices.first_deleted()
         return deleted.group if deleted else missing_group(Snapshot(self.table, current), self.snapshot)
 
-    def _check_and_publish(self, prepared: PreparedWrite, require_held: Callable[[], None]) -> PreparedWrite:
+    def _check_and_publish(self, prepared: PreparedWrite, lease: KeptHolding) -> PreparedWrite:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
         timeline = sync(self._still_writable(), self.index, self._tasks).timeline
         current = Snapshot(self.table, timeline)
@@ -305,7 +305,7 @@ class WriteTransaction:
         require_no_conflict(planned, current, self.index, self._tasks)
         self._promote(prepared.stats)
         save_journals(self.table.storage, self.instant, journals)
-        self._publish(timeline, prepared, require_held)
+        self._publish(timeline, prepared, lease)
         self._published = True
         self.on_step(Step.PUBLISHED)
         return prepared
@@ -349,8 +349,8 @@ class WriteTransaction:
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
 
-    def _publish(self, timeline: Timeline, prepared: PreparedWrite, require_held: Callable[[], None]) -> None:
-        storage, content = self.table.storage, paths.commit_content(self.instant)
+    def _publish(self, timeline: Timeline, prepared: PreparedWrite, lease: KeptHolding) -> None:
+        storage = self.table.storage
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
             write_stats=tuple(prepared.stats),
@@ -359,12 +359,33 @@ class WriteTransaction:
             operation=prepared.operation,
             extra={COMMIT_MARK: _MARK_VERSION},
         )
-        storage.write_bytes(content, timeline.layout.encode(metadata))
-        require_held()
-        # Fails once a successor in the lease has removed the content. Where the name is taken, an earlier answer was
-        # lost: no other write has this instant.
+        draft = storage.draft(paths.commit_content(self.instant), timeline.layout.encode(metadata))
+        lease.require_held()
         completed_at = timeline.next_time(self.table.now())
-        self.table.timeline_writer.publish(content, self.instant, self._action, completed_at)
+        with self._left_to_successor_if_undecided(lease):
+            # Fails once a successor in the lease has taken the draft back. Where the name is taken, an earlier answer
+            # was lost: no other write has this instant.
+            self.table.timeline_writer.publish(draft, self.instant, self._action, completed_at)
+
+    @contextmanager
+    def _left_to_successor_if_undecided(self, lease: KeptHolding) -> Iterator[None]:
+        """Leave the lease to be taken over where it is decided, or not known, that the write will be published (P22)."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except BaseException:
+            is_retracted = False
+            try:
+                is_retracted = self._is_retracted()
+            finally:
+                if not is_retracted:
+                    lease.leave_to_successor()
+            raise
+
+    def _is_retracted(self) -> bool:
+        """See to it that nobody can publish this write, unless that is decided; whether nobody can."""
+        return self.table.storage.retract(paths.commit_content(self.instant))
 
 
 def _announce(

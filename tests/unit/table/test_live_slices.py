@@ -14,6 +14,8 @@ import rli
 from rli.layout.file_slices import FileSlice, latest_slices
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.storage.contract import OpenedStorage
+from rli.storage.read_only import NoChanges
 from rli.table.state.live_slices import LiveSlices
 
 PARTITIONS = tuple(f"p{number:03}" for number in range(120))
@@ -54,7 +56,8 @@ def files() -> ObservedFiles:
 def slices(table: rli.Table, files: ObservedFiles) -> LiveSlices:
     timeline = table.snapshot().timeline
     root = table.snapshot().table.storage.root
-    storage = Storage(root, (fs.PyFileSystem(fs.FSSpecHandler(files)), root))
+    opened = OpenedStorage(fs.PyFileSystem(fs.FSSpecHandler(files)), root, NoChanges(root))
+    storage = Storage(root, _opened=opened)
     return LiveSlices(storage, lambda base_files: latest_slices(base_files, timeline, {}))
 
 

@@ -55,19 +55,19 @@ def test_no_state_is_reached_twice(writer: TimelineWriter) -> None:
     assert writer.complete(TIME, "rollback", b"done", COMPLETED)
     before = names(writer)
     assert not writer.complete(TIME, "rollback", b"other", LATER)
-    writer.storage.write_bytes("content", b"other")
-    assert not writer.publish("content", TIME, "rollback", LATER)
+    assert not writer.publish(writer.storage.draft("content", b"other"), TIME, "rollback", LATER)
     assert names(writer) == before
     path = writer.layout.path(completed_name(writer, "rollback"))
     assert writer.storage.read_bytes(path) == b"done"
 
 
-def test_what_lies_in_a_file_is_published_as_long_as_the_file_is_there(writer: TimelineWriter) -> None:
+def test_a_draft_is_published_unless_it_was_taken_back(writer: TimelineWriter) -> None:
     writer.request(TIME, "rollback")
+    draft = writer.storage.draft("content", b"done")
+    assert writer.storage.retract("content")
     with pytest.raises(FileNotFoundError):
-        writer.publish("content", TIME, "rollback", COMPLETED)
-    writer.storage.write_bytes("content", b"done")
-    assert writer.publish("content", TIME, "rollback", COMPLETED)
+        writer.publish(draft, TIME, "rollback", COMPLETED)
+    assert writer.publish(writer.storage.draft("content", b"done"), TIME, "rollback", COMPLETED)
     assert writer.is_completed(TIME, "rollback")
 
 

@@ -1,0 +1,104 @@
+"""What a kind of storage must be able to do to files, so that tables can be written to it.
+
+Reading needs no contract: ``pyarrow.fs`` reads all kinds in one way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from pyarrow import fs
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A finished file that can be given its name, once.
+
+    Attributes:
+        path: of the draft.
+        version: by which the storage tells this draft from any other one at the path.
+    """
+
+    path: str
+    version: str = ""
+
+
+class FileChanges(ABC):
+    """Changes files. All paths are full: as the file system names them.
+
+    Every method raises ``OSError`` where the storage does not answer.
+    """
+
+    is_local: ClassVar[bool] = False
+
+    @abstractmethod
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file so that readers see the old content or all of the new."""
+
+    @abstractmethod
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file unless one exists, in one step; returns whether it was written."""
+
+    @abstractmethod
+    def draft(self, path: str, content: bytes) -> Draft:
+        """Write a file that ``publish`` can give a name. There is no file at the path yet."""
+
+    @abstractmethod
+    def publish(self, draft: Draft, target: str) -> bool:
+        """Give a draft the name ``target``, in one step; False if another file has that name.
+
+        Raises:
+            FileNotFoundError: the draft was taken back.
+        """
+
+    @abstractmethod
+    def retract(self, draft: str) -> bool:
+        """Take a draft back, by its path, so that nobody can publish it any more.
+
+        Returns:
+            False if its publication is decided: then ``settle`` finishes it, under the lease.
+        """
+
+    @abstractmethod
+    def settle(self, draft: str) -> None:
+        """Take a draft back, by its path, or finish its publication if that is decided. The caller has the lease."""
+
+    @abstractmethod
+    def move(self, source: str, target: str) -> None:
+        """Move a file; a file at the target is replaced."""
+
+    @abstractmethod
+    def make_folder(self, path: str) -> None:
+        """Make a folder, where folders are more than a part of files' names."""
+
+    @abstractmethod
+    def delete_file(self, path: str) -> None:
+        """Delete a file, if it is there."""
+
+    @abstractmethod
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder with all that is in it, if it is there."""
+
+    @abstractmethod
+    def delete_empty_folder(self, path: str) -> None:
+        """Delete a folder if nothing is in it, where folders are more than a part of files' names."""
+
+    @abstractmethod
+    def is_within(self, folder: str, root: str) -> bool:
+        """Whether a folder lies below the root when all links are followed."""
+
+
+class OpenedStorage(NamedTuple):
+    """A folder that was opened.
+
+    Attributes:
+        filesystem: reads it.
+        root: the folder, as ``filesystem`` names it.
+        changes: changes it.
+    """
+
+    filesystem: fs.FileSystem
+    root: str
+    changes: FileChanges

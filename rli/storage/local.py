@@ -1,0 +1,93 @@
+"""Changes of files on a local file system, or on one that several hosts have mounted."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from contextlib import suppress
+from typing import ClassVar, Final
+from uuid import uuid4
+
+from pyarrow import fs
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+from rli.storage.contract import Draft, FileChanges
+
+_DELETIONS: Final = 10
+
+
+class LocalChanges(FileChanges):
+    """Every step is one of the file system's own, and atomic: a link fails if the target is there or the source gone."""
+
+    is_local: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._filesystem = fs.LocalFileSystem()
+
+    def write(self, path: str, content: bytes) -> None:
+        temporary = self._write_beside(path, content)
+        os.replace(temporary, path)
+
+    def create(self, path: str, content: bytes) -> bool:
+        temporary = self._write_beside(path, content)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            # Over a network the answer to a first attempt may have been lost: then it is this file that is there.
+            return os.stat(temporary).st_nlink > 1
+        finally:
+            os.unlink(temporary)
+        return True
+
+    def draft(self, path: str, content: bytes) -> Draft:
+        self.write(path, content)
+        return Draft(path)
+
+    def publish(self, draft: Draft, target: str) -> bool:
+        try:
+            os.link(draft.path, target)
+        except FileExistsError:
+            return False
+        return True
+
+    def retract(self, draft: str) -> bool:
+        self.delete_file(draft)
+        return True
+
+    def settle(self, draft: str) -> None:
+        self.delete_file(draft)
+
+    def move(self, source: str, target: str) -> None:
+        self._filesystem.move(source, target)
+
+    def make_folder(self, path: str) -> None:
+        self._filesystem.create_dir(path, recursive=True)
+
+    def delete_file(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            self._filesystem.delete_file(path)
+
+    def delete_folder(self, path: str) -> None:
+        # Another process may be deleting it too, or still be adding to it.
+        for attempt in Retrying(
+            stop=stop_after_attempt(_DELETIONS), retry=retry_if_exception_type(OSError), reraise=True
+        ):
+            with attempt:
+                if os.path.lexists(path):
+                    self._filesystem.delete_dir(path)
+
+    def delete_empty_folder(self, path: str) -> None:
+        with suppress(OSError):
+            os.rmdir(path)
+
+    def is_within(self, folder: str, root: str) -> bool:
+        real_root = os.path.realpath(root)
+        return os.path.commonpath([os.path.realpath(folder), real_root]) == real_root
+
+    def _write_beside(self, path: str, content: bytes) -> str:
+        folder, name = posixpath.split(path)
+        temporary = posixpath.join(folder, f".{name}.{uuid4().hex}.tmp")
+        self.make_folder(folder)
+        with self._filesystem.open_output_stream(temporary) as stream:
+            stream.write(content)
+        return temporary

@@ -1,0 +1,70 @@
+"""Changes of objects: folders are a part of their names, and a name is given by conditional writes."""
+
+from __future__ import annotations
+
+import obstore
+
+from rli.storage.buckets import ObjectStores, key_of
+from rli.storage.conditional_writes import ConditionalWrites
+from rli.storage.contract import Draft, FileChanges
+from rli.storage.object_errors import as_os_errors
+from rli.storage.publications import Publications
+
+
+class ObjectChanges(FileChanges):
+    """Changes the objects of one bucket; paths begin with the bucket's name.
+
+    Args:
+        stores: the clients of the bucket.
+        location: of the table, for errors.
+        folder: of the table, as a key.
+    """
+
+    def __init__(self, stores: ObjectStores, location: str, folder: str) -> None:
+        self._store = stores.store
+        self._writes = ConditionalWrites(stores, location, folder)
+        self._publications = Publications(stores, self._writes)
+
+    def write(self, path: str, content: bytes) -> None:
+        with as_os_errors(path):
+            obstore.put(self._store, key_of(path), content)
+
+    def create(self, path: str, content: bytes) -> bool:
+        return self._writes.create(key_of(path), content)
+
+    def draft(self, path: str, content: bytes) -> Draft:
+        return self._publications.draft(key_of(path), content)
+
+    def publish(self, draft: Draft, target: str) -> bool:
+        return self._publications.publish(draft, key_of(target))
+
+    def retract(self, draft: str) -> bool:
+        return self._publications.retract(key_of(draft))
+
+    def settle(self, draft: str) -> None:
+        self._publications.settle(key_of(draft))
+
+    def move(self, source: str, target: str) -> None:
+        # A copy of an object that is gone fails; of one that is there the answer may be lost, and the copy repeated.
+        with as_os_errors(source):
+            obstore.copy(self._store, key_of(source), key_of(target))
+        self.delete_file(source)
+
+    def make_folder(self, path: str) -> None:
+        """Nothing: it is there with its first object."""
+
+    def delete_file(self, path: str) -> None:
+        with as_os_errors(path):
+            obstore.delete(self._store, key_of(path))
+
+    def delete_folder(self, path: str) -> None:
+        with as_os_errors(path):
+            for found in obstore.list(self._store, key_of(path)):
+                obstore.delete(self._store, [each["path"] for each in found])
+
+    def delete_empty_folder(self, path: str) -> None:
+        """Nothing: it goes with its last object."""
+
+    def is_within(self, folder: str, root: str) -> bool:  # noqa: ARG002
+        """Always: there are no links."""
+        return True

@@ -1,0 +1,99 @@
+"""Objects as Python's files, of which pyarrow makes its own."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final
+
+import obstore
+
+from rli.storage.object_errors import as_os_errors
+
+if TYPE_CHECKING:
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+_PART_BYTES: Final = 8 * 1024 * 1024
+"""Objects from this size on are uploaded in parts; they appear when all parts are there."""
+
+
+class ObjectReader:
+    """Reads ranges of an object: one request each.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+    """
+
+    closed: Final = False
+
+    def __init__(self, store: S3Store | GCSStore | AzureStore, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._position = 0
+        with as_os_errors(key):
+            self._size = obstore.head(store, key)["size"]
+
+    def read(self, count: int = -1) -> bytes:
+        """At most ``count`` bytes, all that are left if it is negative."""
+        left = max(self._size - self._position, 0)
+        length = left if count < 0 else min(count, left)
+        if not length:
+            return b""
+        with as_os_errors(self._key):
+            content = bytes(obstore.get_range(self._store, self._key, start=self._position, length=length))
+        self._position += len(content)
+        return content
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing is open between two requests."""
+
+
+class ObjectWriter:
+    """Writes an object, which appears when the writer is closed."""
+
+    def __init__(self, store: S3Store | GCSStore | AzureStore, key: str) -> None:
+        self._key = key
+        self._writer = obstore.open_writer(store, key, buffer_size=_PART_BYTES)
+
+    @property
+    def closed(self) -> bool:
+        return self._writer.closed()
+
+    def write(self, content: bytes) -> int:
+        """Take some content; the number of its bytes."""
+        with as_os_errors(self._key):
+            return self._writer.write(content)
+
+    def flush(self) -> None:
+        """Nothing: an object appears whole."""
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Let the object appear."""
+        with as_os_errors(self._key):
+            self._writer.close()

@@ -1,0 +1,204 @@
+"""Files of a table: the few operations that rli needs of a file system or an object store."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from pyarrow import fs
+
+from rli.errors import CorruptTableError
+from rli.storage.contract import Draft, FileChanges, OpenedStorage
+from rli.storage.opening import open_location
+
+_STEPS_ASIDE: Final = frozenset({".", ".."})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file below the root of a storage.
+
+    Attributes:
+        path: relative to the root, with ``/``.
+        size: bytes.
+    """
+
+    path: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.path)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A folder on a file system or in an object store; all paths are relative to it and use ``/``. Picklable.
+
+    A change that the storage cannot make safely raises ``UnsupportedTableError``.
+
+    Attributes:
+        location: a local path, or a URI such as ``s3://bucket/table``.
+        options: of the object store, credentials among them (docs/object-stores.md); what is not there comes from the
+            environment. They are kept nowhere.
+    """
+
+    location: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    _opened: OpenedStorage | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def _resolved(self) -> OpenedStorage:
+        return self._opened if self._opened is not None else open_location(self.location, self.options)
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        """The file system, for pyarrow's own readers and writers."""
+        return self._resolved.filesystem
+
+    @property
+    def root(self) -> str:
+        """The folder, as ``filesystem`` names it."""
+        return self._resolved.root
+
+    @property
+    def is_local(self) -> bool:
+        return self._changes.is_local
+
+    @property
+    def _changes(self) -> FileChanges:
+        return self._resolved.changes
+
+    def full_path(self, path: str) -> str:
+        """The path as ``filesystem`` names it.
+
+        Raises:
+            CorruptTableError: the path leads out of the folder. Files of the table and records of its index name
+                paths, and neither may reach files elsewhere.
+        """
+        if path.startswith("/") or "\0" in path or not _STEPS_ASIDE.isdisjoint(path.split("/")):
+            raise CorruptTableError(
+                f"a name leads out of the table's folder: table={self.location} path={path!r}; "
+                "find the file of the table or the record of the index that holds it: neither was written by a table writer"
+            )
+        return posixpath.join(self.root, path) if path else self.root
+
+    def _own_file(self, path: str) -> str:
+        """The full path of a file that is about to change; its folder must not be a link to another place."""
+        self._require_own_folder(posixpath.dirname(path))
+        return self.full_path(path)
+
+    def _own_folder(self, path: str) -> str:
+        self._require_own_folder(path)
+        return self.full_path(path)
+
+    def _require_own_folder(self, path: str) -> None:
+        """Raise ``CorruptTableError`` if a link leads from the table to a folder outside: that one is another's."""
+        folder = self.full_path(path)
+        if not self._changes.is_within(folder, self.root):
+            raise CorruptTableError(
+                f"a folder of the table is a link to a place outside it: table={self.location} folder={path}; "
+                "rli changes nothing there: replace the link by a folder"
+            )
+
+    def read_bytes(self, path: str) -> bytes | None:
+        """Content of a file, None where there is none."""
+        try:
+            with self.filesystem.open_input_stream(self.full_path(path)) as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
+
+    def write_bytes(self, path: str, content: bytes) -> None:
+        """Write a file so that readers see the old content or all of the new."""
+        self._changes.write(self._own_file(path), content)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file unless one exists, in one step; returns whether it was written."""
+        return self._changes.create(self._own_file(path), content)
+
+    def draft(self, path: str, content: bytes) -> Draft:
+        """Write a file that ``publish`` can give its name. There is no file at the path yet."""
+        return self._changes.draft(self._own_file(path), content)
+
+    def publish(self, draft: Draft, target: str) -> bool:
+        """Give a draft the name ``target`` unless a file has that name; returns whether it was given.
+
+        One step decides whether the draft gets its name, or was taken back before (docs/protocol.md, P1 and P4).
+
+        Raises:
+            FileNotFoundError: the draft was taken back.
+        """
+        return self._changes.publish(draft, self._own_file(target))
+
+    def retract(self, path: str) -> bool:
+        """Take a draft back, so that nobody can publish it any more.
+
+        Returns:
+            False if it is decided already that it gets its name: who holds the lease settles that.
+        """
+        return self._changes.retract(self._own_file(path))
+
+    def settle(self, path: str) -> None:
+        """Take a draft back, or finish its publication if that is decided. The caller holds the lease."""
+        self._changes.settle(self._own_file(path))
+
+    def exists(self, path: str) -> bool:
+        return self.filesystem.get_file_info(self.full_path(path)).type is not fs.FileType.NotFound
+
+    def list_files(self, path: str = "", *, recursive: bool = False) -> list[StoredFile]:
+        """Files below a folder, ordered by path; empty where there is no such folder."""
+        return sorted(
+            (
+                StoredFile(self._relative(info.path), info.size or 0)
+                for info in self._select(path, recursive=recursive)
+                if info.type is fs.FileType.File
+            ),
+            key=lambda file: file.path,
+        )
+
+    def list_folders(self, path: str = "") -> list[str]:
+        """Folders directly below a folder, ordered."""
+        return sorted(
+            self._relative(info.path)
+            for info in self._select(path, recursive=False)
+            if info.type is fs.FileType.Directory
+        )
+
+    def move(self, source: str, target: str) -> None:
+        """Move a file; the target's folder is made if needed, a file at the target is replaced."""
+        self.make_folder(posixpath.dirname(target))
+        self._changes.move(self._own_file(source), self.full_path(target))
+
+    def make_folder(self, path: str) -> None:
+        self._changes.make_folder(self._own_folder(path))
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete files, one after the other; those that are gone already are passed over."""
+        for path in paths:
+            self._changes.delete_file(self._own_file(path))
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder with all that is in it, if it is there."""
+        self._changes.delete_folder(self._own_folder(path))
+
+    def delete_empty_folder(self, path: str) -> None:
+        """Delete a folder if nothing is in it; where folders are only a part of files' names, nothing is done."""
+        self._changes.delete_empty_folder(self._own_folder(path))
+
+    def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
+        return self.filesystem.get_file_info(
+            fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
+        )
+
+    def _relative(self, full_path: str) -> str:
+        return posixpath.relpath(full_path, self.root)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"location": self.location, "options": self.options, "_opened": self._opened}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
