@@ -47,8 +47,8 @@ $(VENV_SPARK4)/.done: requirements/spark4.lock pyproject.toml
 demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-ups, verification
 	@$(BIN)/rli demo
 
-# Files side by side, the tests of a file one after the other: they share servers and sessions. Every process starts its
-# own, so more of them take memory rather than less time.
+# Files side by side, the tests of a file one after the other, and those that share a slow server (tests/support/sharing.py).
+# Each process has its own Redis and Spark, so more of them take memory rather than less time.
 IN_PARALLEL := -n 2 --dist loadfile
 
 .PHONY: test

@@ -14,7 +14,7 @@ settings.register_profile("rli", deadline=None, max_examples=60, print_blob=True
 settings.register_profile("thorough", settings.get_profile("rli"), max_examples=2000)
 settings.load_profile("rli")
 
-pytest_plugins = ["tests.support.services"]
+pytest_plugins = ["tests.support.services", "tests.support.sharing"]
 
 _REQUIRE_ALL = os.environ.get("RLI_REQUIRE_ALL") == "1"
 

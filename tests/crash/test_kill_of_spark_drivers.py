@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from pyspark.sql import SparkSession
 
 import rli_spark
 from rli import Step
 from tests.crash.conftest import Copies
 from tests.crash.writes import BATCH, STEPS_BEFORE_PUBLICATION, die, open_copy, require_recovery
 from tests.support.children import was_killed
-from tests.support.spark import spark_session
 from tests.support.spark_drivers import Door, door_of, joined_session
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark]
@@ -36,8 +36,8 @@ def upsert_and_die(door: Door, folder: Path, step: Step) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_kill_at_a_step(copies: Copies, step: Step) -> None:
+def test_a_kill_at_a_step(spark: SparkSession, copies: Copies, step: Step) -> None:
     folder = copies.make()
-    assert was_killed(upsert_and_die, door_of(spark_session()), folder, step)
+    assert was_killed(upsert_and_die, door_of(spark), folder, step)
     took_effect = require_recovery(folder, "upsert", FOLLOW_UPS[STEPS.index(step) % len(FOLLOW_UPS)])
     assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)

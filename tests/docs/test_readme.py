@@ -6,8 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,11 +27,9 @@ def test_the_ten_lines_do_what_they_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_same_in_spark(tmp_path: Path) -> None:
+def test_the_same_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     import rli  # noqa: PLC0415
-    from tests.support.spark import spark_session  # noqa: PLC0415  (PySpark is not in every environment)
 
-    spark = spark_session()
     table = rli.create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts")
     df = spark.createDataFrame([("d", "Rome", 1, 2.0)], "id string, city string, ts long, fare double")
     exec(EXAMPLES[1], {"spark": spark, "table": table, "df": df})  # noqa: S102  (the README's own lines)

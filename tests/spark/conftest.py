@@ -1,19 +1,12 @@
-"""One Spark session for all tests of this folder, and tables to write with it."""
+"""Tables to write with Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 import rli
-from tests.support.spark import spark_session
-
-
-@pytest.fixture(scope="session")
-def spark() -> SparkSession:
-    return spark_session()
 
 
 @pytest.fixture

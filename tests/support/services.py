@@ -1,14 +1,18 @@
-"""Fixtures of the real servers that tests share: each starts once in a session, when the first test asks for it."""
+"""Fixtures of the servers and of Spark, which tests share: each starts once in a session, for the first test that asks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.docker import Service, free_ports, running_service
 from tests.support.redis_cluster import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HBASE_PORT = 9090
 
@@ -67,3 +71,11 @@ def hbase() -> Iterator[Service]:
     """A standalone HBase with its Thrift server."""
     with running_service("hbase", ports=[HBASE_PORT, SPARE_HBASE_PORT]) as service:
         yield service
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """The Spark session of this process, without Hudi."""
+    from tests.support.spark import spark_session  # noqa: PLC0415  (PySpark is not in every environment)
+
+    return spark_session()
