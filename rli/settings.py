@@ -14,6 +14,7 @@ MAX_SHARDS: Final = 65_536
 MEBIBYTE: Final = 1024 * 1024
 
 DEFAULT_LEASE_SECONDS: Final = 30.0
+MOST_LEASE_SECONDS: Final = 24 * 3600.0
 
 DEFAULT_WRITE_ATTEMPTS: Final = 8
 
@@ -91,7 +92,7 @@ class TableSettings(StoredSettings):
     small_file_size: Annotated[int, Field(ge=0)] = 100 * MEBIBYTE
     compression: Literal["zstd", "snappy", "gzip", "none"] = "zstd"
     write_attempts: Annotated[int, Field(ge=1)] = DEFAULT_WRITE_ATTEMPTS
-    lease_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
+    lease_seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
     lease: LeasePlace = LeasePlace.INDEX
 
 

@@ -18,6 +18,7 @@ from rli.cli import (
     doctor,
     housekeeping_commands,
     index_commands,
+    lease_commands,
     read_commands,
     undo_commands,
     write_commands,
@@ -84,6 +85,7 @@ cluster_command.register(app)
 housekeeping_commands.register(app)
 read_commands.register(app)
 index_commands.register(app)
+lease_commands.register(app)
 doctor.register(app)
 capacity.register(app)
 bench.register(app)

@@ -15,6 +15,7 @@ from rli.layout.support import require_writable
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
+from rli.table.coordination.lease_breaking import lease_holder
 from rli.table.coordination.liveness import Holding
 from rli.table.coordination.readiness import require_synced
 from rli.table.coordination.recovery import abandoned_instants, writer_record
@@ -158,6 +159,7 @@ class TableCheckup:
             self.findings.append(problem("index", error))
             return
         try:
+            self._look_at_lease(definition, index)
             self._look_at_writers(snapshot, shared_records(definition, index))
             require_synced(definition, index)
             self._add("sync", "the index has seen all commits of the table")
@@ -168,6 +170,16 @@ class TableCheckup:
             self.findings.append(problem("index", error))
         finally:
             table.close()
+
+    def _look_at_lease(self, definition: TableDefinition, index: RecordIndex) -> None:
+        holder = lease_holder(definition, index)
+        if holder is None:
+            self._add("lease", "nobody holds it")
+        elif holder.damage is not None:
+            self._add("lease", holder.damage, Verdict.PROBLEM, "run: rli lease break TABLE")
+        else:
+            detail = f"writer={holder.writer} host={holder.host} pid={holder.pid} expires={holder.expires_at}"
+            self._add("lease", detail)
 
     def _look_at_writers(self, snapshot: Snapshot | None, records: SharedRecords) -> None:
         """Who is writing, and what did writers leave that died?"""

@@ -44,11 +44,12 @@ def add_command(app: typer.Typer, function: Callable[..., None], *examples: str)
 
     Args:
         app: the application or the group.
-        function: reads its arguments from annotations; its name is the command's.
+        function: reads its arguments from annotations; its name is the command's, without an underscore at the end.
         examples: command lines.
     """
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     app.command(
+        name=function.__name__.rstrip("_").replace("_", "-"),
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
         epilog="\n\n".join(["[bold]Examples[/bold]", *(line.replace("[", r"\[") for line in examples)]),
     )(function)

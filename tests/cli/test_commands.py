@@ -283,6 +283,18 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
     assert "no base file is so small" in rli("cluster", "t", "--smaller-than", "0", status=2).err
 
 
+def test_a_damaged_lease_is_shown_and_broken(rli: Rli, trips: str) -> None:
+    assert "nobody" in rli("lease", "show", trips).out
+    with library.open_table(trips).index.store as store:
+        assert store.compare_and_set("lease", None, b"garbage")
+    assert "rli lease break" in rli("delete", trips, "a", status=2).err
+    assert "rli lease break" in rli("doctor", trips, status=1).out
+    assert "damaged" in rli("lease", "show", trips, "--json").json["damage"]
+    assert "Break it?" in rli("lease", "break", trips, status=1).err
+    rli("lease", "break", trips, "--yes")
+    rli("doctor", trips)
+
+
 def test_clean_reports_what_it_removed(rli: Rli, trips: str) -> None:
     rli("upsert", trips, "day1.jsonl")
     first = library.open_table(trips).timeline()[0].time

@@ -18,7 +18,9 @@ from rli.settings import DEFAULT_LEASE_SECONDS
 from rli.table.coordination.liveness import Holding, ProcessId, Watch
 from rli.table.coordination.shared_records import SharedRecords
 
-_LEASE: Final = "lease"
+LEASE: Final = "lease"
+"""Name of the shared record that says who holds the lease."""
+
 _RENEWALS_PER_TERM: Final = 3
 _PAUSE_SECONDS: Final = 0.05
 
@@ -124,10 +126,10 @@ def table_lease(records: SharedRecords, writer: str, seconds: float = DEFAULT_LE
         writer: identity of the caller.
         seconds: for how long it is held without a sign of life.
     """
-    holding = KeptHolding(records, _LEASE, writer, seconds)
+    holding = KeptHolding(records, LEASE, writer, seconds)
     watch = Watch()
     while True:
-        stored = records.read_control(_LEASE)
+        stored = records.read_control(LEASE)
         if (stored is None or watch.has_lapsed(stored)) and holding.take(over=stored):
             break
         # Those who wait do not come back in step, or the same one would always be the first.
@@ -140,5 +142,5 @@ def table_lease(records: SharedRecords, writer: str, seconds: float = DEFAULT_LE
 
 def is_left_behind(records: SharedRecords) -> bool:
     """Whether the table's lease seems to be held by nobody who lives; who takes it finds out."""
-    stored = records.read_control(_LEASE)
+    stored = records.read_control(LEASE)
     return stored is not None and Holding.from_json(stored).is_over(time.time())

@@ -9,16 +9,23 @@ A wrong answer costs the writer that was taken for dead its work, never the tabl
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rli.errors import CorruptIndexError
+from rli.settings import MOST_LEASE_SECONDS
 
 CLOCK_SLACK_SECONDS: Final = 600.0
 """By how much the clocks of two hosts may differ before one takes living writers of the other for dead."""
+
+MOST_KEPT_SECONDS: Final = 7 * 24 * 3600.0
+"""For how long a record may hold without a sign of life, at most."""
 
 _NOBODY: Final = ""
 _UNKNOWN: Final = ""
@@ -85,7 +92,13 @@ class Holding:
     displaced: tuple[str, ...] = ()
 
     def is_over(self, now: float) -> bool:
-        """Whether nobody holds it any more, as far as one look at the clock (seconds since the epoch) tells."""
+        """Whether nobody holds it any more, as far as one look at the clock (seconds since the epoch) tells.
+
+        Raises:
+            CorruptIndexError: it would be held for longer than any writer of rli asks for.
+        """
+        if self.expires_at - now > MOST_KEPT_SECONDS + CLOCK_SLACK_SECONDS:
+            raise _damaged(f"it expires in {self.expires_at - now:.0f} seconds")
         slack = 0.0 if self.process.is_on_this_host else CLOCK_SLACK_SECONDS
         return now >= self.expires_at + slack or self.process.is_known_dead
 
@@ -99,25 +112,48 @@ class Holding:
         return Holding(_NOBODY, self.process, expires_at, self.seconds)
 
     def to_json(self) -> bytes:
-        return json.dumps(
-            {
-                "writer": self.writer,
-                "host": self.process.host,
-                "pid": self.process.pid,
-                "started": self.process.started,
-                "expiresAt": self.expires_at,
-                "seconds": self.seconds,
-                "displaced": self.displaced,
-            }
-        ).encode()
+        process = self.process
+        stored = _StoredHolding(
+            writer=self.writer,
+            host=process.host,
+            pid=process.pid,
+            started=process.started,
+            expiresAt=self.expires_at,
+            seconds=self.seconds,
+            displaced=self.displaced,
+        )
+        return stored.model_dump_json().encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Holding:
-        fields = json.loads(content)
-        process = ProcessId(fields["host"], fields["pid"], fields["started"])
-        return cls(
-            fields["writer"], process, fields["expiresAt"], fields["seconds"], displaced=tuple(fields["displaced"])
-        )
+        """Read a record; raises ``CorruptIndexError`` for anything else, whoever wrote it."""
+        try:
+            stored = _StoredHolding.model_validate_json(content)
+        except ValidationError as error:
+            raise _damaged("; ".join(problem["msg"] for problem in error.errors())) from error
+        process = ProcessId(stored.host, stored.pid, stored.started)
+        return cls(stored.writer, process, stored.expiresAt, stored.seconds, displaced=stored.displaced)
+
+
+class _StoredHolding(BaseModel):
+    """The record as JSON; its names are those of the stored format."""
+
+    model_config = ConfigDict(strict=True)
+
+    writer: str
+    host: str
+    pid: Annotated[int, Field(ge=0, lt=2**31)]
+    started: str
+    expiresAt: Annotated[float, Field(allow_inf_nan=False)]  # noqa: N815
+    seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS)]
+    displaced: tuple[str, ...] = ()
+
+
+def _damaged(reason: str) -> CorruptIndexError:
+    return CorruptIndexError(
+        f"a record of who writes the table is damaged or forged ({reason}); run: rli lease show TABLE, then: "
+        "rli lease break TABLE"
+    )
 
 
 class Watch:

@@ -22,7 +22,7 @@ from rli.errors import CorruptIndexError
 from rli.index.record_index import RecordIndex
 from rli.storage import Storage
 from rli.table.coordination.lease import KeptHolding, is_left_behind, table_lease
-from rli.table.coordination.liveness import Holding
+from rli.table.coordination.liveness import MOST_KEPT_SECONDS, Holding
 from rli.table.coordination.shared_records import SharedRecords, shared_records
 from rli.table.services.archive import finish_archives
 from rli.table.services.restore import RestoreResult, finish_restore
@@ -31,10 +31,8 @@ from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.timeline.instant import Action, is_instant_time
 
-_WRITERS: Final = "writer/"
-
-_KEPT_SECONDS: Final = 7 * 24 * 3600.0
-"""For how long the instant of a writer that was taken for dead, and may live, is given to no other."""
+WRITERS: Final = "writer/"
+"""What the names of the shared records of writers begin with."""
 
 _AT_ONCE: Final = 0.0
 
@@ -44,7 +42,7 @@ _OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
 
 def writer_record(instant: str) -> str:
     """Name of the shared record that says who writes an instant."""
-    return f"{_WRITERS}{instant}"
+    return f"{WRITERS}{instant}"
 
 
 @contextmanager
@@ -135,7 +133,7 @@ def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
     # A writer makes its record before its folder and removes it after it. So the folders are listed first: whoever
     # lives and is found by its folder is then found by its record too.
     folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
-    writers = {_instant_of(name): content for name, content in records.scan_control(_WRITERS)}
+    writers = {_instant_of(name): content for name, content in records.scan_control(WRITERS)}
     now = time.time()
     return sorted(
         instant
@@ -146,7 +144,7 @@ def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
 
 def _instant_of(name: str) -> str:
     """The instant that a writer's record names; it becomes the name of folders that are deleted."""
-    instant = name.removeprefix(_WRITERS)
+    instant = name.removeprefix(WRITERS)
     if not is_instant_time(instant):
         raise CorruptIndexError(
             f"a record of a writer does not name an instant: record={name!r}; no version of rli writes such a record: "
@@ -185,7 +183,7 @@ def _clear(table: TableDefinition, records: SharedRecords, instant: str) -> None
     mark = Holding.from_json(stored)
     # Two writers with one instant would take each other's work for their own.
     is_kept = not (was_published or was_mark or mark.process.is_known_dead)
-    replacement = mark.mark(time.time() + _KEPT_SECONDS).to_json() if is_kept else None
+    replacement = mark.mark(time.time() + MOST_KEPT_SECONDS).to_json() if is_kept else None
     records.compare_and_set(name, stored, replacement)
 
 

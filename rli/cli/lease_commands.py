@@ -1,0 +1,62 @@
+"""The commands of ``rli lease``: who commits to a table now, and what to do if that is nobody."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+import rli
+from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command
+from rli.cli.output import FAILED, print_error, print_facts, print_note, report
+from rli.table.coordination.lease_breaking import LeaseHolder, break_lease, lease_holder
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the application."""
+    group = typer.Typer(
+        help="Show and break the lease: one writer at a time commits to a table.",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+    )
+    add_command(group, show, "rli lease show trips", "rli lease show trips --json")
+    add_command(group, break_, "rli lease break trips", "rli lease break trips --yes")
+    app.add_typer(group, name="lease")
+
+
+def show(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Show who holds the lease of a table."""
+    opened = rli.open_table(table, index=index)
+    _report(lease_holder(opened.definition, opened.index), as_json=as_json)
+
+
+def break_(
+    table: TableArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for a confirmation.")] = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take the lease from its holder, and replace records of writers that are damaged.
+
+    A lease of a dead writer lapses by itself, so this is for records that were damaged or forged. A writer that lives
+    loses its present write and reports LeaseLostError; no committed record is lost.
+    """
+    opened = rli.open_table(table, index=index)
+    holder = lease_holder(opened.definition, opened.index)
+    if not (yes or _confirmed(holder)):
+        print_error("the lease was not broken; confirm with y, or give --yes")
+        raise typer.Exit(FAILED)
+    _report(break_lease(opened.definition, opened.index), as_json=as_json)
+    print_note("the lease is free")
+
+
+def _confirmed(holder: LeaseHolder | None) -> bool:
+    held_by = "nobody" if holder is None else holder.writer or "a record that is damaged"
+    return typer.confirm(f"The lease is held by {held_by}. Break it?", err=True)
+
+
+def _report(holder: LeaseHolder | None, *, as_json: bool) -> None:
+    facts = {"holder": "nobody"} if holder is None else dataclasses.asdict(holder)
+    report(holder, as_json=as_json, render=lambda: print_facts(facts))

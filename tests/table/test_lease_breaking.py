@@ -1,0 +1,121 @@
+"""Forged and damaged records of writers are clear errors, and an operator takes the lease from any holder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rli import CorruptIndexError, LeaseLostError, Step, Table, create_table
+from rli.table.coordination.lease_breaking import break_lease, lease_holder
+from rli.table.coordination.liveness import ProcessId
+from rli.table.coordination.shared_records import SharedRecords, shared_records
+from tests.support.tables import check_stored, commit_version, records, rows_of
+
+HERE = ProcessId.current().host
+
+
+def forged(**fields: Any) -> bytes:
+    holding = {"writer": "w", "host": "h", "pid": 1, "started": "", "expiresAt": 0, "seconds": 0.1, "displaced": []}
+    return json.dumps({**holding, **fields}).encode()
+
+
+DAMAGED = {
+    "garbage": b"garbage",
+    "no fields": b"{}",
+    "text for seconds": forged(seconds="x"),
+    "text for a process": forged(host=HERE, pid="x"),
+    "a process beyond all numbers": forged(host=HERE, pid=2**70),
+    "a number among the displaced": forged(displaced=[1]),
+    "a lease of ages": forged(seconds=1e18, expiresAt=1e18),
+    "no term": forged(seconds=0),
+    "not a number": forged().replace(b"0.1", b"NaN"),
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.fixture(params=["index", "table"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    """A table with a commit, for each place of the lease."""
+    index = f"lmdb://{tmp_path}/index"
+    made = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=index, lease=request.param
+    )
+    commit_version(made, 1)
+    return made
+
+
+def records_of(table: Table) -> SharedRecords:
+    return shared_records(table.definition, table.index)
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_lease_is_an_error_until_it_is_broken(table: Table, content: bytes) -> None:
+    assert records_of(table).compare_and_set("lease", None, content)
+    with pytest.raises(CorruptIndexError, match="rli lease break"):
+        commit_version(table, 2)
+
+    holder = break_lease(table.definition, table.index)
+
+    assert holder is not None
+    assert holder.damage is not None
+    assert lease_holder(table.definition, table.index) is None
+    assert commit_version(table, 2)
+    check_stored(table)
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_record_of_a_writer_is_an_error_until_the_lease_is_broken(table: Table, content: bytes) -> None:
+    assert records_of(table).compare_and_set("writer/20200101000000000", None, content)
+    with pytest.raises(CorruptIndexError, match="rli lease break"):
+        commit_version(table, 2)
+
+    break_lease(table.definition, table.index)
+
+    assert commit_version(table, 2)
+    check_stored(table)
+
+
+def at(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
+    waiting = [action]
+
+    def on_step(reached: Step) -> None:
+        if reached is step and waiting:
+            waiting.pop()()
+
+    return on_step
+
+
+@pytest.mark.parametrize("step", [Step.LEASED, Step.MANIFESTED, Step.FILE_PROMOTED, Step.PROMOTED])
+def test_a_living_writer_that_loses_its_lease_publishes_nothing(table: Table, step: Step) -> None:
+    before = rows_of(table)
+
+    def break_in() -> None:
+        held = break_lease(table.definition, table.index)
+        assert held is not None
+        assert held.pid == ProcessId.current().pid
+
+    with pytest.raises(LeaseLostError):
+        table.upsert(records(("a", "z", 9, 9.0), ("new", "z", 9, 9.0)), attempts=1, on_step=at(step, break_in))
+
+    assert rows_of(table) == before
+    assert commit_version(table, 2)
+    check_stored(table)
+
+
+@pytest.mark.parametrize("step", [Step.PUBLISHED, Step.REGISTERED, Step.APPLIED])
+def test_a_published_commit_stays_when_the_lease_is_broken(table: Table, step: Step) -> None:
+    result = table.upsert(
+        records(("new", "z", 9, 9.0)), on_step=at(step, lambda: break_lease(table.definition, table.index))
+    )
+    assert result.inserted == 1
+    assert [row["city"] for row in rows_of(table) if row["id"] == "new"] == ["z"]
+    check_stored(table)
+
+
+def test_breaking_a_free_lease_changes_nothing(table: Table) -> None:
+    assert break_lease(table.definition, table.index) is None
+    assert commit_version(table, 2)
