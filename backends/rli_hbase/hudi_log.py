@@ -21,7 +21,8 @@ from threading import Lock
 
 from rli.codec.entries import Entries, file_groups, is_live, sequences
 from rli.errors import CorruptIndexError
-from rli.index.commit_log import RECORD_PREFIX, CommitLog, LogRecord, record_name
+from rli.index.commit_log import CommitLog
+from rli.index.log_record import RECORD_PREFIX, LogRecord, record_name
 from rli.store.contract import Store
 from rli_hbase.hudi_rows import Version
 
@@ -57,11 +58,11 @@ class HudiLog:
         with self._lock:
             # The log may have been read further than this, by a call that then failed.
             head = len(self._times) - 1
-            self._log.refresh()
-            if self._log.head == head:
+            log = self._log.refresh()
+            if log.head == head:
                 return
             times = dict(self._times_of_records(RECORD_PREFIX, record_name(head + 1)))
-            for record in self._log.records_after(head):
+            for record in log.records_after(head):
                 self._add(record, times[record_name(record.first_sequence)])
 
     def is_older(self, version: Version) -> bool:

@@ -71,7 +71,9 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
     except CorruptIndexError as error:
         yield problem("commit log", error)
         return
-    yield Finding("commit log", Verdict.OK, f"commits={len(index.log.records)} sequence={stats.last_sequence}")
+    yield Finding(
+        "commit log", Verdict.OK, f"commits={len(index.log.refresh().records)} sequence={stats.last_sequence}"
+    )
     size = human_bytes(stats.bytes) or "unknown"
     each = "" if stats.bytes_per_entry is None else f" bytes_per_entry={stats.bytes_per_entry:.1f}"
     yield Finding("entries", Verdict.OK, f"entries={stats.entries:,} tombstones={stats.tombstones:,} size={size}{each}")

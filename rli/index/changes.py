@@ -113,7 +113,8 @@ def file_group_numbers(log: CommitLog, partition_paths: pa.Array, file_ids: pa.A
         CorruptIndexError: the commit log names no such file group.
     """
     named = named_groups(partition_paths, file_ids)
-    numbers = [codec.TOMBSTONE if group is None else log.number_of(group) for group in named.groups]
+    number_of = dict(zip(known := [group for group in named.groups if group], log.numbers_of(known), strict=True))
+    numbers = [codec.TOMBSTONE if group is None else number_of[group] for group in named.groups]
     return np.array(numbers, dtype=np.uint64)[named.codes] if numbers else np.empty(0, np.uint64)
 
 

@@ -9,7 +9,6 @@ from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rli.codec import entries as codec
 from rli.codec.entries import Entries
@@ -23,8 +22,9 @@ from rli.errors import (
     RliError,
     SettingsError,
 )
-from rli.index.commit_log import CommitLog, Dictionaries
+from rli.index.commit_log import CommitLog
 from rli.index.key_arrays import as_key_array
+from rli.index.log_state import LogState
 from rli.index.snapshot import IndexSnapshot, give_identity, require_applied
 from rli.index.transaction import IndexTransaction, apply_transactions
 from rli.model import KeyMode
@@ -81,8 +81,9 @@ class IndexStats:
 class RecordIndex:
     """A record-level index, global over one table. Use ``open_index`` or ``create_index`` to get one.
 
-    Pickled, it is its URL and settings, with a snapshot: another process that opens it fails with
-    ``IndexNotReadyError`` where it finds another index at the URL, or one that is behind (P20).
+    Threads may share it; ``close`` it when none of them uses it any more. A transaction belongs to one thread. Pickled,
+    it is its URL and settings, with a snapshot: another process that opens it fails with ``IndexNotReadyError`` where it
+    finds another index at the URL, or one that is behind (P20).
     """
 
     def __init__(self, store: Store, settings: IndexSettings) -> None:
@@ -153,36 +154,30 @@ class RecordIndex:
 
     def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""
-        names = self.dictionaries_for(entries)
-        absent = ~codec.is_live(entries)
-        groups = pa.array(codec.file_groups(entries), mask=absent)
-        sequences = pa.array(codec.sequences(entries), mask=absent)
-        return pa.table(
-            [
-                record_keys,
-                names.partition_paths.take(groups),
-                names.file_ids.take(groups),
-                names.instants.take(sequences),
-            ],
-            schema=LOCATION_SCHEMA,
-        )
+        log = self.log_of(entries)
+        live = codec.is_live(entries)
+        found = entries[live]
+        names = (*log.groups_of(codec.file_groups(found)), log.instants_of(codec.sequences(found)))
+        if len(found) < len(entries):
+            row_of = pa.array(np.cumsum(live) - 1, mask=~live)
+            names = tuple(column.take(row_of) for column in names)
+        return pa.table([record_keys, *names], schema=LOCATION_SCHEMA)
 
-    def dictionaries_for(self, entries: Entries) -> Dictionaries:
-        """Dictionaries that know all numbers of the entries; reads the commit log only where it has grown.
+    def log_of(self, entries: Entries) -> LogState:
+        """A state of the commit log that knows all numbers of the entries; read only where the log has grown.
 
         Raises:
             CorruptIndexError: an entry has a number that the commit log never gave out.
         """
-        names = self.log.last_dictionaries
-        if names is None or not _covers(names, entries):
-            self.log.refresh()
-            names = self.log.dictionaries()
-            if not _covers(names, entries):
+        log = self.log.last_read
+        if not log.knows_all(entries):
+            log = self.log.refresh()
+            if not log.knows_all(entries):
                 raise CorruptIndexError(
                     f"the index holds entries of commits that it does not know: url={self.url}; "
                     "bootstrap the index again"
                 )
-        return names
+        return log
 
     # Changes ---------------------------------------------------------------------------------------------------
 
@@ -195,21 +190,21 @@ class RecordIndex:
         """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
         return self.store.applied_sequence()
 
-    def read_progress(self) -> Applied:
-        """Up to which sequence each part of the index has all entries, with the commit log read after it.
+    def read_progress(self) -> tuple[Applied, LogState]:
+        """Up to which sequence each part of the index has all entries, and the commit log, read after that.
 
         Raises:
             CorruptIndexError: the commit log has lost commits whose entries are in the index.
         """
         applied = self.store.applied()
-        self.log.refresh()
-        if (applied.greatest or 0) > self.log.head:
+        log = self.log.refresh()
+        if (applied.greatest or 0) > log.head:
             raise CorruptIndexError(
                 f"the index's commit log went back to an earlier state than the entries: url={self.url} "
-                f"log={self.log.head} entries={applied.greatest}; a server lost what it had acknowledged: "
+                f"log={log.head} entries={applied.greatest}; a server lost what it had acknowledged: "
                 "drop the index and bootstrap it again"
             )
-        return applied
+        return applied, log
 
     def scan(self, shard: int, batch_size: int = 65_536) -> Iterator[tuple[pa.StringArray, Entries]]:
         """All entries of a shard with their record keys, tombstones included, in batches."""
@@ -233,7 +228,7 @@ class RecordIndex:
 
     def stats(self) -> IndexStats:
         """Size and state; may read the whole index where its store does not count."""
-        self.log.refresh()
+        log = self.log.refresh()
         stored = self.store.stats()
         kept = stored.live_entries + stored.tombstones
         return IndexStats(
@@ -242,10 +237,10 @@ class RecordIndex:
             bytes=stored.stored_bytes,
             bytes_per_entry=None if stored.stored_bytes is None or not kept else stored.stored_bytes / kept,
             shards=self.settings.shard_count,
-            file_groups=self.log.group_count,
-            last_sequence=self.log.head,
+            file_groups=log.group_count,
+            last_sequence=log.head,
             applied_sequence=self.applied_sequence(),
-            last_instant=self.log.last_instant,
+            last_instant=log.last_instant,
             key_mode=self.settings.key_mode,
             url=self.url,
         )
@@ -366,14 +361,3 @@ def _reopened(store: Store, settings: IndexSettings, snapshot: IndexSnapshot) ->
         store.close()
         raise
     return RecordIndex(store, settings)
-
-
-def _covers(names: Dictionaries, entries: Entries) -> bool:
-    if not len(entries):
-        return True
-    # A tombstone names no file group, but a commit like any other entry.
-    live: NDArray[np.bool_] = codec.is_live(entries)
-    return bool(
-        codec.sequences(entries).max() < len(names.instants)
-        and (not live.any() or codec.file_groups(entries[live]).max() < len(names.file_ids))
-    )

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import uuid4
 
 from rli.errors import IndexNotReadyError
-from rli.index.commit_log import record_name
+from rli.index.log_record import record_name
 from rli.store.contract import Store
 from rli.store.home import SupportsHome
 from rli.store.registry import without_password

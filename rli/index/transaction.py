@@ -25,7 +25,8 @@ from rli.model import FileGroupId
 from rli.timeline.instant import new_instant_time
 
 if TYPE_CHECKING:
-    from rli.index.commit_log import LogRecord
+    from rli.index.log_record import LogRecord
+    from rli.index.log_state import LogState
     from rli.index.record_index import RecordIndex
     from rli.store.contract import Applied
 
@@ -54,9 +55,8 @@ class IndexTransaction:
     @classmethod
     def begin(cls, index: RecordIndex) -> IndexTransaction:
         """Bring the index up to its commit log and take a snapshot."""
-        apply_transactions(index)
-        instant = new_instant_time(datetime.now(UTC), index.log.last_instant)
-        return cls(index, index.log.head, instant)
+        log = apply_transactions(index)
+        return cls(index, log.head, new_instant_time(datetime.now(UTC), log.last_instant))
 
     def tag(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
         """Where each record key lives, as of the snapshot; see ``RecordIndex.lookup``.
@@ -107,21 +107,21 @@ class IndexTransaction:
         if not self._open:
             return
         self._open = False
-        self._index.log.refresh()
-        if not self._is_in_log():
+        if not self._is_in(self._index.log.refresh()):
             staging.remove_chunks(self._index.store, self._writer, self._chunks)
 
     def _append_to_log(self) -> None:
         """Add the record of this transaction to the log, which is the commit, and apply it."""
         index = self._index
         while True:
-            apply_transactions(index)
-            if self._is_in_log():
+            log = apply_transactions(index)
+            if self._is_in(log):
                 return
-            if index.log.head > self._snapshot:
+            if log.head > self._snapshot:
                 staged = staging.read_chunks(index.store, self._writer, self._chunks)
                 self._require_unchanged((keys := changes.record_keys, index.get(keys)) for changes in staged)
             index.log.append(
+                log,
                 self.instant,
                 _ACTION,
                 file_groups=sorted(self._file_groups),
@@ -130,9 +130,9 @@ class IndexTransaction:
                 staged_chunks=self._chunks,
             )
 
-    def _is_in_log(self) -> bool:
+    def _is_in(self, log: LogState) -> bool:
         # The answer to an append may have been lost, so that only the log can tell whether it was done.
-        return any(record.writer == self._writer for record in self._index.log.records_after(self._snapshot))
+        return any(record.writer == self._writer for record in log.records_after(self._snapshot))
 
     def _stage(self, changes: LocationChanges) -> None:
         self._require_open()
@@ -152,8 +152,8 @@ class IndexTransaction:
             positions = np.flatnonzero(sequences > self._snapshot)
             if len(positions):
                 changed.append(keys.take(pa.array(positions)))
-                instants = self._index.dictionaries_for(entries).instants
-                winners.update(instants.take(pa.array(np.unique(sequences[positions]))).to_pylist())
+                log = self._index.log_of(entries)
+                winners.update(log.instants_of(np.unique(sequences[positions])).to_pylist())
         if not changed:
             return
         conflicting = pa.concat_arrays(changed).unique()
@@ -179,16 +179,16 @@ class IndexTransaction:
         self.abort()
 
 
-def apply_transactions(index: RecordIndex) -> None:
-    """Bring an index that is used on its own up to its commit log; may be repeated and raced."""
+def apply_transactions(index: RecordIndex) -> LogState:
+    """Bring an index that is used on its own up to its commit log, which is returned; may be repeated and raced."""
     while True:
-        applied = index.read_progress()
-        waiting = index.log.records_after(applied.least or 0)
-        for record in index.log.records[: len(index.log.records) - len(waiting)][-1:]:
+        applied, log = index.read_progress()
+        waiting = log.records_after(applied.least or 0)
+        for record in log.records[: len(log.records) - len(waiting)][-1:]:
             # Whoever applied it may have died before it had removed what was staged.
             staging.remove_chunks(index.store, record.writer, record.staged_chunks)
         if all(_apply_record(index, record, applied) for record in waiting):
-            return
+            return log
 
 
 def _apply_record(index: RecordIndex, record: LogRecord, since: Applied) -> bool:

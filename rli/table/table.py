@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -57,6 +58,9 @@ def pass_over(_: Step) -> None:
 class Table:
     """A table and its index. Use ``create_table`` or ``open_table`` to get one. Picklable.
 
+    Threads may share it: their writes, look-ups, reads and services are as those of processes. ``close`` it,
+    bootstrap its index and drop that while no other thread uses it.
+
     Attributes:
         definition: what the table is.
     """
@@ -64,6 +68,7 @@ class Table:
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
         self._index: RecordIndex | None = None
+        self._opening = Lock()
 
     @property
     def location(self) -> str:
@@ -83,11 +88,15 @@ class Table:
             IndexMismatchError: the index at the URL belongs to another table.
             StoreUnavailableError: its store does not answer.
         """
-        if self._index is not None and _is_gone(self._index):
-            self.close()
-        if self._index is None:
-            self._index = self._open_index()
-        return self._index
+        index = self._index
+        if index is not None and not _is_gone(index):
+            return index
+        with self._opening:
+            # Another thread may have opened it meanwhile.
+            if self._index is None or self._index is index:
+                self.close()
+                self._index = self._open_index()
+            return self._index
 
     # Writing ---------------------------------------------------------------------------------------------------
 
@@ -356,13 +365,14 @@ class Table:
         """
         keys = as_key_array(record_keys)
         while True:
-            if self.settings.lease is LeasePlace.TABLE:
-                synced = sync(self.refreshed(), self.index, InProcess())
+            definition, index = self.refreshed(), self.index
+            if definition.require_settings().lease is LeasePlace.TABLE:
+                synced = sync(definition, index, InProcess())
             else:
-                synced = await_synced(self.refreshed(), self.index)
-            entries = self.index.get(keys)
+                synced = await_synced(definition, index)
+            entries = index.get(keys)
             if codec.sequences(entries).max(initial=0) <= synced.sequence:
-                return self.index.locations(keys, entries)
+                return index.locations(keys, entries)
 
     def timeline(self) -> tuple[Instant, ...]:
         """All instants of the active timeline, in order."""
@@ -429,18 +439,19 @@ class Table:
         Raises:
             IndexNotReadyError: the index has not seen all commits of the table: sync it.
         """
-        synced = require_synced(self.refreshed(), self.index)
-        return verify(Snapshot(self.definition, synced.timeline), self.index, tasks or InProcess())
+        definition, index = self.refreshed(), self.index
+        synced = require_synced(definition, index)
+        return verify(Snapshot(definition, synced.timeline), index, tasks or InProcess())
 
     def repair_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
         """Make the index say what the table says; returns what was wrong."""
         runner = tasks or InProcess()
         # Under the lease from the first look on: what is committed in between would pass for an error.
-        with exclusive(self.refreshed(), self.index, f"repair at {datetime.now(UTC).isoformat()}"):
+        definition, index = self.refreshed(), self.index
+        with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}"):
             while True:
-                synced = sync(self.definition, self.index, runner)
-                snapshot = Snapshot(self.definition, synced.timeline)
-                report = repair(snapshot, self.index, runner, synced.sequence)
+                synced = sync(definition, index, runner)
+                report = repair(Snapshot(definition, synced.timeline), index, runner, synced.sequence)
                 if report is not None:
                     return report
 
@@ -459,8 +470,8 @@ class Table:
 
     def refreshed(self) -> TableDefinition:
         """The definition as it is stored now: other engines may have changed the table's properties."""
-        self.definition = self.definition.reloaded()
-        return self.definition
+        self.definition = definition = self.definition.reloaded()
+        return definition
 
     def partition_change(self, chosen: OnPartitionChange | str | None) -> OnPartitionChange:
         """What is chosen, or else what the table's settings say."""
@@ -483,9 +494,9 @@ class Table:
 
     def close(self) -> None:
         """Give the index's connections back."""
-        if self._index is not None:
-            self._index.close()
-            self._index = None
+        index, self._index = self._index, None
+        if index is not None:
+            index.close()
 
     def __enter__(self) -> Self:
         return self

@@ -228,8 +228,8 @@ def history_of(table: Table, events: Iterable[Event]) -> History:
     called = time.monotonic()
     rows = tuple(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "v"]).to_pylist())
     last = Event(Read(), Found(rows), called, time.monotonic(), process=-1)
-    table.index.log.refresh()
-    commits = tuple(record.instant for record in table.index.log.records if record.instant is not None)
+    records = table.index.log.refresh().records_after(0)
+    commits = tuple(record.instant for record in records if record.instant is not None)
     return History(commits, (*events, last))
 
 
@@ -250,7 +250,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
             table.definition = replace(table.definition, storage=PointedStorage(location, at_point=hold.at_point))
             table._index = RecordIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
             called = time.monotonic()
-            outcome = _do(table, order, hold)
+            outcome = do(table, order.operation, order.attempts, hold.on_step)
             connection.send(Event(order.operation, outcome, called, time.monotonic(), number))
     except EOFError:
         return
@@ -308,8 +308,14 @@ def _state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def _do(table: Table, order: Order, hold: _Hold) -> Committed | Refused | Found | Located:
-    match order.operation:
+def _nothing(_: Step) -> None: ...
+
+
+def do(
+    table: Table, operation: Operation, attempts: int | None, on_step: Callable[[Step], None] = _nothing
+) -> Committed | Refused | Found | Located:
+    """What becomes of an operation of a table."""
+    match operation:
         case Read():
             rows = table.read(columns=["id", "city", "ts", "v"]).to_pylist()
             return Found(tuple(tuple(row.values()) for row in rows))
@@ -317,11 +323,11 @@ def _do(table: Table, order: Order, hold: _Hold) -> Committed | Refused | Found 
             places = table.lookup(keys).column("partition_path").to_pylist()
             return Located(dict(zip(keys, places, strict=True)))
         case Upsert(batch):
-            return _written(lambda: table.upsert(records(*batch), attempts=order.attempts, on_step=hold.on_step))
+            return _written(lambda: table.upsert(records(*batch), attempts=attempts, on_step=on_step))
         case Delete(keys):
-            return _written(lambda: table.delete(keys, attempts=order.attempts, on_step=hold.on_step))
+            return _written(lambda: table.delete(keys, attempts=attempts, on_step=on_step))
         case Cluster():
-            return _written(lambda: table.cluster(attempts=order.attempts, on_step=hold.on_step))
+            return _written(lambda: table.cluster(attempts=attempts, on_step=on_step))
 
 
 def _written(write: Callable[[], Any]) -> Committed | Refused:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
-from rli.index.commit_log import CommitLog, record_name
+from rli.index.commit_log import CommitLog
+from rli.index.log_record import record_name
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -23,8 +25,10 @@ def store() -> Iterator[Store]:
 
 
 def append(log: CommitLog, instant: str, *groups: FileGroupId) -> None:
-    log.refresh()
-    assert log.append(instant, "commit", file_groups=groups, writer=instant, located_at=[instant]) is not None
+    assert (
+        log.append(log.refresh(), instant, "commit", file_groups=groups, writer=instant, located_at=[instant])
+        is not None
+    )
 
 
 def lose(store: Store, sequence: int) -> None:
@@ -39,27 +43,26 @@ def test_a_log_forgets_what_its_store_has_lost(store: Store, others: list[str]) 
     append(known, "first", A)
     append(known, "second", B)
     append(known, "third")
-    known.dictionaries()
+    known.last_read.instants_of(np.array([3]))
     for sequence in (2, 3):
         lose(store, sequence)
     for instant in others:
         append(fresh, instant, C)
-    known.refresh()
-    fresh.refresh()
-    assert known.records == fresh.records
-    assert known.dictionaries().instants.to_pylist() == [None, "first", *others]
-    assert known.knows_group(C) == bool(others)
-    assert not known.knows_group(B)
+    log = known.refresh()
+    assert log == fresh.refresh()
+    assert log.instants_of(np.arange(1, log.head + 1)).to_pylist() == ["first", *others]
+    assert (log.number_of(C) is not None) == bool(others)
+    assert log.number_of(B) is None
     append(known, "next", B)
-    fresh.refresh()
-    assert fresh.records == known.records
+    assert fresh.refresh() == known.last_read
 
 
 def test_a_log_that_lost_nothing_is_read_where_it_has_grown(store: Store) -> None:
     known, other = CommitLog(store), CommitLog(store)
     append(known, "first", A)
-    before = known.records[0]
+    before = known.last_read
     append(other, "second", B)
-    known.refresh()
-    assert known.records[0] is before
-    assert [record.instant for record in known.records] == ["first", "second"]
+    log = known.refresh()
+    assert log.records[0] is before.records[0]
+    assert [record.instant for record in log.records] == ["first", "second"]
+    assert [record.instant for record in before.records] == ["first"]

@@ -38,9 +38,10 @@ def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
 def test_a_record_of_the_same_writer_that_says_something_else_is_not_taken_for_the_own_one() -> None:
     with open_store("memory:same-writer", create=True) as store:
         one, other = CommitLog(store), CommitLog(store)
-        first = one.append("2", "foreign", file_groups=[A], writer="2", located_at=["2", "1", "2"], covers=["1"])
-        assert other.append("2", "foreign", file_groups=[A], writer="2", located_at=["2", "2"]) is None
-        other.refresh()
-        assert other.records == [first]
-        assert other.head == one.head == 3
+        empty = one.refresh()
+        first = one.append(empty, "2", "foreign", file_groups=[A], writer="2", located_at=["2", "1", "2"], covers=["1"])
+        assert first is not None
+        assert other.append(empty, "2", "foreign", file_groups=[A], writer="2", located_at=["2", "2"]) is None
+        assert other.refresh().records == first.records
+        assert other.last_read.head == first.head == 3
         store.drop()

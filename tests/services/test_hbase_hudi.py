@@ -13,7 +13,7 @@ import happybase
 import pyarrow as pa
 import pytest
 
-from rli.codec.entries import file_groups, sequences
+from rli.codec.entries import sequences
 from rli.errors import IndexMismatchError, IndexNotFoundError, InvalidKeyError, SettingsError
 from rli.index.changes import LocationChanges
 from rli.index.record_index import RecordIndex, create_index
@@ -55,12 +55,12 @@ def rows(index: RecordIndex, raw: happybase.Connection) -> happybase.Table:
 
 def add_commit(index: RecordIndex, instant: str | None = None) -> int:
     """Add a commit to the index's log, with an instant of its own if none is given; its sequence."""
-    index.log.refresh()
+    log = index.log.refresh()
     if instant is None:
-        instant = f"{int(index.log.last_instant or 0) + 1:017d}"
-    record = index.log.append(instant, "commit", file_groups=[OSLO, ROME], writer=instant, located_at=[instant])
-    assert record is not None
-    return record.first_sequence
+        instant = f"{int(log.last_instant or 0) + 1:017d}"
+    appended = index.log.append(log, instant, "commit", file_groups=[OSLO, ROME], writer=instant, located_at=[instant])
+    assert appended is not None
+    return appended.head
 
 
 def apply(index: RecordIndex, sequence: int, key: str, group: FileGroupId | None) -> None:
@@ -81,16 +81,15 @@ def commit_of(index: RecordIndex, key: str) -> int:
 
 def scanned_places(index: RecordIndex) -> dict[str, FileGroupId]:
     return {
-        key: index.log.group_of(number)
+        key: FileGroupId(row["partition_path"], row["file_id"])
         for keys, entries in index.scan(0)
-        for key, number in zip(keys.to_pylist(), file_groups(entries).tolist(), strict=True)
+        for key, row in zip(keys.to_pylist(), index.locations(keys, entries).to_pylist(), strict=True)
     }
 
 
 def pending_instant(index: RecordIndex) -> str:
     """The instant of a commit that the log does not know yet."""
-    index.log.refresh()
-    return f"{int(index.log.last_instant or 0) + 1:017d}"
+    return f"{int(index.log.refresh().last_instant or 0) + 1:017d}"
 
 
 def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> None:

@@ -97,11 +97,11 @@ class AnyKeyStore(Store):
     def prepared(cls, inner: Store) -> AnyKeyStore:
         """The same, with its commit log filled if it is empty."""
         log = CommitLog(inner)
-        log.refresh()
-        if not log.head:
+        state = log.refresh()
+        if not state.head:
             groups = [FileGroupId("p", f"f{number}") for number in range(FILE_GROUPS)]
             instants = [f"{number:017d}" for number in range(SEQUENCES)]
-            log.append(None, "repair", file_groups=groups, writer="suite", located_at=instants)
+            log.append(state, None, "repair", file_groups=groups, writer="suite", located_at=instants)
         return cls(inner)
 
     @property

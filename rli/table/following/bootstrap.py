@@ -37,8 +37,8 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     sequence = 0
     if instants or completed:
         located_at = instants or completed[-1:]
-        index.log.refresh()
-        record = index.log.append(
+        log = index.log.append(
+            index.log.refresh(),
             (completed or instants)[-1],
             BOOTSTRAP,
             file_groups=[file_slice.group for file_slice in slices],
@@ -46,12 +46,12 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
             located_at=located_at,
             covers=completed,
         )
-        if record is None:
+        if log is None:
             raise CorruptTableError(
                 f"the index is being bootstrapped by another process: index={index.url}; wait for it, or drop the "
                 "index and bootstrap it again"
             )
-        sequence = record.last_sequence
+        record, sequence = log.records[-1], log.head
         items = [(file_slice, record.first_sequence + located_at.index(file_slice.instant)) for file_slice in slices]
         rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
         _require_distinct_keys(snapshot, index, tasks, rows)
@@ -68,7 +68,6 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
 def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> int:
     """Place the keys of one file slice with a commit sequence; returns how many: a task."""
     file_slice, sequence = item
-    index.log.refresh()
     rows = 0
     for keys in snapshot.record_keys(file_slice):
         LocationChanges.placing(keys, file_slice.group).apply(index, sequence)

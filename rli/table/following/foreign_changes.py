@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rli.errors import IndexNotReadyError
 from rli.index.changes import LocationChanges
-from rli.index.commit_log import LogRecord
+from rli.index.log_record import LogRecord
 from rli.index.record_index import RecordIndex
 from rli.layout.file_slices import FileSlice, list_partition
 from rli.model import FileGroupId
@@ -73,7 +73,6 @@ def apply_group_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord
     Keys that went are deleted with the record's first sequence, keys that came are placed with a later one: so a
     key that moved from one file group to another ends in the other, in whichever order the two are applied.
     """
-    index.log.refresh()
     keys = _Keys(snapshot, change)
     went = keys.before.filter(pc.invert(pc.is_in(keys.before, value_set=keys.after)))
     LocationChanges.removing(went).apply(index, record.first_sequence)

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from rli.errors import IndexNotReadyError
 from rli.index.changes import gathered
-from rli.index.commit_log import LogRecord
+from rli.index.log_record import LogRecord
+from rli.index.log_state import LogState
 from rli.index.record_index import RecordIndex
 from rli.model import FileGroupId
 from rli.storage import Storage
@@ -50,13 +51,18 @@ class SyncResult:
 
     Attributes:
         timeline: the timeline that the index now follows.
-        sequence: the last commit sequence of it: a snapshot of the index.
+        log: the commit log as of that timeline.
         applied: the instants that were applied.
     """
 
     timeline: Timeline
-    sequence: int
+    log: LogState
     applied: tuple[str, ...]
+
+    @property
+    def sequence(self) -> int:
+        """The last commit sequence of the timeline: a snapshot of the index."""
+        return self.log.head
 
 
 def sync(
@@ -80,27 +86,27 @@ def sync(
         CorruptIndexError: the commit log has lost commits whose entries are in the index.
     """
     while True:
-        applied = index.read_progress()
+        applied, _ = index.read_progress()
         _require_bootstrapped(table, index, applied.least)
-        snapshot = _register(table, index)
+        snapshot, log = _register(table, index)
         on_registered()
-        # Nothing is added to the log by applying it, so this is the sequence of the timeline that was registered.
-        sequence = index.log.head
-        records = index.log.records_after(applied.least or 0)
-        if all(_apply_record(snapshot, index, record, applied, tasks=tasks, on_part=on_part) for record in records):
-            return SyncResult(snapshot.timeline, sequence, _instants(records))
+        records = log.records_after(applied.least or 0)
+        if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part) for record in records):
+            return SyncResult(snapshot.timeline, log, _instants(records))
 
 
-def _register(table: TableDefinition, index: RecordIndex) -> Snapshot:
-    """Register every completed instant; returns the state of the table that the commit log now describes."""
+def _register(table: TableDefinition, index: RecordIndex) -> tuple[Snapshot, LogState]:
+    """Register every completed instant; returns the state of the table, and the commit log that describes it."""
     while True:
         # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
-        # timeline without a commit whose sequence counts would let that commit be overwritten (P7).
-        index.log.refresh()
-        snapshot = Snapshot(table, _settled_timeline(table, index))
-        _require_known_past(table, snapshot.timeline, index)
-        if _register_all(snapshot, index):
-            return snapshot
+        # timeline without a commit whose sequence counts would let that commit be overwritten (P7). Other threads
+        # read the log on meanwhile, so from here only the state counts that was read here (P18).
+        log = index.log.refresh()
+        snapshot = Snapshot(table, _settled_timeline(table, log))
+        _require_known_past(table, snapshot.timeline, index, log)
+        registered = _register_all(snapshot, index, log)
+        if registered is not None:
+            return snapshot, registered
 
 
 def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: int | None) -> int:
@@ -120,17 +126,17 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
     """
     applied = _require_bootstrapped(table, index, index.applied_sequence())
-    index.log.refresh()
+    log = index.log.refresh()
     timeline = table.load_timeline()
-    _require_known_past(table, timeline, index)
-    unseen = [instant.time for instant in _unseen(timeline, index)]
-    unseen += _withdrawn(timeline, index)
-    unseen += _instants(index.log.records_after(applied))
-    return SyncResult(timeline, index.log.head, ()), unseen
+    _require_known_past(table, timeline, index, log)
+    unseen = [instant.time for instant in _unseen(timeline, log)]
+    unseen += _withdrawn(timeline, log)
+    unseen += _instants(log.records_after(applied))
+    return SyncResult(timeline, log, ()), unseen
 
 
-def _register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
-    """Register one commit that rli made; None if another writer changed the log first.
+def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
+    """Register one commit that rli made; returns the log with it, None if another writer changed the log first.
 
     The first sequence of a clustering is not used; the others are of the keys that it put elsewhere, one for each
     instant since which any of them have been where they are.
@@ -142,17 +148,18 @@ def _register_own(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> L
         storage = snapshot.table.storage
         journals = require_journals(storage, instant.time)
         kept = sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
+    located_at = [instant.time, *kept]
     return index.log.append(
-        instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=[instant.time, *kept]
+        log, instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=located_at
     )
 
 
-def _apply_record(
+def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
     snapshot: Snapshot,
     index: RecordIndex,
+    log: LogState,
     record: LogRecord,
     since: Applied,
-    *,
     tasks: TaskRunner,
     on_part: Callable[[], None],
 ) -> bool:
@@ -167,8 +174,8 @@ def _apply_record(
             f"sequence={record.last_sequence}; bootstrap the index again: rli index bootstrap TABLE"
         )
     if record.action == REREAD:
-        reread(snapshot, index, record, tasks, on_part)
-    for runner, function, items in _work_of(snapshot, index, record, tasks):
+        reread(snapshot, index, log, record, tasks=tasks, on_part=on_part)
+    for runner, function, items in _work_of(snapshot, index, log, record, tasks):
         for _ in runner.run(function, items):
             on_part()
     return index.store.mark_applied(since, record.last_sequence)
@@ -176,26 +183,24 @@ def _apply_record(
 
 def apply_journals(storage: Storage, index: RecordIndex, sequence: int, journals: Sequence[Journal]) -> None:
     """Apply journal files of one commit: a task. The fewer and the larger the writes to the store, the better."""
-    index.log.refresh()
     for changes in gathered(changes for journal in journals for changes in journal.changes(storage)):
         changes.apply(index, sequence)
 
 
 def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
     """Apply one journal file of a clustering: a task."""
-    index.log.refresh()
     for position, changes in journal.regrouped(storage, record.located_at):
         changes.apply(index, record.first_sequence + position)
 
 
-def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
+def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
     timeline = table.load_timeline()
     # Rollbacks and restores of rli are finished by whoever finds them, under the lease; one may complete between these lines.
-    if not _withdrawn(timeline, index) or table.storage.list_files(paths.UNDOING):
+    if not _withdrawn(timeline, log) or table.storage.list_files(paths.UNDOING):
         return timeline
     timeline = table.load_timeline()
-    withdrawn = _withdrawn(timeline, index)
+    withdrawn = _withdrawn(timeline, log)
     if withdrawn and not table.storage.list_files(paths.UNDOING):
         raise IndexNotReadyError(
             f"another engine is rolling back commits that the index has followed: table={table.location} "
@@ -204,33 +209,33 @@ def _settled_timeline(table: TableDefinition, index: RecordIndex) -> Timeline:
     return timeline
 
 
-def _withdrawn(timeline: Timeline, index: RecordIndex) -> list[str]:
+def _withdrawn(timeline: Timeline, log: LogState) -> list[str]:
     """Commits that the index has followed and that are pending again, because they are being rolled back."""
     # Of a clustering that it has rolled back, Hudi leaves the plan.
     pending = (instant for instant in timeline.pending if instant.is_write and instant.time not in timeline.undone)
-    return [instant.time for instant in pending if index.log.knows(instant.time)]
+    return [instant.time for instant in pending if log.knows(instant.time)]
 
 
-def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex) -> None:
+def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex, log: LogState) -> None:
     """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
     # Whoever knows the oldest commit that is left has followed all that have left: they were there when it completed.
     oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
-    if oldest is not None and not index.log.knows(oldest) and table.has_archive():
+    if oldest is not None and not log.knows(oldest) and table.has_archive():
         raise IndexNotReadyError(
             f"commits that the index may not have followed have left the active timeline: table={table.location} "
             f"index={index.url} oldest={oldest}; bootstrap the index again: rli index bootstrap TABLE"
         )
-    followed = [record.instant for record in index.log.records if record.action in _FOLLOWED and record.instant]
-    if not followed or timeline.is_archived(followed[-1]):
+    followed = log.last_of(_FOLLOWED)
+    if followed is None or timeline.is_archived(followed):
         return
     # Of a commit that was undone, the rollback or restore is left. A restore removes the rollbacks before it.
-    undone = followed[-1] in timeline.undone or any(
-        instant.action == Action.RESTORE and instant.time > followed[-1] for instant in timeline.undoing
+    undone = followed in timeline.undone or any(
+        instant.action == Action.RESTORE and instant.time > followed for instant in timeline.undoing
     )
-    if not undone and all(instant.time != followed[-1] for instant in timeline.instants):
+    if not undone and all(instant.time != followed for instant in timeline.instants):
         raise IndexNotReadyError(
             f"the index has followed a commit that the table does not hold: table={table.location} index={index.url} "
-            f"instant={followed[-1]}; if the table was restored, bootstrap the index again: rli index bootstrap TABLE"
+            f"instant={followed}; if the table was restored, bootstrap the index again: rli index bootstrap TABLE"
         )
 
 
@@ -238,25 +243,23 @@ def _instants(records: Sequence[LogRecord]) -> tuple[str, ...]:
     return tuple(instant for record in records for instant in record.instants)
 
 
-def _register_all(snapshot: Snapshot, index: RecordIndex) -> bool:
-    """Register what the log does not know; False if another process changed the log meanwhile."""
-    for kind, group in groupby(_unseen(snapshot.timeline, index), key=partial(_kind, snapshot)):
+def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState) -> LogState | None:
+    """Register what the log does not know; returns the log with it, None if another process changed that meanwhile."""
+    registered: LogState | None = log
+    for kind, group in groupby(_unseen(snapshot.timeline, log), key=partial(_kind, snapshot)):
         instants = list(group)
         if kind == _FOREIGN:
-            if _register_foreign(snapshot, index, instants) is None:
-                return False
+            registered = registered and _register_foreign(snapshot, index, registered, instants)
             continue
         register_one = register_undoing if kind == _UNDOING else _register_own
-        if any(register_one(snapshot, index, instant) is None for instant in instants):
-            return False
-    return True
+        for instant in instants:
+            registered = registered and register_one(snapshot, index, registered, instant)
+    return registered
 
 
-def _unseen(timeline: Timeline, index: RecordIndex) -> list[Instant]:
+def _unseen(timeline: Timeline, log: LogState) -> list[Instant]:
     return [
-        instant
-        for instant in timeline.completed
-        if instant.action not in _NO_EFFECT and not index.log.knows(instant.time)
+        instant for instant in timeline.completed if instant.action not in _NO_EFFECT and not log.knows(instant.time)
     ]
 
 
@@ -271,15 +274,18 @@ def _kind(snapshot: Snapshot, instant: Instant) -> str:
     )
 
 
-def _register_foreign(snapshot: Snapshot, index: RecordIndex, instants: Sequence[Instant]) -> LogRecord | None:
-    """Register a run of commits of another engine as one.
+def _register_foreign(
+    snapshot: Snapshot, index: RecordIndex, log: LogState, instants: Sequence[Instant]
+) -> LogState | None:
+    """Register a run of commits of another engine as one; returns as ``_register_own``.
 
     Its first sequence is of keys that went, the others are of keys that came, one for each of the commits.
     """
-    after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if index.log.knows(instant.time))
+    after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if log.knows(instant.time))
     changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
     times = [instant.time for instant in instants]
     return index.log.append(
+        log,
         times[-1],
         _FOREIGN,
         file_groups=[change.group for change in changes],
@@ -290,7 +296,7 @@ def _register_foreign(snapshot: Snapshot, index: RecordIndex, instants: Sequence
 
 
 def _work_of(
-    snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner
+    snapshot: Snapshot, index: RecordIndex, log: LogState, record: LogRecord, tasks: TaskRunner
 ) -> Iterator[tuple[TaskRunner, Callable[[Any], None], Sequence[Any]]]:
     """Who runs which function on which items: the journals of a commit, or the file groups that it changed."""
     storage, instant = snapshot.table.storage, record.instant or ""
@@ -302,7 +308,7 @@ def _work_of(
         before = frozenset(
             write.time
             for write in snapshot.timeline.completed_writes
-            if write.time not in covered and index.log.knows_before(write.time, record.first_sequence)
+            if write.time not in covered and log.knows_before(write.time, record.first_sequence)
         )
         changes = changed_groups(snapshot, before, before | covered)
         yield tasks, partial(apply_group_change, snapshot, index, record), changes

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from rli.codec import entries as codec
 from rli.errors import IndexNotReadyError
-from rli.index.commit_log import LogRecord
+from rli.index.log_record import LogRecord
+from rli.index.log_state import LogState
 from rli.index.record_index import RecordIndex
 from rli.layout.file_names import EXTENSION, BaseFileName
 from rli.model import FileGroupId
@@ -39,15 +40,15 @@ REREAD: Final = "reread"
 _SCAN_BATCH: Final = 65_536
 
 
-def register_undoing(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> LogRecord | None:
-    """Register a completed rollback or restore; None if another process changed the log first.
+def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
+    """Register a completed rollback or restore; returns the log with it, None if another process changed that first.
 
     With journals, the record has a block of sequences for each undone commit, the newest commit first; else it has one
     block. The first sequence of a block is of keys that go, the others are of keys that come back, one for each instant
     that had placed any.
     """
     storage = snapshot.table.storage
-    undone = index.log.standing(snapshot.timeline.undone_by(instant).instants)
+    undone = log.standing(snapshot.timeline.undone_by(instant).instants)
     found = [load_journals(storage, time) for time in undone]
     commits = [journals for journals in found if journals is not None]
     followed_by_journal = len(commits) == len(found)
@@ -57,9 +58,10 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, instant: Instant) -
         groups = {group for journals in commits for journal in journals for group in journal.prior_groups(storage)}
         blocks = [{prior for journal in journals for prior in journal.prior_instants(storage)} for journals in commits]
     else:
-        slices = _followed_before(snapshot, index, index.log.head + 1).slices
+        slices = _followed_before(snapshot, log, log.head + 1).slices
         groups, blocks = set(slices), [{file_slice.instant for file_slice in slices.values()}]
     return index.log.append(
+        log,
         instant.time,
         instant.action if followed_by_journal else REREAD,
         file_groups=sorted(groups),
@@ -93,7 +95,6 @@ def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: 
         item: the first sequence of the commit's block, and the journal.
     """
     start, journal = item
-    index.log.refresh()
     after = record.located_at[start - record.first_sequence + 1 :]
     instants = (None, *takewhile(lambda time: time != record.instant, after))
     for position, changes in journal.undone(storage, instants):
@@ -101,23 +102,37 @@ def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: 
 
 
 def reread(
-    snapshot: Snapshot, index: RecordIndex, record: LogRecord, tasks: TaskRunner, on_part: Callable[[], None]
+    snapshot: Snapshot,
+    index: RecordIndex,
+    log: LogState,
+    record: LogRecord,
+    *,
+    tasks: TaskRunner,
+    on_part: Callable[[], None],
 ) -> None:
-    """Index the file groups anew that the commits undone by a registered rollback or restore had changed.
+    """Index the file groups again that the commits undone by a registered rollback or restore had changed.
+
+    Args:
+        snapshot: the table.
+        index: its index.
+        log: its commit log.
+        record: of the rollback or restore.
+        tasks: runs the work on each shard and file group.
+        on_part: called after each part.
 
     Raises:
         IndexNotReadyError: a base file that is needed is gone.
     """
     instant = snapshot.timeline.find(record.instant or "")
     touched = _touched_groups(snapshot, instant)
-    view = _followed_before(snapshot, index, record.first_sequence)
+    view = _followed_before(snapshot, log, record.first_sequence)
     followed = frozenset(write.time for write in view.timeline.completed_writes)
     later = frozenset(write.time for write in snapshot.timeline.completed_writes) - followed
     if later:
         # Raises if a base file that a later commit built on is gone.
         changed_groups(snapshot, followed, followed | later)
     undone = snapshot.timeline.undone_by(instant).instants
-    remove = partial(remove_entries, index, record.first_sequence, _sequences_of(index, undone))
+    remove = partial(remove_entries, index, record.first_sequence, _sequences_of(log, undone))
     indexed: set[int] = set()
     for found in tasks.run(remove, range(index.settings.shard_count)):
         indexed |= found
@@ -126,7 +141,7 @@ def reread(
     items = [
         (file_slice, record.first_sequence + _position(record, file_slice.instant))
         for group, file_slice in sorted(view.slices.items())
-        if group in touched or index.log.number_of(group) not in indexed
+        if group in touched or log.number_of(group) not in indexed
     ]
     for _ in tasks.run(partial(correct_slice, view, index), items):
         on_part()
@@ -154,12 +169,11 @@ def remove_entries(index: RecordIndex, sequence: int, undone: NDArray[np.bool_],
     return found
 
 
-def _sequences_of(index: RecordIndex, instants: Sequence[str]) -> NDArray[np.bool_]:
-    """For each commit sequence whether its entries are of one of these instants."""
-    located_at = index.log.dictionaries().instants
+def _sequences_of(log: LogState, instants: Sequence[str]) -> NDArray[np.bool_]:
+    """For each commit sequence, from 0, whether its entries are of one of these instants."""
+    located_at = log.instants_of(np.arange(1, log.head + 1))
     chosen = pc.is_in(located_at, value_set=pa.array(instants, pa.string()))
-    found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
-    return found
+    return np.concatenate([[False], chosen.to_numpy(zero_copy_only=False)])
 
 
 def _touched_groups(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
@@ -172,10 +186,10 @@ def _touched_groups(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
     }
 
 
-def _followed_before(snapshot: Snapshot, index: RecordIndex, sequence: int) -> Snapshot:
+def _followed_before(snapshot: Snapshot, log: LogState, sequence: int) -> Snapshot:
     """The table as the index knew it before a commit sequence, less what was undone since."""
     writes = (instant.time for instant in snapshot.timeline.completed_writes)
-    return snapshot.reduced_to(frozenset(time for time in writes if index.log.knows_before(time, sequence)))
+    return snapshot.reduced_to(frozenset(time for time in writes if log.knows_before(time, sequence)))
 
 
 def _position(record: LogRecord, instant: str) -> int:

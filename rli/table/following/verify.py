@@ -113,20 +113,21 @@ def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, sequence: 
         )
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
     instants = sorted({file_slice.instant for file_slice in slices})
-    index.log.refresh()
-    if index.log.head != sequence:
+    log = index.log.refresh()
+    if log.head != sequence:
         return None
     # Appended right behind that state, or not at all: a later sequence would win over what was committed meanwhile.
-    record = index.log.append(
+    appended = index.log.append(
+        log,
         None,
         REPAIR,
         file_groups=[file_slice.group for file_slice in slices],
         writer=uuid4().hex,
         located_at=(snapshot.timeline.latest_time or "", *instants),
     )
-    if record is None:
+    if appended is None:
         return None
-    first = record.first_sequence
+    first = sequence + 1
     # What dangles goes first: of a key that is placed wrongly, the entry that follows carries a later sequence.
     if report.dangling:
         for _ in tasks.run(partial(remove_dangling, snapshot, index, first), range(index.settings.shard_count)):
@@ -134,7 +135,7 @@ def repair(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, sequence: 
     items = [(file_slice, first + 1 + instants.index(file_slice.instant)) for file_slice in slices]
     for _ in tasks.run(partial(correct_slice, snapshot, index), items):
         pass
-    return report if index.store.mark_applied(applied, record.last_sequence) else None
+    return report if index.store.mark_applied(applied, appended.head) else None
 
 
 def find_repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> list[str]:
@@ -146,11 +147,11 @@ def find_repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner
 
 def check_slice(snapshot: Snapshot, index: RecordIndex, file_slice: FileSlice) -> SliceCheck:
     """Compare the records of one file slice with the index: a task."""
-    index.log.refresh()
+    number = index.log.refresh().number_of(file_slice.group)
     records = missing = misplaced = 0
     sample: list[str] = []
     for keys in snapshot.record_keys(file_slice):
-        absent, wrong = _judge(index, file_slice.group, index.get(keys))
+        absent, wrong = _judge(number, index.get(keys))
         records += len(keys)
         missing += int(absent.sum())
         misplaced += int(wrong.sum())
@@ -161,9 +162,9 @@ def check_slice(snapshot: Snapshot, index: RecordIndex, file_slice: FileSlice) -
 def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> None:
     """Place the records of one file slice that are indexed wrongly: a task."""
     file_slice, sequence = item
-    index.log.refresh()
+    number = index.log.refresh().number_of(file_slice.group)
     for keys in snapshot.record_keys(file_slice):
-        absent, wrong = _judge(index, file_slice.group, index.get(keys))
+        absent, wrong = _judge(number, index.get(keys))
         chosen = keys.filter(pa.array(absent | wrong))
         LocationChanges.placing(chosen, file_slice.group).apply(index, sequence)
 
@@ -180,26 +181,25 @@ def sample_dangling(snapshot: Snapshot, index: RecordIndex, shard: int) -> list[
 
 def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, shard: int) -> None:
     """Delete the keys of one shard that have no record where the index places them: a task."""
-    index.log.refresh()
     for keys in _dangling_keys(snapshot, index, shard):
         LocationChanges.removing(keys).apply(index, sequence)
 
 
-def _judge(index: RecordIndex, group: FileGroupId, entries: Entries) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _judge(number: int | None, entries: Entries) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     live = codec.is_live(entries)
-    number = index.log.number_of(group) if index.log.knows_group(group) else -1
-    return ~live, live & (codec.file_groups(entries) != number)
+    return ~live, live & (codec.file_groups(entries) != (-1 if number is None else number))
 
 
 def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterable[pa.Array]:
     """Keys of a shard without a record, in batches. Reads the key columns of the file groups that a batch names."""
-    index.log.refresh()
     for keys, entries in index.scan(shard):
         live = np.flatnonzero(codec.is_live(entries))
         numbers = codec.file_groups(entries[live])
-        for number in np.unique(numbers):
+        distinct = np.unique(numbers)
+        groups = zip(*(column.to_pylist() for column in index.log_of(entries).groups_of(distinct)), strict=True)
+        for number, group in zip(distinct, groups, strict=True):
             named = keys.take(pa.array(live[numbers == number]))
-            file_slice = snapshot.slices.get(index.log.group_of(int(number)))
+            file_slice = snapshot.slices.get(FileGroupId(*group))
             if file_slice is not None:
                 for held in snapshot.record_keys(file_slice):
                     named = named.filter(pc.invert(pc.is_in(named, value_set=held)))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rli.codec import entries as codec
 from rli.errors import ConflictError
+from rli.index.log_state import LogState
 from rli.index.record_index import RecordIndex
 from rli.layout.base_file import BaseFileReader
 from rli.layout.meta_columns import COMMIT_TIME, RECORD_KEY
@@ -107,19 +108,22 @@ def newer_keys(index: RecordIndex, sequence: int, record_keys: pa.Array) -> Some
     return SomeKeys.of([record_keys.filter(pa.array(newer))])
 
 
-def require_no_conflict(planned: PlannedCommit, current: Snapshot, index: RecordIndex, tasks: TaskRunner) -> None:
+def require_no_conflict(
+    planned: PlannedCommit, current: Snapshot, index: RecordIndex, log: LogState, tasks: TaskRunner
+) -> None:
     """Check a write against what was committed since its snapshot. The caller holds the lease.
 
     Args:
         planned: the write.
         current: the state of the table now; all of it is in the index.
         index: of the table.
+        log: its commit log as of ``current``.
         tasks: runs the look-ups of each journal.
 
     Raises:
         ConflictError: it may not be published.
     """
-    later = index.log.records_after(planned.sequence)
+    later = log.records_after(planned.sequence)
     if not later:
         return
     instants = tuple(sorted({instant for record in later for instant in record.instants}))

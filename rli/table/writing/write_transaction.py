@@ -288,8 +288,8 @@ class WriteTransaction:
 
     def _check_and_publish(self, prepared: PreparedWrite, lease: KeptHolding) -> PreparedWrite:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
-        timeline = sync(self._still_writable(), self.index, self._tasks).timeline
-        current = Snapshot(self.table, timeline)
+        synced = sync(self._still_writable(), self.index, self._tasks)
+        current = Snapshot(self.table, synced.timeline)
         prepared = prepared.giving_way(self.snapshot, current)
         journals = self._journals(prepared.results)
         planned = PlannedCommit(
@@ -302,10 +302,10 @@ class WriteTransaction:
             read=prepared.read,
             replaced=prepared.replaced,
         )
-        require_no_conflict(planned, current, self.index, self._tasks)
+        require_no_conflict(planned, current, self.index, synced.log, self._tasks)
         self._promote(prepared.stats)
         save_journals(self.table.storage, self.instant, journals)
-        self._publish(timeline, prepared, lease)
+        self._publish(synced.timeline, prepared, lease)
         self._published = True
         self.on_step(Step.PUBLISHED)
         return prepared

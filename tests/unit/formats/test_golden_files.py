@@ -17,7 +17,7 @@ import pytest
 
 from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
 from rli.index.changes import LocationChanges
-from rli.index.commit_log import LogRecord
+from rli.index.log_record import LogRecord
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage

@@ -28,8 +28,10 @@ class Writers:
     def add(self, time: int, *located_at: str) -> int:
         """Add a record at a time; its first sequence."""
         groups = [FileGroupId("Oslo", "f1"), FileGroupId("Rome", "f2")]
-        record = self._log.append(None, "repair", file_groups=groups, writer=str(time), located_at=located_at)
-        assert record is not None
+        before = self._log.refresh()
+        log = self._log.append(before, None, "repair", file_groups=groups, writer=str(time), located_at=located_at)
+        assert log is not None
+        record = log.records[-1]
         self._times[f"commit/{record.first_sequence:010d}"] = time
         self.read.refresh()
         return record.first_sequence

@@ -1,0 +1,74 @@
+"""What the numbers of entries mean: columns of names, of which only the named parts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.index.log_record import LogRecord
+
+_SCATTERED: Final = 16
+"""Numbers that lie further apart than this on average are sorted; of others a table of flags is made."""
+
+NumberedColumn: TypeAlias = tuple[int, Callable[[], pa.StringArray]]
+"""The number of the first name of a column, and what reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the numbers of a run of log records mean.
+
+    Attributes:
+        instants: by commit sequence, from the first one of the run.
+        partition_paths, file_ids: by file-group number, from the first one of the run.
+    """
+
+    instants: pa.StringArray
+    partition_paths: pa.StringArray
+    file_ids: pa.StringArray
+
+    @classmethod
+    def of(cls, records: Sequence[LogRecord]) -> Names:
+        """The names that these records introduce."""
+        groups = [group for record in records for group in record.file_groups]
+        return cls(
+            pa.array([instant for record in records for instant in record.located_at], pa.string()),
+            pa.array([group.partition_path for group in groups], pa.string()),
+            pa.array([group.file_id for group in groups], pa.string()),
+        )
+
+
+def names_of(numbers: NDArray[Any], columns: Sequence[NumberedColumn]) -> pa.StringArray:
+    """The name of each number (shape (n,), any integer type).
+
+    Args:
+        numbers: all of them in ``columns``.
+        columns: in the order of their numbers, without gaps; those that no number is in are not read.
+    """
+    if not len(numbers):
+        return pa.array([], pa.string())
+    distinct, codes = _distinct(numbers.astype(np.int64))
+    firsts = np.array([first for first, _ in columns])
+    place_of = np.searchsorted(firsts, distinct, side="right") - 1
+    parts = [
+        columns[place][1]().take(pa.array(distinct[place_of == place] - firsts[place]))
+        for place in np.unique(place_of).tolist()
+    ]
+    return pa.concat_arrays(parts).take(pa.array(codes))
+
+
+def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers that occur, ascending, and the position of each row's number among them."""
+    least = int(numbers.min())
+    span = int(numbers.max()) - least + 1
+    if span > _SCATTERED * len(numbers):
+        distinct, codes = np.unique(numbers, return_inverse=True)
+        return distinct, codes
+    occurs = np.zeros(span, dtype=bool)
+    occurs[numbers - least] = True
+    return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[numbers - least]
