@@ -56,6 +56,14 @@ test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then t
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi" $(IN_PARALLEL) $(PYTEST_ARGS)
 
+# How many times as many random cases as `make test`.
+SOAK ?= 20
+
+.PHONY: soak
+soak: $(VENV)/.dev ## Try many random cases: histories, kills at random times, examples (SOAK=100: for longer)
+	RLI_SOAK=$(SOAK) $(BIN)/python -m pytest $(IN_PARALLEL) --timeout 86400 \
+		$(or $(PYTEST_ARGS),tests/concurrency tests/conformance tests/crash tests/index tests/table tests/unit examples)
+
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check

@@ -8,10 +8,10 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from tests.support.soak import cases
+
 # No deadline: how long one example takes says more about the machine's other work than about the code.
-# `--hypothesis-profile=thorough` looks harder, for nights and releases.
-settings.register_profile("rli", deadline=None, max_examples=60, print_blob=True)
-settings.register_profile("thorough", settings.get_profile("rli"), max_examples=2000)
+settings.register_profile("rli", deadline=None, max_examples=cases(60), print_blob=True)
 settings.load_profile("rli")
 
 pytest_plugins = ["tests.support.services", "tests.support.sharing"]

@@ -28,12 +28,13 @@ class StoreConformance(EntryCases, ScanCases, ControlCases, MarkCases, Lifecycle
     Attributes:
         shares_processes: whether a store that was pickled can be used in another process. Where not, unpickling
             there has to raise an error of rli that says so.
-        model_settings: hypothesis' settings for the random histories that are compared with the model.
+        model_settings: hypothesis' settings for the random histories that are compared with the model: a fifth as many
+            examples as the profile that is loaded asks for.
     """
 
     shares_processes: ClassVar[bool] = True
     model_settings: ClassVar[settings] = settings(
-        max_examples=20,
+        max_examples=settings().max_examples // 5,
         stateful_step_count=20,
         deadline=None,
         database=None,

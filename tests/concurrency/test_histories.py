@@ -1,7 +1,7 @@
 """Several processes write, move, delete, look up and read overlapping keys at once: the history is serialisable.
 
-``RLI_HISTORY_ROUNDS`` says how many histories, ``RLI_HISTORY_SEED`` repeats the operations of a run whose seed was
-printed; how they interleave is the machine's choice.
+``make soak`` tries more histories. ``RLI_HISTORY_SEED`` repeats the operations of a run whose seed was printed; how they
+interleave is the machine's choice.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from tests.concurrency.history import Cluster, Committed, Delete, Event, Lookup,
 from tests.support.docker import Service
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.redis import dropped_afterwards, redis_url
+from tests.support.soak import cases
 from tests.support.tables import check_stored
 
-ROUNDS = int(os.environ.get("RLI_HISTORY_ROUNDS", "2"))
+ROUNDS = cases(2)
 SEED = int(os.environ.get("RLI_HISTORY_SEED", str(random.SystemRandom().randrange(1 << 32))))
 CLIENTS = 3
 OPERATIONS = 8

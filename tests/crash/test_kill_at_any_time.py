@@ -1,6 +1,6 @@
 """A process that writes one batch after the other, with all table services in between, is killed at random times.
 
-``RLI_CRASH_KILLS`` says how many times, ``RLI_CRASH_SEED`` repeats a run whose seed was printed.
+``make soak`` kills it more often. ``RLI_CRASH_SEED`` repeats a run whose seed was printed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import pytest
 from rli import Table, create_table
 from tests.crash.writes import index_url, open_copy, place_index, read_rows
 from tests.support.children import pipe, start_child
+from tests.support.soak import cases
 from tests.support.table_model import Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("RLI_CRASH_KILLS", "12"))
+KILLS = cases(12)
 SEED = int(os.environ.get("RLI_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
 KEYS = [f"key-{number}" for number in range(40)]
 DELETES_EVERY = 4

@@ -12,7 +12,6 @@ from rli import Step
 from tests.crash.conftest import Copies
 from tests.crash.writes import (
     AFTER,
-    EVERY_POINT,
     STEPS_BEFORE_PUBLICATION,
     bootstrap_and_die,
     do_write,
@@ -25,6 +24,7 @@ from tests.crash.writes import (
 )
 from tests.support.children import was_killed
 from tests.support.faults import KillAt
+from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash

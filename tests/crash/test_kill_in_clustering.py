@@ -13,7 +13,6 @@ from rli import Step, Table
 from tests.crash.conftest import Copies
 from tests.crash.writes import (
     BEFORE,
-    EVERY_POINT,
     STEPS_BEFORE_PUBLICATION,
     do_write,
     open_copy,
@@ -25,6 +24,7 @@ from tests.crash.writes import (
 )
 from tests.support.children import was_killed
 from tests.support.faults import KillAt
+from tests.support.soak import EVERY_POINT
 from tests.support.table_model import upserted
 from tests.support.tables import check_stored, records
 

@@ -25,6 +25,7 @@ from tests.crash.writes import (
 )
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
+from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_archived, check_stored, records
 
 pytestmark = pytest.mark.crash
@@ -47,7 +48,7 @@ def test_a_kill_at_changes_of_a_rollback_of_version_9(copies_9: Copies) -> None:
     folder = copies_9.make()
     do_write(pointed(open_copy(folder), points.append), "rollback")
     assert read_rows(open_copy(folder)) == AFTER["rollback"]
-    for number in _changes(points)[::3]:
+    for number in _changes(points)[:: 1 if EVERY_POINT else 3]:
         folder = copies_9.make()
         assert was_killed(write_and_die_at_point, folder, "rollback", KillAt(number)), points[number - 1]
         require_recovery(folder, "rollback", "upsert")
@@ -143,7 +144,7 @@ def test_a_kill_at_changes_of_an_archive(copies: Copies, copies_9: Copies, versi
     active, archived = table.timeline(), check_archived(table)
     assert len(archived) == 4
     table.close()
-    for number in _changes(points)[::3]:
+    for number in _changes(points)[:: 1 if EVERY_POINT else 3]:
         folder = Path(shutil.copytree(template, template.with_name(f"killed-{number}")))
         assert was_killed(archive_and_die, folder, KillAt(number)), points[number - 1]
         table = open_copy(folder)

@@ -28,6 +28,7 @@ from tests.crash.writes import (
 from tests.support.children import pipe, start_child, was_killed
 from tests.support.faults import KillAt
 from tests.support.leased_tables import leased_by_the_table
+from tests.support.soak import EVERY_POINT
 from tests.support.table_model import Rows
 from tests.support.tables import check_stored, records
 
@@ -67,7 +68,7 @@ def test_a_kill_at_changes_of_files_and_of_the_store(leased_copies: Copies) -> N
     assert read_rows(open_copy(folder)) == AFTER["upsert"]
     before = [number for number, point in enumerate(points, 1) if point.startswith("before")]
     outcomes = []
-    for number, follow_up in zip(before[::3], FOLLOW_UPS * len(before), strict=False):
+    for number, follow_up in zip(before[:: 1 if EVERY_POINT else 3], FOLLOW_UPS * len(before), strict=False):
         folder = leased_copies.make()
         assert was_killed(write_and_die_at_point, folder, "upsert", KillAt(number)), points[number - 1]
         try:

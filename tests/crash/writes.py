@@ -48,9 +48,6 @@ AFTER: Final[dict[str, Rows]] = {
 
 _PLACED: Final = "index-url"
 
-EVERY_POINT: Final = os.environ.get("RLI_CRASH_KILLS") is not None
-"""Whether to kill at every change, not only at some."""
-
 STEPS_BEFORE_PUBLICATION: Final = tuple(Step)[: tuple(Step).index(Step.PUBLISHED)]
 
 

@@ -24,6 +24,7 @@ from rli.index.record_index import LOCATION_SCHEMA, require_settings
 from rli.model import FileGroupId
 from rli.testing import strategies
 from tests.support.locations import commit_places, places_in, places_of
+from tests.support.soak import cases
 
 A = FileGroupId("x=1", "a-0")
 B = FileGroupId("", "b-0")
@@ -215,7 +216,7 @@ def test_a_gap_in_the_commit_log_is_noticed(index_url: str) -> None:
 
 @pytest.mark.parametrize("mode", list(KeyMode))
 @given(keys=st.lists(strategies.record_keys(), min_size=1, max_size=30), data=st.data())
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_kind_of_key_is_found(index_url: str, mode: KeyMode, keys: list[str], data: st.DataObject) -> None:
     known = {key: A if position % 2 else B for position, key in enumerate(keys)}
     absent = {key: B for key in data.draw(st.lists(strategies.record_keys(), max_size=5)) if key not in known}

@@ -15,6 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from rli import ConflictError, IndexTransaction, create_index, open_index
 from rli.model import FileGroupId
 from tests.support.locations import locations, places_of
+from tests.support.soak import cases
 
 KEYS = ["", "\0", "a", "7", "-7", "007", "123e4567-e89b-12d3-a456-426614174000", "x:1,y:2", "\U0001f600", "k" * 600]
 SOME_KEYS = st.lists(st.sampled_from(KEYS), unique=True, max_size=5)
@@ -118,6 +119,6 @@ class LmdbMachine(TransactionMachine):
 
 
 TestMemory = MemoryMachine.TestCase
-TestMemory.settings = settings(max_examples=30, stateful_step_count=30)
+TestMemory.settings = settings(max_examples=cases(30), stateful_step_count=30)
 TestLmdb = LmdbMachine.TestCase
-TestLmdb.settings = settings(max_examples=5, stateful_step_count=15)
+TestLmdb.settings = settings(max_examples=cases(5), stateful_step_count=15)

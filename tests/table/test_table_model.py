@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rli import CommitResult, IndexNotReadyError, Table, UnsupportedTableError, create_table, open_table
 from rli.layout.meta_columns import FILE_NAME, META_COLUMNS
+from tests.support.soak import cases
 from tests.support.table_model import Outcome, Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records, rows_of
 
@@ -175,9 +176,7 @@ class LmdbMachine(TableMachine):
     make_url = staticmethod(lambda folder: f"lmdb://{folder}/index")
 
 
-_SCALE = settings.get_profile(settings.get_current_profile_name()).max_examples / 60
-
 TestMemory = MemoryMachine.TestCase
-TestMemory.settings = settings(max_examples=round(15 * _SCALE), stateful_step_count=15)
+TestMemory.settings = settings(max_examples=cases(15), stateful_step_count=15)
 TestLmdb = LmdbMachine.TestCase
-TestLmdb.settings = settings(max_examples=round(4 * _SCALE), stateful_step_count=12)
+TestLmdb.settings = settings(max_examples=cases(4), stateful_step_count=12)

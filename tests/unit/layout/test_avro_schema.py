@@ -15,6 +15,7 @@ from rli.storage import Storage
 from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import load_timeline, read_commit
 from tests.support.hudi_tables import hudi_table_names, unzip_hudi_table
+from tests.support.soak import cases
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 LEAVES = st.one_of(
@@ -46,7 +47,7 @@ def _nested(types: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataT
 SCHEMAS = _fields(st.recursive(LEAVES, _nested, max_leaves=6)).map(pa.schema)
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 @given(SCHEMAS, st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10))
 def test_schemas_survive_and_avro_accepts_them(schema: pa.Schema, table_name: str) -> None:
     text = to_avro(schema, table_name)

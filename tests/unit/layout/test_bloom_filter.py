@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rli.errors import CorruptTableError
 from rli.layout.bloom_filter import FILTER_KEY, TYPE_KEY, BloomFilter
 from tests.support.hudi_tables import hudi_table_names, unzip_hudi_table
+from tests.support.soak import cases
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 FOREIGN = pa.array([f"foreign-{number}" for number in range(2_000)])
@@ -23,7 +24,7 @@ def footer(bloom_filter: BloomFilter) -> dict[bytes, bytes]:
     return {key.encode(): value.encode() for key, value in bloom_filter.to_footer().items()}
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(st.lists(KEYS, max_size=40), st.lists(KEYS, max_size=10))
 def test_no_key_is_denied(first: list[str], second: list[str]) -> None:
     bloom_filter = BloomFilter.create(len(first), 1e-3)
