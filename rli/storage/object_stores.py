@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 
@@ -52,11 +52,15 @@ def open_object_store(location: str, options: Mapping[str, str]) -> OpenedStorag
         raise SettingsError(
             f"tables in object stores need obstore: location={location}; pip install 'record-level-index[objects]'"
         ) from error
-    scheme, _, rest = location.partition("://")
-    authority, _, folder = rest.partition("/")
+    parts = urlsplit(location)
+    if not parts.netloc or parts.query or parts.fragment or parts.password is not None:
+        raise SettingsError(
+            f"not the URI of a folder in an object store: scheme={parts.scheme} bucket={parts.hostname}; write it as "
+            "s3://bucket/folder, with ? and # as %3F and %23, and give credentials and settings as storage_options"
+        )
     # Of abfss://container@account.dfs.core.windows.net/folder the container is what stands for the bucket.
-    bucket, key = authority.partition("@")[0], folder.strip("/")
-    stores = _open_bucket(location, f"{scheme}://{authority}", options)
+    bucket, key = parts.netloc.partition("@")[0], unquote(parts.path).strip("/")
+    stores = _open_bucket(location, f"{parts.scheme}://{parts.netloc}", options)
     filesystem = fs.PyFileSystem(ObjectFileSystem(stores.store, bucket))
     return OpenedStorage(filesystem, f"{bucket}/{key}".rstrip("/"), ObjectChanges(stores, location, key))
 
@@ -68,8 +72,6 @@ def _open_bucket(location: str, url: str, options: Mapping[str, str]) -> ObjectS
     named = {_plain_name(name): value for name, value in options.items()}
     client: Any = {name: value for name, value in named.items() if name in _CLIENT_OPTIONS}
     config: Any = {name: value for name, value in options.items() if _plain_name(name) not in _CLIENT_OPTIONS}
-    if not urlsplit(url).netloc:
-        raise SettingsError(f"the URI names no bucket: location={location}; write it as s3://bucket/folder")
     given: Any = {"config": config or None, "client_options": client or None}
     try:
         store: Any = from_url(url, **given)

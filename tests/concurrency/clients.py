@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -116,11 +116,12 @@ class Order:
 
 @dataclass(frozen=True)
 class _Circumstances:
-    """What a client works in: the URL of its index, its host, and the protection that is switched off."""
+    """What a client works in: the URL of its index, its host, what is switched off, and options of its storage."""
 
     index: str | None
     host: Host | None
     off: Protection | None
+    options: Mapping[str, str]
 
 
 class Client:
@@ -198,6 +199,8 @@ def clients(
     off: Protection | None = None,
     indexes: Sequence[str | None] = (None,),
     hosts: Sequence[Host | None] = (None,),
+    *,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[list[Client]]:
     """Processes that have opened a table; they end with the context.
 
@@ -207,12 +210,15 @@ def clients(
         off: the protection that is switched off in all of them.
         indexes: URLs of the table's indexes, which the clients take in turn; None for the one that the table names.
         hosts: what they take themselves to run on, likewise; None for this one.
+        storage_options: of the table, if it is in an object store.
     """
     started: list[Client] = []
     try:
         for number in range(count):
             ours, theirs = duplex_pipe()
-            circumstances = _Circumstances(indexes[number % len(indexes)], hosts[number % len(hosts)], off)
+            circumstances = _Circumstances(
+                indexes[number % len(indexes)], hosts[number % len(hosts)], off, storage_options or {}
+            )
             started.append(Client(number, start_child(_serve, location, number, circumstances, theirs), ours))
             theirs.close()
         for client in started:
@@ -235,19 +241,21 @@ def history_of(table: Table, events: Iterable[Event]) -> History:
 
 def _serve(location: str, number: int, circumstances: _Circumstances, connection: Connection) -> None:
     """A client's work: does what it is told until its parent is gone."""
-    index, host, off = circumstances.index, circumstances.host, circumstances.off
+    index, host, off, options = circumstances.index, circumstances.host, circumstances.off, circumstances.options
     if host is not None:
         host.pretend()
     if off is not None:
         _SWITCH_OFF[off]()
-    table = open_table(location, index=index)
+    table = open_table(location, index=index, storage_options=options)
     opened = table.index
     connection.send(_READY)
     try:
         while True:
             order = connection.recv()
             hold = _Hold(connection, order)
-            table.definition = replace(table.definition, storage=PointedStorage(location, at_point=hold.at_point))
+            table.definition = replace(
+                table.definition, storage=PointedStorage(location, options, at_point=hold.at_point)
+            )
             table._index = RecordIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
             called = time.monotonic()
             outcome = do(table, order.operation, order.attempts, hold.on_step)

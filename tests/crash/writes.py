@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -47,6 +48,7 @@ AFTER: Final[dict[str, Rows]] = {
 """Rows after each write, if it takes effect."""
 
 _PLACED: Final = "index-url"
+_TABLE_PLACED: Final = "table-location"
 
 STEPS_BEFORE_PUBLICATION: Final = tuple(Step)[: tuple(Step).index(Step.PUBLISHED)]
 
@@ -67,8 +69,15 @@ def place_index(folder: Path, url: str) -> None:
     (folder / _PLACED).write_text(url)
 
 
+def place_table(folder: Path, location: str, options: Mapping[str, str]) -> None:
+    """Say where the table of a copy is, in an object store, for every process that opens it."""
+    (folder / _TABLE_PLACED).write_text(json.dumps([location, dict(options)]))
+
+
 def open_copy(folder: Path) -> Table:
-    return open_table(folder / "table", index=index_url(folder))
+    placed = folder / _TABLE_PLACED
+    location, options = json.loads(placed.read_text()) if placed.exists() else (folder / "table", None)
+    return open_table(location, index=index_url(folder), storage_options=options)
 
 
 def die(*_: object) -> None:
@@ -135,7 +144,8 @@ def do_write(table: Table, write: str) -> None:
 
 def pointed(table: Table, at_point: AtPoint) -> Table:
     """The same table over a storage and a store that report their changes."""
-    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=at_point))
+    options = table.definition.storage.options
+    definition = replace(table.definition, storage=PointedStorage(table.location, options, at_point=at_point))
     index = table.index
     reporting = Table(definition)
     reporting._index = RecordIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001

@@ -119,9 +119,10 @@ def test_characters_of_patterns_in_folder_names_stand_for_themselves(
 @pytest.mark.parametrize(
     ("location", "expected"),
     [
-        ("s3://lake/db/trips?region=us-east-1", "s3a://lake/db/trips"),
-        ("s3://key:secret@lake/db/trips?region=us-east-1", "s3a://lake/db/trips"),
-        ("s3://lake?region=us-east-1", "s3a://lake"),
+        ("s3://lake/db/my%20trips", "s3a://lake/db/my trips"),
+        ("s3://lake/lake", "s3a://lake/lake"),
+        ("s3://lake", "s3a://lake"),
+        ("abfss://lake@account.dfs.core.windows.net/db/t", "abfss://lake@account.dfs.core.windows.net/db/t"),
         ("file:///data/my%20trips", "file:///data/my trips"),
         ("/data/100%25", "file:///data/100%25"),
     ],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.docker import Service, free_ports, running_service
+from tests.support.object_store import ObjectStore, running_object_store
 from tests.support.redis_cluster import Cluster
 
 if TYPE_CHECKING:
@@ -79,3 +80,10 @@ def spark() -> SparkSession:
     from tests.support.spark import spark_session  # noqa: PLC0415  (PySpark is not in every environment)
 
     return spark_session()
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """An S3 server."""
+    with running_object_store(tmp_path_factory.mktemp("s3")) as server:
+        yield server

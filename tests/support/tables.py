@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import posixpath
 import shutil
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from rli.layout.properties import Key, save_properties
 from rli.store.contract import Store
 from rli.table.coordination.file_records import FileRecords
 from rli.table.coordination.liveness import Holding
+from rli.table.state import paths
 
 Row: TypeAlias = dict[str, Any]
 
@@ -74,9 +76,9 @@ def by_key(rows: Iterable[Mapping[str, Any]], key: str = "id") -> dict[str, Row]
 
 def live_files(table: Table) -> dict[str, pq.ParquetFile]:
     """The live base files by their path in the table."""
-    snapshot = table.snapshot()
+    snapshot, storage = table.snapshot(), table.definition.storage
     return {
-        file_slice.path: pq.ParquetFile(snapshot.table.storage.full_path(file_slice.path))
+        file_slice.path: pq.ParquetFile(storage.filesystem.open_input_file(storage.full_path(file_slice.path)))
         for file_slice in snapshot.slices.values()
     }
 
@@ -111,27 +113,29 @@ def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> None:
         assert footer[b"hoodie_min_record_key"].decode() == ordered[0]
         assert footer[b"hoodie_max_record_key"].decode() == ordered[-1]
     assert b"ARROW:schema" not in footer
-    root = Path(table.location)
-    assert "partitionDepth=" in (root / partition_path / ".hoodie_partition_metadata").read_text()
+    metadata = table.definition.storage.read_bytes(posixpath.join(partition_path, ".hoodie_partition_metadata"))
+    assert b"partitionDepth=" in (metadata or b"")
 
 
 def assert_nothing_left_over(table: Table) -> None:
     """No work folders, writers' records, lease, pending instants, stray base files or temporary files."""
-    root = Path(table.location)
+    storage = table.definition.storage
     timeline = table.snapshot().timeline
     assert timeline.pending == ()
-    assert list((root / ".hoodie/.rli/work").glob("*")) == []
-    assert list((root / ".hoodie/.rli/undoing").glob("*")) == []
-    assert list((root / ".hoodie/.rli/archiving").glob("*")) == []
-    for records in (table.index.store, FileRecords(table.definition.storage)):
+    for folder in (paths.WORK, paths.UNDOING, paths.ARCHIVING):
+        assert [*storage.list_folders(folder), *storage.list_files(folder, recursive=True)] == []
+    for records in (table.index.store, FileRecords(storage)):
         # Of a writer that was taken for dead, its instant stays taken.
         assert [name for name, record in records.scan_control("writer/") if not Holding.from_json(record).is_mark] == []
         assert records.read_control("lease") is None
     completed = {instant.time for instant in timeline.completed_writes} | {time for time, _ in check_archived(table)}
-    written = {path.stem.rpartition("_")[2] for path in root.rglob("*.parquet") if ".hoodie" not in path.parts}
+    files = [Path(file.path) for file in storage.list_files(recursive=True)]
+    written = {
+        path.stem.rpartition("_")[2] for path in files if path.suffix == ".parquet" and path.parts[0] != ".hoodie"
+    }
     assert written <= completed, "a base file of no commit"
     # An index that has seen a commit needs its journal to follow its rollback.
-    journals = {path.name for path in (root / ".hoodie/.rli/journal").glob("*")}
+    journals = {posixpath.basename(folder) for folder in storage.list_folders(paths.JOURNAL)}
     assert journals <= completed | timeline.undone, "a journal of no commit"
 
 
@@ -160,21 +164,22 @@ def fingerprint_of_store(store: Store, shards: int) -> dict[str, str]:
 
 def check_archived(table: Table) -> list[tuple[str, str]]:
     """Times and actions of the archived instants, in the order of the archive, by readers of Hudi's formats alone."""
-    folder = Path(table.location, table.definition.timeline_writer.layout.archive_folder)
+    storage, folder = table.definition.storage, table.definition.timeline_writer.layout.archive_folder
+    content = {file.name: storage.read_bytes(file.path) or b"" for file in storage.list_files(folder)}
     if table.definition.properties.layout_version == 1:
-        files = sorted(folder.glob(".commits_.archive.*"), key=lambda path: int(path.name.split(".")[3].split("_")[0]))
-        return [found for path in files for found in _entries_of_log_file(path.read_bytes())]
+        names = [name for name in content if name.startswith(".commits_.archive.")]
+        names.sort(key=lambda name: int(name.split(".")[3].split("_")[0]))
+        return [found for name in names for found in _entries_of_log_file(content[name])]
     # As Hudi does where the file that names the version is missing.
-    versions = [int(path.name.removeprefix("manifest_")) for path in folder.glob("manifest_*")]
-    stated = folder / "_version_"
-    version = int(stated.read_text()) if stated.exists() else max(versions, default=0)
+    versions = [int(name.removeprefix("manifest_")) for name in content if name.startswith("manifest_")]
+    version = int(content.get("_version_", max(versions, default=0)))
     if version == 0:
         return []
-    manifest = json.loads((folder / f"manifest_{version}").read_text())
     found = []
-    for file in manifest["files"]:
-        assert (folder / file["fileName"]).stat().st_size == file["fileLen"]
-        rows = pq.read_table(folder / file["fileName"]).to_pylist()
+    for file in json.loads(content[f"manifest_{version}"])["files"]:
+        archived = content[file["fileName"]]
+        assert len(archived) == file["fileLen"]
+        rows = pq.read_table(pa.BufferReader(archived)).to_pylist()
         assert (rows[0]["instantTime"], rows[-1]["instantTime"]) == tuple(file["fileName"].split("_")[:2])
         assert all(row["completionTime"] >= row["instantTime"] for row in rows)
         found += [(row["instantTime"], row["action"]) for row in rows]

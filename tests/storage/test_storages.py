@@ -1,0 +1,200 @@
+"""What tables rely on, of a local folder and of an object store alike."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rli import SettingsError, UnsupportedTableError, create_table, open_table
+from rli.storage import Storage
+from tests.support.object_store import ObjectStore
+from tests.support.tables import records, rows_of
+
+NAMES = ("a b", "50%25", "ä日", "[x]", "{y}", "a#b?c*", "k=v+w", "q'\"", "t~", ".hidden")
+
+
+@pytest.fixture(params=["local", "objects"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if request.param == "local":
+        return Storage(str(tmp_path / "t"))
+    server: ObjectStore = request.getfixturevalue("object_store")
+    return Storage(f"s3://{server.new_bucket()}/some/t", server.options)
+
+
+@pytest.fixture
+def named(storage: Storage) -> Storage:
+    """With the folder ``x``, in which drafts get their names."""
+    storage.make_folder("x")
+    return storage
+
+
+def test_files_are_written_read_listed_and_deleted_under_any_name(storage: Storage) -> None:
+    for name in NAMES:
+        storage.write_bytes(f"f/{name}/{name}", name.encode())
+        storage.write_bytes(f"f/{name}/{name}", b"again")
+    assert [file.path for file in storage.list_files("f", recursive=True)] == sorted(
+        f"f/{name}/{name}" for name in NAMES
+    )
+    assert storage.list_folders("f") == sorted(f"f/{name}" for name in NAMES)
+    assert storage.list_files("f") == []
+    for name in NAMES:
+        assert storage.read_bytes(f"f/{name}/{name}") == b"again"
+        assert [(file.name, file.size) for file in storage.list_files(f"f/{name}")] == [(name, 5)]
+    storage.delete_files([f"f/{NAMES[0]}/{NAMES[0]}", "f/nobody"])
+    assert storage.read_bytes(f"f/{NAMES[0]}/{NAMES[0]}") is None
+    storage.delete_folder("f")
+    assert not storage.exists("f")
+    assert storage.list_files(recursive=True) == []
+
+
+def test_a_folder_is_no_beginning_of_a_name(storage: Storage) -> None:
+    for name in ("part/f", "part2/f", "part.f"):
+        storage.write_bytes(name, b"")
+    assert [file.path for file in storage.list_files("part", recursive=True)] == ["part/f"]
+    assert storage.exists("part")
+    assert not storage.exists("par")
+    storage.delete_folder("part")
+    assert [file.path for file in storage.list_files(recursive=True)] == ["part.f", "part2/f"]
+
+
+def test_one_of_many_creates_a_file(storage: Storage) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(5):
+            contents = [b"%d" % at for at in range(8)]
+            created = list(threads.map(lambda content, at=number: storage.create(f"c/{at}", content), contents))
+            assert created.count(True) == 1
+            assert storage.read_bytes(f"c/{number}") == contents[created.index(True)]
+
+
+def test_a_moved_file_replaces_another_and_is_gone_from_its_place(storage: Storage) -> None:
+    storage.write_bytes("work/f", b"new")
+    storage.write_bytes("x/f", b"old")
+    storage.move("work/f", "x/f")
+    assert storage.read_bytes("x/f") == b"new"
+    assert not storage.exists("work/f")
+    with pytest.raises(FileNotFoundError):
+        storage.move("work/f", "x/f")
+    assert storage.read_bytes("x/f") == b"new"
+
+
+def test_a_draft_gets_its_name_once_and_no_other_file_loses_it(named: Storage) -> None:
+    assert named.publish(named.draft("work/commit", b"one"), "x/one")
+    assert named.read_bytes("x/one") == b"one"
+    assert not named.publish(named.draft("work/other", b"two"), "x/one")
+    assert named.read_bytes("x/one") == b"one"
+    assert named.retract("work/other")
+
+
+def test_a_draft_that_was_taken_back_is_not_published(named: Storage) -> None:
+    for take_back in (named.retract, named.settle):
+        draft = named.draft("work/commit", b"one")
+        take_back("work/commit")
+        with pytest.raises(FileNotFoundError):
+            named.publish(draft, "x/one")
+        assert named.list_files(recursive=True) == []
+
+
+def test_a_draft_is_published_or_taken_back_by_one_of_many(named: Storage) -> None:
+    def publish(number: int) -> bool:
+        try:
+            return named.publish(drafts[number], f"x/{number}")
+        except FileNotFoundError:
+            return False
+
+    drafts = [named.draft(f"work/{number}", b"content") for number in range(12)]
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = [
+            (threads.submit(publish, number), threads.submit(named.settle, f"work/{number}"))
+            for number in range(len(drafts))
+        ]
+        for number, (published, settled) in enumerate(outcomes):
+            settled.result()
+            assert published.result() == named.exists(f"x/{number}")
+
+
+def test_large_files_are_written_and_read_in_parts(storage: Storage) -> None:
+    rows = pa.table({"n": pa.array(range(3_000_000))})
+    storage.make_folder("big")
+    with storage.filesystem.open_output_stream(storage.full_path("big/f.parquet")) as sink:
+        pq.write_table(rows, sink, compression="none", use_dictionary=False, row_group_size=500_000)
+    with storage.filesystem.open_input_file(storage.full_path("big/f.parquet")) as source:
+        assert pq.ParquetFile(source).read_row_group(5, columns=["n"]).equals(rows.slice(2_500_000))
+    [file] = storage.list_files("big")
+    assert len(storage.read_bytes("big/f.parquet") or b"") == file.size > 3_000_000 * 8
+
+
+def test_a_pickled_storage_is_the_same_and_shows_no_secret(storage: Storage) -> None:
+    storage.write_bytes("f", b"1")
+    copy = pickle.loads(pickle.dumps(storage))  # noqa: S301  (made here)
+    assert copy == storage
+    assert copy.read_bytes("f") == b"1"
+    assert "anything" not in repr(storage)
+
+
+def test_markers_of_folders_are_no_files(object_store: ObjectStore) -> None:
+    """Hadoop leaves empty objects whose names end with a slash."""
+    bucket = object_store.new_bucket()
+    object_store.put(bucket, "t/p/", b"")
+    object_store.put(bucket, "t/p/f", b"1")
+    storage = Storage(f"s3://{bucket}/t", object_store.options)
+    assert [file.path for file in storage.list_files("p")] == ["p/f"]
+    assert storage.list_folders() == ["p"]
+
+
+def test_what_another_process_writes_is_seen_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
+    location = f"s3://{object_store.new_bucket()}/t"
+    index = f"lmdb://{tmp_path}/i"
+    ours = create_table(location, record_key="id", ordering="ts", index=index, storage_options=object_store.options)
+    theirs = open_table(location, storage_options=object_store.options)
+    for version in range(1, 4):
+        ours.upsert(records(("a", "x", version, 0.1)))
+        assert rows_of(theirs)[0]["ts"] == version
+        theirs.upsert(records((f"b{version}", "x", version, 0.1)))
+        assert len(rows_of(ours)) == version + 1
+    assert ours.verify_index().agrees
+    stored = b"".join(
+        theirs.definition.storage.read_bytes(file.path) or b""
+        for file in theirs.definition.storage.list_files(".hoodie")
+    )
+    assert b"anything" not in stored
+
+
+@pytest.mark.parametrize("location", ["mock:///t", "memory://t"])
+def test_a_storage_without_conditional_writes_is_refused_for_writing(location: str) -> None:
+    with pytest.raises(UnsupportedTableError, match=f"only reads from this storage: location={location}"):
+        create_table(location, record_key="id", index="memory:")
+    assert Storage(location).read_bytes("f") is None
+
+
+def test_a_table_is_read_where_it_cannot_be_written(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i")
+    table.upsert(records(("a", "x", 1, 0.1)))
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path / "t"), "/copy", recursive=True)
+    with open_table("memory://copy") as read_only:
+        assert rows_of(read_only) == rows_of(table)
+        with pytest.raises(UnsupportedTableError, match="conditional writes"):
+            read_only.upsert(records(("b", "x", 1, 0.1)))
+        memory.rm("/copy", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("location", "options", "named"),
+    [
+        ("s3://b/t?region=eu", {}, "storage_options"),
+        ("s3://key:secret@b/t", {}, "storage_options"),
+        ("s3:///t", {}, "bucket"),
+        ("s3://b/t", {"endpiont": "x"}, "endpiont"),
+        ("t", {"region": "x"}, "only object stores have options"),
+    ],
+)
+def test_a_wrong_location_or_option_is_named(location: str, options: dict[str, str], named: str) -> None:
+    with pytest.raises(SettingsError, match=named) as raised:
+        open_table(location, storage_options=options)
+    assert "secret" not in str(raised.value)
