@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from rli import RecordIndex, RliError, Step, Table, open_table
 from rli.index.key_arrays import as_key_array
+from rli.storage.publications import Publications
 from rli.store.contract import Applied, Store
 from rli.table.coordination import liveness
 from rli.table.state.definition import TableDefinition
@@ -45,6 +46,7 @@ from tests.support.children import duplex_pipe, start_child
 from tests.support.faults import PointedStorage, PointedStore
 from tests.support.tables import records
 
+_CARRY_OUT: Final = Publications._carry_out  # noqa: SLF001
 _READY: Final = "ready"
 _HELD: Final = "held"
 _STOPPED: Final = "T"
@@ -59,6 +61,9 @@ class Point(StrEnum):
 
     BEFORE_PUBLISHING = "before publish"
     """The lease was asked for the last time."""
+
+    DECIDED = "before copy"
+    """In an object store: it is decided that the commit is published, and it is not there yet."""
 
     WAITS_FOR_WRITER = "reads writer"
     """A look-up has found a commit that its writer is still bringing into the index."""
@@ -256,6 +261,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
             table.definition = replace(
                 table.definition, storage=PointedStorage(location, options, at_point=hold.at_point)
             )
+            _report_decisions(hold)
             table._index = RecordIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
             called = time.monotonic()
             outcome = do(table, order.operation, order.attempts, hold.on_step)
@@ -310,6 +316,14 @@ class _Hold:
             if self._and_stop:
                 os.kill(os.getpid(), signal.SIGSTOP)
             self._connection.recv()
+
+
+def _report_decisions(hold: _Hold) -> None:
+    def carry_out(self: Publications, path: str, decision: Any) -> None:
+        hold.at_point(Point.DECIDED)
+        _CARRY_OUT(self, path, decision)
+
+    Publications._carry_out = carry_out  # type: ignore[method-assign]  # noqa: SLF001
 
 
 def _state_of(pid: int) -> str:

@@ -59,7 +59,8 @@ def run(
 ) -> list[Event]:
     """Let all processes do their operations at once."""
     works = [operations(seed, process) for process in range(CLIENTS)]
-    with clients(table.location, CLIENTS, indexes=indexes, hosts=hosts) as started:
+    options = table.definition.storage.options
+    with clients(table.location, CLIENTS, indexes=indexes, hosts=hosts, storage_options=options) as started:
         # Each has its next operation waiting for it.
         for client, work in zip(started, works, strict=True):
             for operation in work:

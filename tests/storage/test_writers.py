@@ -1,0 +1,214 @@
+"""Writers of a table in an object store: killed, paused and many at once, as in a local folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import count, cycle
+from pathlib import Path
+
+import pytest
+
+from rli import LeasePlace, Step, Table, create_table, open_table
+from tests.concurrency.checker import check
+from tests.concurrency.clients import Point, clients, history_of
+from tests.concurrency.history import Committed, Read, Refused, Upsert
+from tests.concurrency.test_histories import SEED, require_serialisable
+from tests.crash.writes import (
+    AFTER,
+    BEFORE,
+    FIRST,
+    SECOND,
+    STEPS_BEFORE_PUBLICATION,
+    die,
+    do_write,
+    index_url,
+    open_copy,
+    place_table,
+    pointed,
+    read_rows,
+    require_recovery,
+    write_and_die_at_step,
+)
+from tests.support.children import was_killed
+from tests.support.object_store import ObjectStore
+from tests.support.requests import at_requests
+from tests.support.soak import EVERY_POINT
+from tests.support.table_model import upserted
+from tests.support.tables import check_stored, records
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+LEASE_SECONDS = 1.0
+FOLLOW_UPS = ("upsert", "rollback", "sync", "delete")
+
+BASE = Upsert((("a", "x", 1, 0.1), ("b", "x", 1, 0.2), ("c", "y", 1, 0.3)))
+PAUSED = Upsert((("a", "x", 5, 1.1), ("new", "y", 5, 1.2), ("b", "y", 5, 1.3)))
+RIVAL = Upsert((("a", "x", 6, 2.1), ("new", "z", 4, 2.2), ("c", "y", 6, 2.3)))
+
+
+def new_table(server: ObjectStore, index: str, lease: LeasePlace, lease_seconds: float = 30) -> Table:
+    return create_table(
+        f"s3://{server.new_bucket()}/t",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index,
+        shards=3,
+        lease=lease,
+        lease_seconds=lease_seconds,
+        storage_options=server.options,
+    )
+
+
+class Copies:
+    """Copies of a table of two commits, each in a bucket of its own, with their indexes."""
+
+    def __init__(self, server: ObjectStore, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+        self._template = folder / "template"
+        self._template.mkdir()
+        self._numbers = count()
+        with new_table(server, index_url(self._template), LeasePlace.INDEX) as table:
+            table.upsert(records(*FIRST))
+            table.upsert(records(*SECOND))
+            self._bucket = table.definition.storage.root.partition("/")[0]
+
+    def make(self) -> Path:
+        """A folder for ``open_copy``."""
+        folder = Path(shutil.copytree(self._template, self._folder / str(next(self._numbers))))
+        place_table(folder, f"s3://{self._server.copy_of(self._bucket)}/t", self._server.options)
+        return folder
+
+
+@pytest.fixture(scope="module")
+def copies(object_store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Copies:
+    return Copies(object_store, tmp_path_factory.mktemp("copies"))
+
+
+@pytest.fixture
+def indexes(tmp_path: Path) -> Iterator[str]:
+    """URLs of indexes of one table."""
+    return (f"lmdb://{tmp_path}/{number}" for number in count())
+
+
+@pytest.mark.parametrize(("step", "follow_up"), list(zip(Step, cycle(FOLLOW_UPS), strict=False)))
+def test_a_kill_at_a_step(copies: Copies, step: Step, follow_up: str) -> None:
+    folder = copies.make()
+    assert was_killed(write_and_die_at_step, folder, "upsert", step, 1)
+    took_effect = require_recovery(folder, "upsert", follow_up)
+    assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)
+
+
+def upsert_and_die_at_request(folder: Path, number: int) -> None:
+    """A child's work: an upsert that dies before it sends the n-th request after it began to publish."""
+    left = [number]
+
+    def before(_name: str) -> None:
+        left[0] -= 1
+        if not left[0]:
+            die()
+
+    def at_point(point: str) -> None:
+        if point.startswith("before draft"):
+            publishing.__enter__()
+        elif point.startswith("after publish"):
+            publishing.__exit__(None, None, None)
+
+    publishing = at_requests(before)
+    do_write(pointed(open_copy(folder), at_point), "upsert")
+
+
+def test_a_kill_at_every_request_of_a_publication(copies: Copies) -> None:
+    """Once it is decided, a commit takes place, although nobody sees it before somebody finishes it."""
+    outcomes = []
+    for number in count(1, 1 if EVERY_POINT else 2):
+        folder = copies.make()
+        was_finished = not was_killed(upsert_and_die_at_request, folder, number)
+        table = open_copy(folder)
+        seen = read_rows(table)
+        assert seen in (BEFORE, AFTER["upsert"])
+        batch = [("next", "y", 9, 9.0)]
+        table.upsert(records(*batch))
+        after = read_rows(table)
+        took_effect = after == upserted(AFTER["upsert"], batch).rows
+        assert took_effect or after == upserted(BEFORE, batch).rows
+        assert took_effect or seen == BEFORE
+        check_stored(table)
+        outcomes.append(took_effect)
+        table.close()
+        if was_finished:
+            break
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("point", "attempts", "lease"),
+    [
+        (Step.LEASED, 1, LeasePlace.TABLE),
+        (Step.FILE_PROMOTED, 4, LeasePlace.INDEX),
+        (Point.BEFORE_PUBLISHING, 1, LeasePlace.INDEX),
+        (Point.BEFORE_PUBLISHING, 4, LeasePlace.TABLE),
+        (Point.DECIDED, 1, LeasePlace.INDEX),
+        (Point.DECIDED, 1, LeasePlace.TABLE),
+    ],
+)
+def test_a_successor_in_the_lease_fences_off_the_one_before(
+    object_store: ObjectStore, indexes: Iterator[str], point: Step | Point, attempts: int, lease: LeasePlace
+) -> None:
+    table = new_table(object_store, next(indexes), lease, LEASE_SECONDS)
+    urls = [None, other_index(table, next(indexes))] if lease is LeasePlace.TABLE else [None]
+    with clients(table.location, 2, indexes=urls, storage_options=object_store.options) as (paused, rival):
+        events = [rival.do(BASE)]
+        rival.hold(RIVAL, Step.WRITTEN)
+        with paused.stopped(PAUSED, point, attempts):
+            events += [rival.finish(), rival.do(Read())]
+        ours = paused.finish()
+        events += [ours, paused.do(Read())]
+    if point is Point.DECIDED or attempts > 1:
+        assert isinstance(ours.outcome, Committed), ours
+    else:
+        assert ours.outcome == Refused("LeaseLostError")
+    table.sync_index()
+    assert check(history_of(table, events)) == []
+    check_stored(table)
+
+
+def other_index(table: Table, url: str) -> str:
+    """Make another index of a table."""
+    with open_table(table.location, index=url, storage_options=table.definition.storage.options) as other:
+        other.bootstrap_index(shards=3)
+    return url
+
+
+@pytest.mark.parametrize("lease", list(LeasePlace))
+def test_a_history_is_serialisable(object_store: ObjectStore, indexes: Iterator[str], lease: LeasePlace) -> None:
+    table = new_table(object_store, next(indexes), lease)
+    urls = [None, other_index(table, next(indexes))] if lease is LeasePlace.TABLE else [None]
+    require_serialisable(table, SEED, urls)
+
+
+def test_a_write_whose_publication_is_decided_but_not_finished_is_finished_by_the_next_one(
+    object_store: ObjectStore, indexes: Iterator[str]
+) -> None:
+    """The process lives on, as after Ctrl-C. Nobody builds on the table before the commit is there."""
+    table = new_table(object_store, next(indexes), LeasePlace.INDEX, LEASE_SECONDS)
+    table.upsert(records(("a", "x", 1, 0.1)))
+
+    copies = count(1)
+
+    def before(name: str) -> None:
+        # The first copy promotes the only base file.
+        if name == "copy" and next(copies) == 2:
+            raise KeyboardInterrupt
+
+    with at_requests(before), pytest.raises(KeyboardInterrupt):
+        table.upsert(records(("a", "x", 2, 0.2)))
+    assert read_rows(table)["a"][2] == 1
+    result = table.upsert(records(("b", "x", 3, 0.3)))
+    assert result.inserted == 1
+    assert {key: row[2] for key, row in read_rows(table).items()} == {"a": 2, "b": 3}
+    assert len(table.snapshot().timeline.completed_writes) == 3
+    check_stored(table)
