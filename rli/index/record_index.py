@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -33,7 +33,9 @@ from rli.store.contract import Applied, Store
 from rli.store.registry import open_store, without_password
 
 _SETTINGS: Final = "settings"
-_SECONDS_TO_APPLY: Final = 30.0
+LOOKUP_SECONDS: Final = 60.0
+"""For how long a look-up waits for commits to be whole in the index, if nobody says."""
+
 _PAUSE_SECONDS: Final = 0.02
 
 LOCATION_SCHEMA: Final = pa.schema(
@@ -99,11 +101,14 @@ class RecordIndex:
 
     # Look-ups --------------------------------------------------------------------------------------------------
 
-    def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
+    def lookup(
+        self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, timeout: float = LOOKUP_SECONDS
+    ) -> pa.Table:
         """Where each record key lives.
 
         Args:
             record_keys: texts without nulls; they may repeat.
+            timeout: seconds; for how long to wait for a commit of a table that is in the index in part.
 
         Returns:
             A table with ``LOCATION_SCHEMA``, a row for each key in input order, nulls where the key is absent. It
@@ -111,11 +116,12 @@ class RecordIndex:
 
         Raises:
             InvalidKeyError: a key is null or not text.
-            IndexNotReadyError: a commit of a table is in the index in part, and nobody completes it.
+            IndexNotReadyError: a commit of a table is in the index in part, and nobody completed it in that time. The
+                index alone cannot: look up through the table (``rli.open_table``), or sync that.
             StoreUnavailableError: the store does not answer.
         """
         keys = as_key_array(record_keys)
-        return self.locations(keys, self._get_settled(keys))
+        return self.locations(keys, self.settled(keys, timeout))
 
     def get(self, record_keys: pa.Array) -> Entries:
         """The entry of each record key (string array, shape (n,)), in order; tombstones included."""
@@ -133,9 +139,21 @@ class RecordIndex:
         require_applied(self.store, sequence)
         return self.get(record_keys)
 
-    def _get_settled(self, record_keys: pa.Array) -> Entries:
-        """The entry of each record key, all as of one commit (P8)."""
-        deadline = time.monotonic() + _SECONDS_TO_APPLY
+    def settled(
+        self, record_keys: pa.Array, timeout: float, complete: Callable[[float], object] | None = None
+    ) -> Entries:
+        """The entry of each record key (string array, shape (n,)), all as of one commit (P8).
+
+        Args:
+            record_keys: in any order; they may repeat.
+            timeout: as for ``lookup``.
+            complete: brings commits of the table into the index that are there in part, in so many seconds; None for
+                a caller that knows only the index.
+
+        Raises:
+            IndexNotReadyError: as ``lookup``.
+        """
+        deadline = time.monotonic() + timeout
         while True:
             # Before the entries: whatever is applied by now is found whole.
             applied = self.applied_sequence() or 0
@@ -146,9 +164,11 @@ class RecordIndex:
                 apply_transactions(self)
             elif time.monotonic() > deadline:
                 raise IndexNotReadyError(
-                    f"a commit is in the index in part: url={self.url} applied sequence={applied}; its writer died, or "
-                    "is slow: run rli index sync TABLE"
+                    f"a commit is in the index in part: url={self.url} applied sequence={applied} seconds={timeout:g}; "
+                    "its writer died, or is slow: run rli index sync TABLE, or look up through rli.open_table"
                 )
+            elif complete is not None:
+                complete(deadline - time.monotonic())
             else:
                 time.sleep(_PAUSE_SECONDS)
 

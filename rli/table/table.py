@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from threading import Lock
 from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from rli.codec import entries as codec
 from rli.errors import (
     ConflictError,
     CorruptIndexError,
@@ -21,9 +21,16 @@ from rli.errors import (
     UnsupportedTableError,
 )
 from rli.index.key_arrays import as_key_array
-from rli.index.record_index import RecordIndex, create_index, drop_store, open_index, require_settings
+from rli.index.record_index import (
+    LOOKUP_SECONDS,
+    RecordIndex,
+    create_index,
+    drop_store,
+    open_index,
+    require_settings,
+)
 from rli.layout.support import require_writable
-from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange, Step
+from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.settings import TableSettings
 from rli.store.registry import without_password
 from rli.table.coordination.lease import KeptHolding
@@ -354,25 +361,26 @@ class Table:
         text = as_of.isoformat() if isinstance(as_of, datetime) else as_of
         return whole_snapshot(self.refreshed(), None if text is None else parse_instant_time(text))
 
-    def lookup(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Table:
+    def lookup(
+        self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, timeout: float = LOOKUP_SECONDS
+    ) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.
 
-        Waits for writers that are bringing a commit into the index. Of a table whose lease is with the table, the
-        index is synced first: other hosts commit without telling it.
+        All commits that were acknowledged before are shown. A writer is given a moment to bring its commit into the
+        index; then the look-up does it. It also finishes a rollback or restore whose process died.
+
+        Args:
+            record_keys: texts without nulls; they may repeat.
+            timeout: seconds; for how long to wait for writers, and to apply their commits.
 
         Raises:
-            IndexNotReadyError: the index has not seen all commits of the table: sync it.
+            IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
         keys = as_key_array(record_keys)
-        while True:
-            definition, index = self.refreshed(), self.index
-            if definition.require_settings().lease is LeasePlace.TABLE:
-                synced = sync(definition, index, InProcess())
-            else:
-                synced = await_synced(definition, index)
-            entries = index.get(keys)
-            if codec.sequences(entries).max(initial=0) <= synced.sequence:
-                return index.locations(keys, entries)
+        definition, index = self.refreshed(), self.index
+        await_synced(definition, index, timeout)
+        entries = index.settled(keys, timeout, partial(await_synced, definition, index))
+        return index.locations(keys, entries)
 
     def timeline(self) -> tuple[Instant, ...]:
         """All instants of the active timeline, in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ from pyspark.sql import DataFrame
 
 from rli import RecordIndex, Table
 from rli.errors import SchemaError
-from rli.layout.key_generator import KeyGenerator
+from rli.index.record_index import LOOKUP_SECONDS
 from rli.table.coordination.readiness import await_synced
+from rli.table.state.definition import TableDefinition
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.executors import require_reachable
 
@@ -39,15 +41,18 @@ def tag(df: DataFrame, table: Table) -> DataFrame:
     require_reachable(df.sparkSession, index)
     await_synced(definition, index)
     schema = arrow_schema(df)
-    key_generator = definition.key_generator
-    key_generator.record_keys(schema.empty_table())
+    definition.key_generator.record_keys(schema.empty_table())
     tagged = pa.schema([*schema, *(pa.field(name, pa.string()) for name in TAG_COLUMNS)])
-    return map_tables(df, lambda tables: _tagged(tables, index, key_generator, tagged), tagged)
+    return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged), tagged)
 
 
 def _tagged(
-    tables: Iterator[pa.Table], index: RecordIndex, key_generator: KeyGenerator, schema: pa.Schema
+    tables: Iterator[pa.Table], definition: TableDefinition, index: RecordIndex, schema: pa.Schema
 ) -> Iterator[pa.Table]:
+    key_generator = definition.key_generator
     for table in for_look_ups(tables):
-        locations = index.lookup(key_generator.record_keys(table))
+        keys = key_generator.record_keys(table)
+        # A commit whose writer died since the frame was tagged is brought into the index here.
+        entries = index.settled(keys, LOOKUP_SECONDS, partial(await_synced, definition, index))
+        locations = index.locations(keys, entries)
         yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)

@@ -366,7 +366,7 @@ def _without_conflict_check() -> None:
 
 
 def _without_whole_commits() -> None:
-    def lookup(self: Table, record_keys: Any) -> Any:
+    def lookup(self: Table, record_keys: Any, *, timeout: float = 0) -> Any:  # noqa: ARG001
         keys = as_key_array(record_keys)
         return self.index.locations(keys, self.index.get(keys))
 

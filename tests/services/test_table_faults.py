@@ -125,7 +125,7 @@ def test_a_redis_server_comes_back_from_an_old_snapshot(spare: SpareServer, tmp_
         spare.kill()
         spare.start()
         with pytest.raises(rli.IndexNotReadyError, match="older than the table"):
-            writer.table.lookup(KEYS)
+            writer.table.lookup(KEYS, timeout=0)
         writer.write()
         writer.require_all()
 

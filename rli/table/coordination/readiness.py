@@ -1,20 +1,34 @@
-"""Readiness: has the index seen all of the table, and if not, is somebody about to show it?"""
+"""Readiness: has the index seen all of the table, and if not, who shows it the rest?
+
+A look-up shows all commits that were acknowledged. A writer applies its own commit, as a rule; a look-up gives it a
+moment for that. Then the look-up applies the commit itself: that takes no lease, may be done by several at once, and
+does no harm to a writer that is only slow (P8).
+"""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 from rli.errors import IndexNotReadyError
-from rli.index.record_index import RecordIndex
-from rli.table.coordination.liveness import Holding
-from rli.table.coordination.recovery import writer_record
-from rli.table.coordination.shared_records import SharedRecords, shared_records
-from rli.table.following.sync import SyncResult, unseen_instants
+from rli.index.record_index import LOOKUP_SECONDS, RecordIndex
+from rli.model import LeasePlace
+from rli.table.coordination.lease import LEASE
+from rli.table.coordination.liveness import Holding, Watch
+from rli.table.coordination.recovery import recover, writer_record
+from rli.table.coordination.shared_records import shared_records
+from rli.table.file_groups.tasks import InProcess
+from rli.table.following.sync import SMALL_JOURNALS, SyncResult, Unseen, journal_bytes, sync, unseen_instants
 from rli.table.state.definition import TableDefinition
 
-_PAUSE_SECONDS: Final = 0.02
+_GRACE_SECONDS: Final = 1.0
+"""For so long a writer that lives is left to apply a small commit itself."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 0.5
 
 
 def require_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
@@ -25,32 +39,92 @@ def require_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
     return state
 
 
-def await_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
-    """The state of an index that has seen all of the table, once the writers that live have applied their commits.
+def await_synced(table: TableDefinition, index: RecordIndex, seconds: float = LOOKUP_SECONDS) -> SyncResult:
+    """The state of an index that has seen all of the table, which it is shown if need be.
+
+    Args:
+        table: the table.
+        index: its index.
+        seconds: for how long to wait for writers and to apply their commits.
 
     Raises:
-        IndexNotReadyError: it lacks a commit whose writer is dead, or another engine's: sync it.
+        IndexNotReadyError: the index was never bootstrapped, cannot follow the timeline, or has not seen all of the
+            table after so many seconds.
     """
-    records = shared_records(table, index)
-    orphans: set[str] = set()
+    if table.require_settings().lease is LeasePlace.TABLE:
+        # Writers of other hosts apply what they commit to their own indexes.
+        return sync(table, index, InProcess())
+    waiting = _Waiting(table, index, seconds)
     while True:
         state, unseen = unseen_instants(table, index)
         if not unseen:
             return state
-        # A writer gives its record back once it has applied its commit: perhaps just now, so that it takes two looks.
-        if orphans & set(unseen):
-            raise _not_ready(table, index, unseen)
-        orphans = {instant for instant in unseen if not _is_being_written(records, instant)}
-        time.sleep(_PAUSE_SECONDS)
+        waiting.wait_or_help(unseen)
 
 
-def _is_being_written(records: SharedRecords, instant: str) -> bool:
-    record = records.read_control(writer_record(instant))
-    return record is not None and not Holding.from_json(record).is_over(time.time())
+class _Waiting:
+    """A look-up that waits for an index to see all of a table, and helps where nobody else seems to."""
+
+    def __init__(self, table: TableDefinition, index: RecordIndex, seconds: float) -> None:
+        self._table = table
+        self._index = index
+        self._records = shared_records(table, index)
+        self._began = time.monotonic()
+        self._deadline = self._began + seconds
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._watches: defaultdict[str, Watch] = defaultdict(Watch)
+        self._orphans: frozenset[str] = frozenset()
+        self._failure: OSError | None = None
+
+    def wait_or_help(self, unseen: Unseen) -> None:
+        """Wait a moment, or show the index what it lacks; raises ``IndexNotReadyError`` after the deadline."""
+        self._require_time_left(unseen)
+        try:
+            if unseen.withdrawn:
+                # The index follows a rollback or restore once that is complete.
+                if self._is_orphan_again([LEASE]):
+                    recover(self._table, self._index, f"look-up at {datetime.now(UTC).isoformat()}")
+            elif self._is_orphan_again([writer_record(time) for time in unseen.unapplied]) or self._may_help(unseen):
+                sync(self._table, self._index, InProcess(), on_part=lambda: self._require_time_left(unseen))
+                return
+        except OSError as error:
+            # This process may be allowed to read alone.
+            self._failure = error
+        time.sleep(min(self._pause, max(0.0, self._deadline - time.monotonic())))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+
+    def _is_orphan_again(self, names: Iterable[str]) -> bool:
+        """Whether one of some shared records had no living holder at the last look, and has none now.
+
+        A holder gives its record back once it is done: perhaps just now, so that it takes two looks.
+        """
+        before, self._orphans = self._orphans, frozenset(name for name in names if not self._is_held(name))
+        return not self._orphans.isdisjoint(before)
+
+    def _is_held(self, name: str) -> bool:
+        record = self._records.read_control(name)
+        if record is None:
+            return False
+        return not (Holding.from_json(record).is_over(time.time()) or self._watches[name].has_lapsed(record))
+
+    def _may_help(self, unseen: Unseen) -> bool:
+        """Whether a living writer has had its time. A large commit is left to it: it may have an engine."""
+        is_due = time.monotonic() >= self._began + _GRACE_SECONDS
+        return is_due and journal_bytes(self._table.storage, unseen.unapplied) <= SMALL_JOURNALS
+
+    def _require_time_left(self, unseen: Unseen) -> None:
+        if time.monotonic() >= self._deadline:
+            raise _not_ready(self._table, self._index, unseen) from self._failure
 
 
-def _not_ready(table: TableDefinition, index: RecordIndex, unseen: Iterable[str]) -> IndexNotReadyError:
+def _not_ready(table: TableDefinition, index: RecordIndex, unseen: Unseen) -> IndexNotReadyError:
+    if unseen.withdrawn:
+        return IndexNotReadyError(
+            f"commits of the table are being rolled back: table={table.location} index={index.url} "
+            f"instants={list(unseen.withdrawn)}; try again once that is done; if its process is dead, write to the table "
+            "(another engine: with that engine) or run rli index sync TABLE"
+        )
     return IndexNotReadyError(
-        f"the index is older than the table: table={table.location} index={index.url} instants={list(unseen)}; "
-        "run: rli index sync TABLE"
+        f"the index is older than the table: table={table.location} index={index.url} "
+        f"instants={list(unseen.unapplied)}; run: rli index sync TABLE; or wait longer for its writers: timeout=SECONDS"
     )

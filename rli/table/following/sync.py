@@ -7,7 +7,7 @@ repeated, interrupted and raced: registering is a compare-and-set at the log's h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -119,7 +119,23 @@ def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: i
     return applied
 
 
-def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncResult, list[str]]:
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """The instants in which a table and its index differ; false where there are none.
+
+    Attributes:
+        unapplied: completed ones, which a sync would bring into the index.
+        withdrawn: those that the index has followed and that are pending again: they are being rolled back.
+    """
+
+    unapplied: tuple[str, ...]
+    withdrawn: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.unapplied or self.withdrawn)
+
+
+def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncResult, Unseen]:
     """The state of table and index, and the instants in which they differ.
 
     Raises:
@@ -129,10 +145,9 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
     log = index.log.refresh()
     timeline = table.load_timeline()
     _require_known_past(table, timeline, index, log)
-    unseen = [instant.time for instant in _unseen(timeline, log)]
-    unseen += _withdrawn(timeline, log)
-    unseen += _instants(log.records_after(applied))
-    return SyncResult(timeline, log, ()), unseen
+    unseen = (instant.time for instant in _unseen(timeline, log))
+    unapplied = (*unseen, *_instants(log.records_after(applied)))
+    return SyncResult(timeline, log, ()), Unseen(unapplied, tuple(_withdrawn(timeline, log)))
 
 
 def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
@@ -323,5 +338,9 @@ def _work_of(
 
 def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:
     """What applies the journals of some commits: the engine if they are large, else this process."""
-    files = (file for instant in instants for file in storage.list_files(paths.journal_folder(instant)))
-    return InProcess() if sum(file.size for file in files) <= SMALL_JOURNALS else tasks
+    return InProcess() if journal_bytes(storage, instants) <= SMALL_JOURNALS else tasks
+
+
+def journal_bytes(storage: Storage, instants: Iterable[str]) -> int:
+    """Size of all journals of some commits."""
+    return sum(file.size for instant in instants for file in storage.list_files(paths.journal_folder(instant)))

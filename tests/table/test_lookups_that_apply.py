@@ -1,0 +1,114 @@
+"""A look-up shows every commit that was acknowledged, whatever became of its writer (P8)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rli import IndexNotReadyError, Step, Table, create_table, open_index, open_table
+from rli.table.coordination.liveness import Holding
+from rli.table.coordination.recovery import exclusive, writer_record
+from rli.table.services.rollback import request_rollback
+from rli.table.state.snapshot import Snapshot
+from tests.support.children import was_killed
+from tests.support.tables import check_stored, records
+
+KEYS = ("a", "b")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i"
+    )
+    table.upsert(records(("a", "x", 1, 1.0)))
+    return table
+
+
+def publish_and_die(location: str) -> None:
+    """Write, and be killed before the index is told."""
+
+    def die(step: Step) -> None:
+        if step is Step.PUBLISHED:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    open_table(location).upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0)), on_step=die)
+
+
+def where(table: Table, timeout: float = 60.0) -> list[str | None]:
+    places: list[str | None] = table.lookup(KEYS, timeout=timeout).column("partition_path").to_pylist()
+    return places
+
+
+def let_its_host_be_another(table: Table) -> None:
+    """Nobody here can see whether the dead writer lives, and its clock is trusted for ten minutes."""
+    store, instant = table.index.store, table.timeline()[-1].time
+    content = store.read_control(writer_record(instant)) or b""
+    holding = Holding.from_json(content)
+    elsewhere = replace(holding, process=replace(holding.process, host="elsewhere"), expires_at=time.time() + 600)
+    assert store.compare_and_set(writer_record(instant), content, elsewhere.to_json())
+
+
+@pytest.mark.parametrize("host", ["this host", "another host"])
+def test_a_look_up_applies_the_commit_of_a_dead_writer(table: Table, host: str) -> None:
+    assert was_killed(publish_and_die, table.location)
+    if host == "another host":
+        let_its_host_be_another(table)
+    assert where(table) == ["y", "x"]
+    assert table.index.applied_sequence() == table.index.log.refresh().head
+    table.upsert(records(("c", "x", 3, 3.0)))
+    check_stored(table)
+
+
+def test_a_look_up_does_not_wait_for_longer_than_it_may(table: Table) -> None:
+    assert was_killed(publish_and_die, table.location)
+    let_its_host_be_another(table)
+    with pytest.raises(IndexNotReadyError, match=r"older than the table.*rli index sync"):
+        where(table, timeout=0)
+    assert where(table) == ["y", "x"]
+
+
+def test_many_look_ups_apply_one_commit_beside_each_other(table: Table) -> None:
+    assert was_killed(publish_and_die, table.location)
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(where, [table] * 8)) == [["y", "x"]] * 8
+    assert table.verify_index().agrees
+
+
+def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None:
+    undone = table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or ""
+    definition = table.definition
+    with exclusive(definition, table.index, "rollback") as lease:
+        request_rollback(definition, Snapshot.now(definition), undone, lease.require_held)
+        # The commit becomes pending again, and nobody but the holder of the lease may go on from there.
+        (completed,) = (i for i in table.timeline() if i.time == undone)
+        Path(table.location, definition.timeline_writer.layout.path(completed.file_name)).unlink()
+        with pytest.raises(IndexNotReadyError, match=f"being rolled back.*{undone}.*try again"):
+            where(table, timeout=0.1)
+    assert where(table) == ["x", None]
+    check_stored(table)
+
+
+def test_the_index_alone_says_through_what_to_look_up(table: Table, tmp_path: Path) -> None:
+    with open_index(f"lmdb://{tmp_path}/i") as index:
+        assert was_killed(publish_in_part_and_die, table.location)
+        with pytest.raises(IndexNotReadyError, match=r"in part.*rli index sync TABLE.*rli\.open_table"):
+            index.lookup(["a"], timeout=0)
+        assert where(table) == ["y", "x"]
+        assert index.lookup(["a"], timeout=0).column("partition_path").to_pylist() == ["y"]
+
+
+def publish_in_part_and_die(location: str) -> None:
+    """Write, and be killed when some entries are in the index."""
+
+    def die(step: Step) -> None:
+        if step is Step.CHANGES_APPLIED:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    open_table(location).upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0)), on_step=die)
