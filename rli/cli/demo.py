@@ -23,6 +23,7 @@ from rli.cli.demo_folder import make_room, mark_as_made_here
 from rli.cli.engines import Engine, EngineName, LocalEngine, open_engine
 from rli.cli.options import add_command
 from rli.cli.output import FOUND, human_bytes, out_console, print_facts, print_rows
+from rli.cli.write_options import WriteOptions
 from rli.model import CommitResult, Step
 from rli.table.table import Table
 
@@ -156,7 +157,7 @@ def _write_all(story: Story, chosen: EngineName) -> bool:
 
 def _write(story: Story, engine: Engine, name: EngineName, batch: Batch) -> None:
     with _measured(batch.month, "upsert", name) as commit:
-        commit.result = engine.upsert(story.table, batch.records, None, commit.on_step)
+        commit.result = engine.upsert(story.table, batch.records, WriteOptions(), commit.on_step)
     story.remember(batch)
     if batch.gone:
         with _measured(batch.month, "delete", name) as commit:

@@ -9,8 +9,9 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from rli.cli.write_options import WriteOptions
 from rli.errors import SettingsError
-from rli.model import CommitResult, OnPartitionChange
+from rli.model import CommitResult
 from rli.table.table import Table
 from rli.table.writing.write_transaction import OnStep
 
@@ -25,9 +26,7 @@ class EngineName(StrEnum):
 class Engine(Protocol):
     """Writes tables; ``Table.upsert`` and ``Table.delete`` say what is promised."""
 
-    def upsert(
-        self, table: Table, records: pa.Table, on_partition_change: OnPartitionChange | None, on_step: OnStep
-    ) -> CommitResult:
+    def upsert(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
         """Insert, update and move records."""
         ...
 
@@ -44,9 +43,7 @@ class Engine(Protocol):
 class SupportsParquetFiles(Protocol):
     """An engine that reads Parquet files by itself, so that they need not fit into this process."""
 
-    def upsert_parquet(
-        self, table: Table, path: str, on_partition_change: OnPartitionChange | None, on_step: OnStep
-    ) -> CommitResult:
+    def upsert_parquet(self, table: Table, path: str, options: WriteOptions, on_step: OnStep) -> CommitResult:
         """Insert, update and move the records of a file."""
         ...
 
@@ -54,10 +51,8 @@ class SupportsParquetFiles(Protocol):
 class LocalEngine:
     """Writes in this process."""
 
-    def upsert(
-        self, table: Table, records: pa.Table, on_partition_change: OnPartitionChange | None, on_step: OnStep
-    ) -> CommitResult:
-        return table.upsert(records, on_partition_change=on_partition_change, on_step=on_step)
+    def upsert(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
+        return table.upsert(records, **options.arguments, on_step=on_step)
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         return table.delete(record_keys, on_step=on_step)

@@ -24,6 +24,22 @@ ShardsOption = Annotated[
 KeyModeOption = Annotated[
     KeyMode, typer.Option("--key-mode", help="exact: keys are kept whole. digest: 128-bit hashes stand for them.")
 ]
+TransactionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transaction",
+        metavar="ID:NUMBER",
+        help="Id of an application and a number that grows with each of its writes, such as job-7:42. A write whose "
+        "number was committed before changes nothing.",
+        show_default=False,
+    ),
+]
+MetadataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", metavar="NAME=TEXT", help="Text kept with the commit. Repeat for several.", show_default=False
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")]
 
 
@@ -53,6 +69,27 @@ def add_command(app: typer.Typer, function: Callable[..., None], *examples: str)
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
         epilog="\n\n".join(["[bold]Examples[/bold]", *(line.replace("[", r"\[") for line in examples)]),
     )(function)
+
+
+def parse_transaction(text: str | None) -> tuple[str, int] | None:
+    """A transaction from a text such as ``job-7:42``."""
+    if text is None:
+        return None
+    application_id, _, number = text.rpartition(":")
+    if not (application_id and number.isascii() and number.isdecimal()):
+        raise typer.BadParameter(f"{text!r} is not a transaction; write ID:NUMBER, such as job-7:42")
+    return application_id, int(number)
+
+
+def parse_metadata(given: Iterable[str] | None) -> dict[str, str]:
+    """Texts by name, from texts such as ``offset=17``."""
+    parsed = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"{text!r} is not metadata; write NAME=TEXT, such as offset=17")
+        parsed[name] = value
+    return parsed
 
 
 def split_columns(given: Iterable[str] | None) -> list[str]:

@@ -128,6 +128,8 @@ class TimelineRow:
         inserts, updates, deletes: records that files gained, changed and lost; a move counts as a loss and a gain.
         files: base files written.
         written_bytes: their size.
+        transaction: of the caller, application id and number.
+        metadata: of the caller.
     """
 
     time: str
@@ -140,6 +142,8 @@ class TimelineRow:
     deletes: int | None = None
     files: int | None = None
     written_bytes: int | None = None
+    transaction: tuple[str, int] | None = None
+    metadata: dict[str, str] | None = None
 
 
 def timeline(
@@ -168,6 +172,8 @@ def _timeline_row(snapshot: Snapshot, instant: Instant) -> TimelineRow:
         deletes=sum(stat.deletes for stat in stats),
         files=len(stats),
         written_bytes=sum(stat.written_bytes for stat in stats),
+        transaction=commit.transaction,
+        metadata=commit.caller_metadata,
     )
 
 

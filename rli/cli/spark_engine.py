@@ -21,9 +21,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import rli_spark
+from rli.cli.write_options import WriteOptions
 from rli.errors import SettingsError
 from rli.layout.meta_columns import RECORD_KEY
-from rli.model import CommitResult, OnPartitionChange
+from rli.model import CommitResult
 from rli.table.table import Table
 from rli.table.writing.write_transaction import OnStep
 
@@ -73,19 +74,15 @@ class SparkEngine:
         _cancel_on_interrupt(session, resources)
         return cls(session, resources)
 
-    def upsert(
-        self, table: Table, records: pa.Table, on_partition_change: OnPartitionChange | None, on_step: OnStep
-    ) -> CommitResult:
+    def upsert(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
         with tempfile.TemporaryDirectory(prefix="rli-") as folder:
             path = os.path.join(folder, "records.parquet")
             pq.write_table(records, path)
-            return self.upsert_parquet(table, path, on_partition_change, on_step)
+            return self.upsert_parquet(table, path, options, on_step)
 
-    def upsert_parquet(
-        self, table: Table, path: str, on_partition_change: OnPartitionChange | None, on_step: OnStep
-    ) -> CommitResult:
+    def upsert_parquet(self, table: Table, path: str, options: WriteOptions, on_step: OnStep) -> CommitResult:
         frame = self._session.read.parquet(path)
-        return rli_spark.upsert(frame, table, on_partition_change=on_partition_change, on_step=on_step)
+        return rli_spark.upsert(frame, table, **options.arguments, on_step=on_step)
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         frame = self._session.createDataFrame([(key,) for key in record_keys], f"{RECORD_KEY} string")

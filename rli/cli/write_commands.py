@@ -17,14 +17,19 @@ from rli.cli.options import (
     IndexOption,
     JsonOption,
     KeyModeOption,
+    MetadataOption,
     ShardsOption,
     TableArgument,
+    TransactionOption,
     add_command,
+    parse_metadata,
     parse_size,
+    parse_transaction,
     split_columns,
 )
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
+from rli.cli.write_options import WriteOptions
 from rli.errors import InvalidInputError, SettingsError
 from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange
 from rli.store.registry import without_password
@@ -46,6 +51,7 @@ def register(app: typer.Typer) -> None:
         "rli upsert trips day1.jsonl day2.csv.gz",
         "rli upsert trips day3.parquet --on-partition-change fail",
         "rli upsert domains registry.csv --rename-columns --json",
+        "rli upsert trips day4.csv --column-type zip=string --transaction nightly:4",
     )
     add_command(app, delete, "rli delete trips k1 k2", "rli delete trips --file gone.txt --json")
 
@@ -202,6 +208,8 @@ def upsert(
             show_default=False,
         ),
     ] = None,
+    transaction: TransactionOption = None,
+    metadata: MetadataOption = None,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -214,14 +222,18 @@ def upsert(
     With --json each commit is reported on a line of its own, with the file that it wrote.
     """
     declared = parse_column_types(column_type)
+    options = WriteOptions(on_partition_change, parse_transaction(transaction), parse_metadata(metadata))
+    if options.transaction is not None and len(files) > 1:
+        raise InvalidInputError(
+            f"a transaction is one commit, and each file is one: transaction={transaction} files={len(files)}; give one "
+            "file at a time, each with a number of its own"
+        )
     opened = rli.open_table(table, index=index)
     batches = [RecordFile.at(path) for path in files]
     runner = open_engine(engine)
     try:
         for batch in batches:
-            result = _upsert_file(
-                runner, opened, batch, on_partition_change, rename_columns=rename_columns, declared=declared
-            )
+            result = _upsert_file(runner, opened, batch, options, rename_columns=rename_columns, declared=declared)
             if as_json:
                 print_json({"file": batch.path, **_fields(result)})
             else:
@@ -234,16 +246,16 @@ def _upsert_file(
     engine: Engine,
     table: Table,
     batch: RecordFile,
-    on_partition_change: OnPartitionChange | None,
+    options: WriteOptions,
     *,
     rename_columns: bool,
     declared: Mapping[str, pa.DataType],
 ) -> CommitResult:
     with write_progress(batch.path) as on_step:
         if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not rename_columns:
-            return engine.upsert_parquet(table, batch.path, on_partition_change, on_step)
+            return engine.upsert_parquet(table, batch.path, options, on_step)
         records = batch.read(ExpectedColumns.of(table, declared), rename_columns=rename_columns)
-        return engine.upsert(table, records, on_partition_change, on_step)
+        return engine.upsert(table, records, options, on_step)
 
 
 def delete(
@@ -252,6 +264,7 @@ def delete(
         list[str] | None,
         typer.Argument(metavar="KEY", help="Record keys; composite ones as a:1,b:2.", show_default=False),
     ] = None,
+    *,
     file: Annotated[
         str | None,
         typer.Option(
@@ -260,17 +273,20 @@ def delete(
             "any other file: one key a line.",
         ),
     ] = None,
+    transaction: TransactionOption = None,
+    metadata: MetadataOption = None,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete records by key alone; keys that the table does not hold change nothing."""
     if bool(keys) == (file is not None):
         raise InvalidInputError("either keys or a file of keys: give KEY... or --file FILE")
+    named = parse_transaction(transaction)
     opened = rli.open_table(table, index=index)
     gone = list(keys or ()) if file is None else _keys_in(file, opened)
     label = f"{len(gone):,} keys" if file is None else file
     with write_progress(label) as on_step:
-        result = opened.delete(gone, on_step=on_step)
+        result = opened.delete(gone, transaction=named, metadata=parse_metadata(metadata), on_step=on_step)
     report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
 
 

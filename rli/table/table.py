@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -46,6 +46,7 @@ from rli.table.services.restore import RestoreResult, finish_restore, request_re
 from rli.table.services.rollback import finish_rollback, request_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
 from rli.table.state.adoption import adopt
+from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.state.cleaned import whole_snapshot
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
@@ -113,6 +114,8 @@ class Table:
         *,
         on_partition_change: OnPartitionChange | str | None = None,
         attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
         on_step: OnStep = pass_over,
     ) -> CommitResult:
         """Insert records with new keys, update those with known keys, move those whose partition changed.
@@ -126,6 +129,12 @@ class Table:
             on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
             attempts: how often to write at most, where other writers get there first; by default what the table's
                 settings say.
+            transaction: the id of an application and a number that grows from one of its writes to the next. A write
+                whose number the application has committed, or a greater one, changes nothing: it returns the result of
+                the commit with that number. Where nothing is kept of that number, the result has no instant and its
+                counts are 0. A write with a transaction commits even if it changes no record.
+            metadata: texts that are kept with the commit, which is made even if no record changes. Names do not begin
+                with ``rli.``.
             on_step: called after each step of the write; the steps begin anew with each attempt.
 
         Raises:
@@ -143,6 +152,7 @@ class Table:
             self.partition_change(on_partition_change),
             attempts=self.attempts(attempts),
             on_step=on_step,
+            caller=CallerMetadata.of(transaction, metadata),
         )
 
     def delete(
@@ -150,6 +160,8 @@ class Table:
         record_keys: Sequence[str] | pa.Array | pa.ChunkedArray,
         *,
         attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
         on_step: OnStep = pass_over,
     ) -> CommitResult:
         """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
@@ -157,6 +169,8 @@ class Table:
         Args:
             record_keys: texts; of composite keys in the form ``a:1,b:2``.
             attempts: as for ``upsert``.
+            transaction: as for ``upsert``.
+            metadata: as for ``upsert``.
             on_step: as for ``upsert``.
 
         Raises:
@@ -168,6 +182,7 @@ class Table:
             as_key_array(record_keys),
             attempts=self.attempts(attempts),
             on_step=on_step,
+            caller=CallerMetadata.of(transaction, metadata),
         )
 
     def rollback(self, instant: str) -> str:

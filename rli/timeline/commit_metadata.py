@@ -20,6 +20,12 @@ from rli.timeline.commit_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 SCHEMA_KEY: Final = "schema"
 """Entry of the extra metadata that holds the table's Avro schema."""
 
+RESERVED_PREFIX: Final = "rli."
+"""Begins the names of entries of the extra metadata that are not the caller's."""
+
+TRANSACTION_ID: Final = "rli.transaction.id"
+TRANSACTION_NUMBER: Final = "rli.transaction.number"
+
 _NO_INSTANT: Final = "null"
 
 _ALWAYS_ZERO: Final = (
@@ -82,6 +88,17 @@ class CommitMetadata:
     avro_schema: str | None = None
     operation: str = "UNKNOWN"
     extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def transaction(self) -> tuple[str, int] | None:
+        """Application id and number of the caller's transaction; None where the commit has none."""
+        number = self.extra.get(TRANSACTION_NUMBER, "")
+        return (self.extra.get(TRANSACTION_ID, ""), int(number)) if number.isdecimal() else None
+
+    @property
+    def caller_metadata(self) -> dict[str, str]:
+        """The texts that the caller of the write has kept with the commit."""
+        return {name: text for name, text in self.extra.items() if not name.startswith(RESERVED_PREFIX)}
 
     def to_json(self) -> bytes:
         """The content as table version 6 keeps it."""

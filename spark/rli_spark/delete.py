@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Final
@@ -16,6 +16,7 @@ from rli.layout.meta_columns import RECORD_KEY
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.tagging import current_locations, delete_rows, groups_of, require_slices
 from rli.table.file_groups.work_rows import Change
+from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
 from rli.table.writing.retries import write_until_committed
@@ -33,7 +34,15 @@ _KEYS: Final = pa.schema([(work_rows.RECORD_KEY, pa.string())])
 _NEWER: Final = pa.schema([("count_of_keys", pa.int64()), ("sample", pa.list_(pa.string()))])
 
 
-def delete(df: DataFrame, table: Table, *, attempts: int | None = None, on_step: OnStep = pass_over) -> CommitResult:
+def delete(
+    df: DataFrame,
+    table: Table,
+    *,
+    attempts: int | None = None,
+    transaction: tuple[str, int] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    on_step: OnStep = pass_over,
+) -> CommitResult:
     """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
 
     The frame is computed once, however often the write is tried.
@@ -43,11 +52,14 @@ def delete(df: DataFrame, table: Table, *, attempts: int | None = None, on_step:
             columns do not matter.
         table: the table.
         attempts: as for ``Table.upsert``.
+        transaction: as for ``Table.upsert``.
+        metadata: as for ``Table.upsert``.
         on_step: as for ``upsert``.
 
     Raises:
         As ``Table.delete``.
     """
+    caller = CallerMetadata.of(transaction, metadata)
     most = table.attempts(attempts)
     definition, index = table.refreshed(), table.index
     require_reachable(df.sparkSession, index)
@@ -57,7 +69,7 @@ def delete(df: DataFrame, table: Table, *, attempts: int | None = None, on_step:
     with ExitStack() as kept:
         request = Request.of(df, lambda tables: _keys(tables, key_generator), kept)
         return write_until_committed(
-            partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step),
+            partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step, caller=caller),
             partial(_write_deletes, request),
             most,
         )

@@ -43,6 +43,7 @@ from rli.table.file_groups.tagging import (
     with_keys,
 )
 from rli.table.file_groups.work_rows import Change
+from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet
 from rli.table.writing.retries import write_until_committed
@@ -81,6 +82,8 @@ def upsert(
     *,
     on_partition_change: OnPartitionChange | str | None = None,
     attempts: int | None = None,
+    transaction: tuple[str, int] | None = None,
+    metadata: Mapping[str, str] | None = None,
     on_step: OnStep = pass_over,
 ) -> CommitResult:
     """Insert records with new keys, update those with known keys, move those whose partition changed.
@@ -96,11 +99,14 @@ def upsert(
         table: the table; its index must be reachable from the executors.
         on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
         attempts: as for ``Table.upsert``.
+        transaction: as for ``Table.upsert``.
+        metadata: as for ``Table.upsert``.
         on_step: called on the driver after each step of the write; the steps begin anew with each attempt.
 
     Raises:
         As ``Table.upsert``.
     """
+    caller = CallerMetadata.of(transaction, metadata)
     on_change, most = table.partition_change(on_partition_change), table.attempts(attempts)
     definition, index = table.refreshed(), table.index
     require_reachable(df.sparkSession, index)
@@ -114,7 +120,7 @@ def upsert(
         told_apart = data.withColumn(_TIE_BREAKER, F.xxhash64(*_hashable(data)))
         request = Request.of(told_apart, lambda tables: _keyed(tables, key_generator, ordering), kept)
         return write_until_committed(
-            partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step),
+            partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step, caller=caller),
             partial(_write_records, _Records(request, written_schema(incoming), on_change)),
             most,
         )

@@ -180,6 +180,20 @@ def test_timeline_tells_what_commits_did(rli: Rli, trips: str) -> None:
     assert rli("timeline", trips, "--limit", "1", "--json").json == rows[1:]
 
 
+def test_a_transaction_of_the_caller_is_committed_once(rli: Rli, trips: str) -> None:
+    (trips_file := Path("day3.csv")).write_text("id,city,ts,fare\nk9,Oslo,3,1\n")
+    named = ("--transaction", "a:b:7", "--metadata", "source=day=3", "--json")
+    first = rli("upsert", trips, str(trips_file), *named).json
+    assert rli("delete", trips, "k9", "--transaction", "a:b:8", "--json").json["deleted"] == 1
+    assert rli("upsert", trips, str(trips_file), *named).json == first
+    rows = rli("timeline", trips, "--json").json
+    assert [row["transaction"] for row in rows[-2:]] == [["a:b", 7], ["a:b", 8]]
+    assert rows[-2]["metadata"] == {"source": "day=3"}
+    assert len(rows) == 4
+    assert "not a transaction" in rli("delete", trips, "k9", "--transaction", "b:", status=2).err
+    assert "one commit" in rli("upsert", trips, "day1.jsonl", "day3.csv", "--transaction", "b:1", status=2).err
+
+
 def test_rollback_of_the_last_commit(rli: Rli, trips: str) -> None:
     last = rli("timeline", trips, "--json").json[-1]["time"]
     assert rli("rollback", trips, "last", "--json").json["instant"] == last

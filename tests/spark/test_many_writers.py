@@ -81,3 +81,16 @@ def test_a_conflict_that_executors_find_names_its_keys(
         rli_spark.upsert(frame, table, attempts=1, on_step=rival)
     assert (raised.value.keys, raised.value.key_count) == (("new",), 1)
     assert_nothing_left_over(table)
+
+
+def test_a_repeated_transaction_changes_nothing(spark: SparkSession, table: rli.Table, other: rli.Table) -> None:
+    frame, _ = counted(spark, ("a", "x", 2, 2.0), ("new", "y", 2, 2.0))
+    first = rli_spark.upsert(frame, table, transaction=("job", 1), metadata={"epoch": "1"})
+    gone = rli_spark.delete(spark.createDataFrame([("new",)], "id string"), table, transaction=("job", 2))
+    assert (first.inserted, gone.deleted) == (1, 1)
+    assert rli_spark.upsert(frame, table, transaction=("job", 1)) == first
+    assert other.delete(["a"], transaction=("job", 2)) == gone
+    rival = once(Step.WRITTEN, lambda: other.delete(["c"], transaction=("job", 3)))
+    assert rli_spark.upsert(frame, table, transaction=("job", 3), on_step=rival).deleted == 1
+    assert [(row["id"], row["v"]) for row in rows_of(table)] == [("a", 2.0), ("b", 1.0)]
+    check_stored(table)

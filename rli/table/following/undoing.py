@@ -31,6 +31,7 @@ from rli.table.file_groups.journal_list import load_journals, require_journals
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.following.foreign_changes import changed_groups
 from rli.table.following.verify import correct_slice
+from rli.table.state.caller_transactions import delete_records_of
 from rli.table.state.snapshot import Snapshot
 from rli.timeline.instant import Instant
 
@@ -48,7 +49,9 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, inst
     that had placed any.
     """
     storage = snapshot.table.storage
-    undone = log.standing(snapshot.timeline.undone_by(instant).instants)
+    undone_instants = snapshot.timeline.undone_by(instant).instants
+    delete_records_of(storage, frozenset(undone_instants))
+    undone = log.standing(undone_instants)
     found = [load_journals(storage, time) for time in undone]
     commits = [journals for journals in found if journals is not None]
     followed_by_journal = len(commits) == len(found)

@@ -28,6 +28,7 @@ from rli.layout.file_slices import FileSlice, list_base_files
 from rli.model import FileGroupId
 from rli.table.services.clean import delete_journals, earliest_kept, finish_cleans
 from rli.table.state import paths
+from rli.table.state.caller_transactions import delete_uncommitted_records
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
 from rli.table.state.snapshot import Snapshot
@@ -82,6 +83,8 @@ def archive(table: TableDefinition, keep_commits: int, require_held: Callable[[]
     dead = [part.path for part in base_files if part.instant < boundary and not timeline.is_visible(part.instant)]
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     table.storage.delete_files(dead)
+    # Their instants, too, would come to count as archived.
+    delete_uncommitted_records(table.storage, timeline)
     _publish(table, timeline.layout, _files_of(table, leaving), require_held)
     finish_archives(table)
     # Neither a rollback nor an index that is behind gets at the commits any more.

@@ -17,6 +17,7 @@ UNDOING: Final = f"{_FOLDER}/undoing"
 
 ARCHIVING: Final = f"{_FOLDER}/archiving"
 RECORDS: Final = f"{_FOLDER}/records"
+TRANSACTIONS: Final = f"{_FOLDER}/transactions"
 
 
 def work_folder(instant: str) -> str:

@@ -38,6 +38,7 @@ from rli.table.file_groups.tagging import (
 )
 from rli.table.file_groups.tasks import InProcess, InThreads
 from rli.table.file_groups.work_rows import Change
+from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.state.definition import TableDefinition
 from rli.table.writing.conflicts import ReadSet, newer_keys
 from rli.table.writing.retries import write_until_committed
@@ -52,26 +53,35 @@ def upsert(
     *,
     attempts: int,
     on_step: OnStep,
+    caller: CallerMetadata,
 ) -> CommitResult:
     """Insert, update and move records; see ``Table.upsert``."""
     require_writable(table.properties)
     ordering = table.properties.ordering_field
     keyed = newest_of(with_keys(records, table.key_generator, ordering), ordering)
     return write_until_committed(
-        partial(WriteTransaction.begin, table, index, InProcess(), on_step),
+        partial(WriteTransaction.begin, table, index, InProcess(), on_step, caller=caller),
         partial(_write_records, keyed, records.nbytes / max(records.num_rows, 1), on_change),
         attempts,
     )
 
 
 def delete(
-    table: TableDefinition, index: RecordIndex, record_keys: pa.Array, *, attempts: int, on_step: OnStep
+    table: TableDefinition,
+    index: RecordIndex,
+    record_keys: pa.Array,
+    *,
+    attempts: int,
+    on_step: OnStep,
+    caller: CallerMetadata,
 ) -> CommitResult:
     """Remove records by key; see ``Table.delete``."""
     keys = as_key_array(record_keys).unique()
     require_record_keys(keys)
     return write_until_committed(
-        partial(WriteTransaction.begin, table, index, InProcess(), on_step), partial(_write_deletes, keys), attempts
+        partial(WriteTransaction.begin, table, index, InProcess(), on_step, caller=caller),
+        partial(_write_deletes, keys),
+        attempts,
     )
 
 

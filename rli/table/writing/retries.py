@@ -20,6 +20,7 @@ from tenacity import (
 
 from rli.errors import ConflictError
 from rli.model import CommitResult
+from rli.table.state.caller_transactions import RepeatedTransactionError
 from rli.table.writing.write_transaction import PreparedWrite, WriteTransaction
 
 _LOG = logging.getLogger(__name__)
@@ -42,13 +43,16 @@ def write_until_committed(
 
     Raises:
         ConflictError: every attempt was in conflict; with what the last one was in conflict with.
+
+    Returns:
+        What was committed: by this call, or by an earlier one with the same transaction of the caller.
     """
 
     def attempt() -> CommitResult:
         write = begin()
         try:
             return _write(write, work)
-        except ConflictError:
+        except (ConflictError, RepeatedTransactionError):
             raise
         except Exception as error:
             # Whatever it looks like: files or instants may be gone that others took for left behind, or have undone.
@@ -62,7 +66,10 @@ def write_until_committed(
         before_sleep=_log_conflict,
         retry_error_callback=_give_up,
     )
-    return retrying(attempt)
+    try:
+        return retrying(attempt)
+    except RepeatedTransactionError as repeated:
+        return repeated.result
 
 
 def _write(write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite]) -> CommitResult:

@@ -33,6 +33,8 @@ from rli.table.file_groups.journal_list import COMMIT_MARK, save_journals
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.following.sync import SyncResult, sync
 from rli.table.state import paths
+from rli.table.state.caller_metadata import NO_METADATA, CallerMetadata
+from rli.table.state.caller_transactions import delete_superseded, require_first, save_record
 from rli.table.state.cleaned import missing_group
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
@@ -110,11 +112,13 @@ class WriteTransaction:
         on_step: OnStep,
         action: Action,
         timeline: Timeline,
+        caller: CallerMetadata,
     ) -> None:
         self.table = table
         self.index = index
         self.on_step = on_step
         self._action = action
+        self._caller = caller
         self._tasks = tasks
         self._published = False
         self._was_held = True
@@ -133,13 +137,14 @@ class WriteTransaction:
             raise
 
     @classmethod
-    def begin(
+    def begin(  # noqa: PLR0917  (called by engines through ``partial``)
         cls,
         table: TableDefinition,
         index: RecordIndex,
         tasks: TaskRunner,
         on_step: OnStep,
         action: Action = Action.COMMIT,
+        caller: CallerMetadata = NO_METADATA,
     ) -> WriteTransaction:
         """Clean up after dead writers, bring the index up to date, and announce a new instant.
 
@@ -149,8 +154,10 @@ class WriteTransaction:
             tasks: runs what can be run side by side.
             on_step: called after each step.
             action: of the instant.
+            caller: what the caller has kept with the commit.
 
         Raises:
+            RepeatedTransactionError: the caller's transaction was committed before.
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
@@ -158,7 +165,9 @@ class WriteTransaction:
         require_writable(current.properties)
         recover(current, index, f"recovery before {datetime.now(UTC).isoformat()}")
         give_identity(index.store)
-        return cls(current, index, tasks, on_step, action, current.load_timeline())
+        timeline = current.load_timeline()
+        require_first(current.storage, timeline, caller.transaction)
+        return cls(current, index, tasks, on_step, action, timeline, caller)
 
     def _sync_behind_instant(self) -> SyncResult:
         """The state to build on, taken behind the request: no clean removes what a requested write may build on.
@@ -204,8 +213,10 @@ class WriteTransaction:
 
         Raises:
             ConflictError: another writer got there first; nothing of this write is left.
+            RepeatedTransactionError: another writer committed the caller's transaction; nothing of this write is left.
         """
-        if not prepared.stats:
+        # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
+        if not prepared.stats and not self._caller.is_given:
             self.abort()
             return _result(None, prepared)
         try:
@@ -289,6 +300,7 @@ class WriteTransaction:
     def _check_and_publish(self, prepared: PreparedWrite, lease: KeptHolding) -> PreparedWrite:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
         synced = sync(self._still_writable(), self.index, self._tasks)
+        require_first(self.table.storage, synced.timeline, self._caller.transaction)
         current = Snapshot(self.table, synced.timeline)
         prepared = prepared.giving_way(self.snapshot, current)
         journals = self._journals(prepared.results)
@@ -303,7 +315,7 @@ class WriteTransaction:
             replaced=prepared.replaced,
         )
         require_no_conflict(planned, current, self.index, synced.log, self._tasks)
-        self._promote(prepared.stats)
+        self._promote(prepared.stats, self._transaction_records(synced.timeline, prepared))
         save_journals(self.table.storage, self.instant, journals)
         self._publish(synced.timeline, prepared, lease)
         self._published = True
@@ -336,16 +348,25 @@ class WriteTransaction:
             if result.journal is not None and result.stat is not None
         ]
 
-    def _promote(self, stats: Sequence[WriteStat]) -> None:
-        """Move the accepted base files to where readers will look, once the instant has completed."""
+    def _transaction_records(self, timeline: Timeline, prepared: PreparedWrite) -> list[str]:
+        """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
+        transaction, storage = self._caller.transaction, self.table.storage
+        if transaction is None:
+            return []
+        delete_superseded(storage, timeline, transaction)
+        return [save_record(storage, self.instant, transaction, _result(self.instant, prepared))]
+
+    def _promote(self, stats: Sequence[WriteStat], records: Sequence[str]) -> None:
+        """Move the accepted files to where readers will look, once the instant has completed."""
         storage = self.table.storage
-        storage.write_bytes(paths.manifest(self.instant), json.dumps([stat.path for stat in stats]).encode())
+        promoted = [*(stat.path for stat in stats), *records]
+        storage.write_bytes(paths.manifest(self.instant), json.dumps(promoted).encode())
         self.on_step(Step.MANIFESTED)
         for partition_path in {stat.partition_path for stat in stats}:
             write_partition_metadata(storage, partition_path, self.instant)
-        for stat in stats:
-            self._promoted.append(stat.path)
-            storage.move(paths.unpublished_file(self.instant, stat.path), stat.path)
+        for path in promoted:
+            self._promoted.append(path)
+            storage.move(paths.unpublished_file(self.instant, path), path)
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
 
@@ -355,9 +376,10 @@ class WriteTransaction:
         metadata = CommitMetadata(
             write_stats=tuple(prepared.stats),
             replaced_file_ids=_by_partition(prepared.replaced),
-            avro_schema=to_avro(prepared.schema, self.table.properties.name),
+            # A table that was never written has no schema yet.
+            avro_schema=to_avro(prepared.schema, self.table.properties.name) if len(prepared.schema) else None,
             operation=prepared.operation,
-            extra={COMMIT_MARK: _MARK_VERSION},
+            extra={**self._caller.extra, COMMIT_MARK: _MARK_VERSION},
         )
         draft = storage.draft(paths.commit_content(self.instant), timeline.layout.encode(metadata))
         lease.require_held()

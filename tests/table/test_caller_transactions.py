@@ -1,0 +1,222 @@
+"""A write that carries its caller's transaction is committed once (docs/protocol.md, P26)."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rli import CommitResult, ConflictError, InvalidInputError, Step, Table, create_table, open_table
+from rli.table.state import paths
+from rli.table.state.snapshot import Snapshot
+from tests.crash.writes import die
+from tests.support.children import was_killed
+from tests.support.tables import by_key, check_stored, records, rows_of
+from tests.table.test_many_writers import AtStep
+
+JOB = "job-7"
+NOTHING = CommitResult(None, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def plain(tmp_path: Path, memory_url: str) -> Table:
+    """An empty table without ordering: the later write wins."""
+    return create_table(tmp_path / "plain", record_key="id", partition_by="city", index=memory_url)
+
+
+def writes_of(table: Table) -> list[str]:
+    return [instant.time for instant in table.timeline() if instant.is_write and instant.is_completed]
+
+
+def test_a_repeat_changes_nothing_and_returns_the_first_result(table: Table) -> None:
+    first = table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)), transaction=(JOB, 1))
+    table.delete(["a"])
+    before = rows_of(table)
+    assert table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)), transaction=(JOB, 1)) == first
+    assert first.inserted == 2
+    assert rows_of(table) == before
+    assert len(writes_of(table)) == 2
+    check_stored(table)
+
+
+def test_a_repeat_does_not_go_back_behind_other_writes(plain: Table) -> None:
+    plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
+    plain.upsert(records(("a", "x", 1, 2.0)), transaction=(JOB, 2))
+    plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
+    assert [row["v"] for row in rows_of(plain)] == [2.0]
+
+
+def test_applications_count_by_themselves(plain: Table) -> None:
+    applications = [JOB, "..", "a/b", "ä" * 300, "job-7 "]
+    for number, application in enumerate(applications):
+        plain.upsert(records(("a", "x", 1, float(number))), transaction=(application, 3))
+    assert len(writes_of(plain)) == len(applications)
+    for application in applications:
+        plain.upsert(records(("a", "x", 1, -1.0)), transaction=(application, 3))
+    assert [row["v"] for row in rows_of(plain)] == [4.0]
+
+
+def test_a_smaller_number_changes_nothing(plain: Table) -> None:
+    second = plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2))
+    plain.upsert(records(("a", "x", 1, 5.0)), transaction=(JOB, 5))
+    assert plain.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 2)) == second
+    assert plain.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 3)) == NOTHING
+    assert [row["id"] for row in rows_of(plain)] == ["a"]
+
+
+def test_a_write_that_changes_nothing_is_recorded(table: Table) -> None:
+    first = table.delete(["a"], transaction=(JOB, 1))
+    assert (first.unchanged, len(writes_of(table))) == (1, 1)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    assert table.delete(["a"], transaction=(JOB, 1)) == first
+    late = table.upsert(records(("a", "x", 0, 0.0)), transaction=(JOB, 2))
+    assert late.unchanged == 1
+    assert late.instant is not None
+    assert by_key(rows_of(table)) == by_key(records(("a", "x", 1, 1.0)).to_pylist())
+    check_stored(table)
+    open_table(table.location).sync_index()
+
+
+@pytest.mark.parametrize("step", [Step.REQUESTED, Step.TAGGED, Step.WRITTEN])
+def test_two_writers_with_one_transaction_commit_once(table: Table, step: Step) -> None:
+    other, results = open_table(table.location), []
+    batch = records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0))
+    at_step = AtStep(step, lambda: results.append(other.upsert(batch, transaction=(JOB, 1))))
+    assert table.upsert(batch, transaction=(JOB, 1), on_step=at_step) == results[0]
+    assert writes_of(table) == [results[0].instant]
+    # One that would be in no conflict, too.
+    at_step = AtStep(step, lambda: results.append(other.upsert(records(("c", "z", 1, 1.0)), transaction=(JOB, 2))))
+    assert table.upsert(records(("d", "w", 1, 1.0)), transaction=(JOB, 2), on_step=at_step) == results[1]
+    assert sorted(by_key(rows_of(table))) == ["a", "b", "c"]
+    check_stored(table)
+
+
+def _upsert(path: str, start: Any, results: Any) -> None:
+    with open_table(path) as opened:
+        start.wait()
+        results.put([opened.upsert(records(("a", "x", n, float(n))), transaction=(JOB, n)).instant for n in range(5)])
+
+
+def test_processes_with_the_same_transactions_commit_each_once(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    table.close()
+    spawn = multiprocessing.get_context("forkserver")
+    start, results = spawn.Barrier(2), spawn.Queue()
+    children = [spawn.Process(target=_upsert, args=(str(tmp_path / "t"), start, results)) for _ in range(2)]
+    for child in children:
+        child.start()
+    found = [results.get(timeout=120) for _ in children]
+    for child in children:
+        child.join()
+    assert len(writes_of(table)) == 5
+    assert {instant for instants in found for instant in instants if instant} == set(writes_of(table))
+
+
+def _upsert_and_die(path: Path, step: Step) -> None:
+    batch = records(("a", "x", 1, 1.0))
+    open_table(path).upsert(batch, transaction=(JOB, 1), on_step=lambda at: die() if at is step else None)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("step", [Step.WRITTEN, Step.FILE_PROMOTED, Step.PROMOTED, Step.PUBLISHED, Step.APPLIED])
+def test_a_kill_leaves_the_transaction_committed_or_not(tmp_path: Path, step: Step) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    table.close()
+    assert was_killed(_upsert_and_die, tmp_path / "t", step)
+    was_committed = list(Step).index(step) >= list(Step).index(Step.PUBLISHED)
+    opened = open_table(tmp_path / "t")
+    if was_committed:
+        opened.delete(["a"])
+    result = opened.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
+    assert result.inserted == 1
+    assert [row["id"] for row in rows_of(opened)] == ([] if was_committed else ["a"])
+    check_stored(opened)
+
+
+def test_a_transaction_that_was_rolled_back_is_committed_again(table: Table) -> None:
+    table.upsert(records(("z", "x", 1, 1.0)))
+    first = table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
+    assert first.instant is not None
+    table.rollback(first.instant)
+    again = table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
+    assert again.instant not in {None, first.instant}
+    assert table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1)) == again
+
+
+def test_a_restore_takes_transactions_back(table: Table) -> None:
+    first = table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
+    assert first.instant is not None
+    for number in (2, 3):
+        table.upsert(records(("a", "x", number, 1.0)), transaction=(JOB, number))
+    table.restore(first.instant)
+    assert table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1)) == first
+    assert table.upsert(records(("a", "x", 2, 7.0)), transaction=(JOB, 2)).updated == 1
+    table.archive(keep_commits=1)
+    table.clean(keep_commits=1)
+    assert table.upsert(records(("a", "x", 9, 9.0)), transaction=(JOB, 2)).updated == 1
+    assert [row["v"] for row in rows_of(table)] == [7.0]
+
+
+def test_transactions_outlive_clustering_cleaning_and_the_archive(table: Table) -> None:
+    results = [
+        table.upsert(records((f"k{number}", f"p{number % 2}", 1, 1.0)), transaction=(JOB, number))
+        for number in range(6)
+    ]
+    table.upsert(records(("other", "p0", 1, 1.0)), transaction=("other", 1))
+    table.cluster(smaller_than=1 << 30)
+    for number in range(3):
+        table.upsert(records(("last", "p0", number, 1.0)))
+    table.clean(keep_commits=1)
+    table.archive(keep_commits=1)
+    assert table.upsert(records(("new", "p0", 1, 1.0)), transaction=(JOB, 5)) == results[5]
+    table.upsert(records(("six", "p0", 1, 1.0)), transaction=(JOB, 6))
+    folder = Path(table.location) / paths.TRANSACTIONS
+    # Of the archived commits one record is kept, and the commit before this one found it.
+    assert sorted(file.name.partition(".")[0].lstrip("0") for file in folder.glob(f"id={JOB}/*")) == ["5", "6"]
+    assert table.upsert(records(("new", "p0", 1, 1.0)), transaction=(JOB, 1)) == NOTHING
+    assert table.upsert(records(("new", "p0", 1, 1.0)), transaction=("other", 1)).inserted == 1
+    assert "new" not in {row["id"] for row in rows_of(table)}
+
+
+def test_a_write_that_fails_leaves_its_transaction_uncommitted(table: Table) -> None:
+    table.upsert(records(("a", "x", 1, 1.0)))
+    other = open_table(table.location)
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "x", 2, 2.0))))
+    with pytest.raises(ConflictError):
+        table.upsert(records(("a", "x", 3, 3.0)), transaction=(JOB, 1), attempts=1, on_step=at_step)
+    assert table.upsert(records(("a", "x", 3, 3.0)), transaction=(JOB, 1)).updated == 1
+
+
+def test_metadata_of_the_caller_is_kept_with_the_commit(table: Table) -> None:
+    result = table.upsert(records(("a", "x", 1, 1.0)), metadata={"offset": "17", "é": "ü"}, transaction=(JOB, 1))
+    snapshot = Snapshot.now(table.refreshed())
+    commit = snapshot.commit(snapshot.timeline.find(result.instant or ""))
+    assert (commit.caller_metadata, commit.transaction) == ({"offset": "17", "é": "ü"}, (JOB, 1))
+    unchanged = table.delete(["nobody"], metadata={"offset": "18"})
+    assert unchanged.instant is not None
+
+
+@pytest.mark.parametrize(
+    "transaction", [("", 1), (JOB, -1), (JOB, 2**63), (JOB, "1"), (JOB, True), (JOB,), "j1", (1, JOB)]
+)
+def test_a_transaction_that_cannot_be_kept_is_refused(table: Table, transaction: Any) -> None:
+    with pytest.raises(InvalidInputError, match="not a transaction"):
+        table.upsert(records(("a", "x", 1, 1.0)), transaction=transaction)
+    assert table.timeline() == ()
+
+
+@pytest.mark.parametrize("metadata", [{"schema": "x"}, {"rli.journal": "x"}, {"n": 1}, {"": "x"}])
+def test_metadata_that_cannot_be_kept_is_refused(table: Table, metadata: Any) -> None:
+    with pytest.raises(InvalidInputError):
+        table.delete(["a"], metadata=metadata)
+    assert table.timeline() == ()
+
+
+def test_a_table_that_was_never_written_keeps_a_transaction(plain: Table) -> None:
+    first = plain.delete(["a"], transaction=(JOB, 1))
+    assert plain.schema is None
+    assert plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2)).inserted == 1
+    assert plain.delete(["a"], transaction=(JOB, 1)) == first
+    assert plain.read().num_rows == 1
