@@ -2,26 +2,30 @@
 
 A claim in the table's folder says who creates what. It is there before anything else, and goes when the table is
 whole or the creation has failed. A claim of a dead process is cleared up by the next creation: its index, which no
-table names yet, goes first.
+table names yet, goes first, if the creation is to make an index at the same URL.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
-from typing import Final
+from typing import Annotated, Final
 
-from rli.errors import IndexNotFoundError, RliError, TableExistsError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rli.errors import CorruptTableError, IndexNotFoundError, RliError, TableExistsError
 from rli.index.record_index import open_index
 from rli.layout.properties import PROPERTIES_PATH
 from rli.settings import TableSettings
 from rli.storage import Storage
+from rli.store.registry import without_password
 from rli.table.coordination.liveness import ProcessId
 from rli.table.state import paths
 
 _TRIES: Final = 3
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -56,30 +60,67 @@ def claimed(storage: Storage, settings: TableSettings) -> Iterator[None]:
 
 
 def _claim(storage: Storage, settings: TableSettings) -> None:
-    claim = {"table_id": settings.table_id, "index_url": settings.index_url, **asdict(ProcessId.current())}
+    process = ProcessId.current()
+    claim = _Claim(
+        table_id=settings.table_id,
+        index_url=settings.index_url,
+        host=process.host,
+        pid=process.pid,
+        started=process.started,
+    )
     for _ in range(_TRIES):
         _require_no_table(storage)
-        if storage.create(paths.CLAIM, json.dumps(claim).encode()):
+        if storage.create(paths.CLAIM, claim.model_dump_json().encode()):
             return
-        _clear_dead_claim(storage)
+        _clear_dead_claim(storage, settings.index_url)
     raise TableExistsError(f"other processes are creating a table here: path={storage.location}; open it")
 
 
-def _clear_dead_claim(storage: Storage) -> None:
+def _clear_dead_claim(storage: Storage, index_url: str) -> None:
     content = storage.read_bytes(paths.CLAIM)
     if content is None:
         return
-    found = json.loads(content)
-    process = ProcessId(found["host"], found["pid"], found["started"])
+    found = _parse_claim(content, storage.location)
+    process = ProcessId(found.host, found.pid, found.started)
+    shown_url = without_password(found.index_url)
     if not process.is_known_dead:
         raise TableExistsError(
             f"another process is creating a table here: path={storage.location} host={process.host} "
-            f"pid={process.pid}; wait for it. If it runs no more, drop the index {found['index_url']} if there is one, "
+            f"pid={process.pid}; wait for it. If it runs no more, drop the index {shown_url} if there is one, "
             f"delete the file {paths.CLAIM} and create the table again"
         )
-    if not storage.exists(PROPERTIES_PATH):
-        _drop_index(found["index_url"], found["table_id"])
+    if found.index_url != index_url:
+        # A claim is a file of the folder: it gives nobody the right to drop an index that this call does not name.
+        _log.warning(
+            "a creation that died may have left an index: path=%s index=%s; drop it: rli index drop URL",
+            storage.location,
+            shown_url,
+        )
+    elif not storage.exists(PROPERTIES_PATH):
+        _drop_index(found.index_url, found.table_id)
     storage.delete_files([paths.CLAIM])
+
+
+class _Claim(BaseModel):
+    """Who creates which table with which index, as the claim's file says it."""
+
+    model_config = ConfigDict(strict=True)
+
+    table_id: str
+    index_url: str
+    host: str
+    pid: Annotated[int, Field(ge=0, lt=2**31)]
+    started: str
+
+
+def _parse_claim(content: bytes, location: str) -> _Claim:
+    try:
+        return _Claim.model_validate_json(content)
+    except ValidationError as error:
+        raise CorruptTableError(
+            f"the claim of a table's creation is damaged: path={location} file={paths.CLAIM}; if no process is "
+            "creating the table, delete the file and create the table again"
+        ) from error
 
 
 def _require_no_table(storage: Storage) -> None:
@@ -88,7 +129,7 @@ def _require_no_table(storage: Storage) -> None:
 
 
 def _drop_index(url: str, table_id: str) -> None:
-    """Drop the index of a table that was never completed; an index of anything else is left alone."""
+    """Drop the index of a table that was never completed; an index of anything else, or with commits, is left alone."""
     with suppress(IndexNotFoundError), open_index(url) as index:
-        if index.settings.table_id == table_id:
+        if index.settings.table_id == table_id and not index.applied_sequence():
             index.drop()

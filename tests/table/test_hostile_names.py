@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from rli import CorruptIndexError, CorruptTableError, RliError, Table, create_table, open_table
+from rli import (
+    CorruptIndexError,
+    CorruptTableError,
+    IndexExistsError,
+    RliError,
+    Table,
+    create_table,
+    open_table,
+)
 from rli.storage import Storage
+from rli.table.coordination.liveness import ProcessId
 from rli.timeline.clean_metadata import CleanPlan
 from rli.timeline.rollback_metadata import RollbackPlan
 from tests.support.tables import commit_version, records
@@ -175,3 +184,42 @@ def test_a_path_that_leads_out_of_a_folder_is_refused(path: str, tmp_path: Path)
     for call in (storage.read_bytes, storage.exists, storage.list_files, storage.make_folder, storage.delete_folder):
         with pytest.raises(CorruptTableError, match="leads out"):
             call(path)
+
+
+def _plant_claim(folder: Path, content: bytes) -> None:
+    claim = folder / ".hoodie/.rli/creating.json"
+    claim.parent.mkdir(parents=True)
+    claim.write_bytes(content)
+
+
+def _claim_of_a_dead_process(table: Table) -> bytes:
+    claim = {"table_id": table.settings.table_id, "index_url": table.settings.index_url}
+    return json.dumps({**claim, "host": ProcessId.current().host, "pid": 2**22 + 1, "started": "0"}).encode()
+
+
+@pytest.mark.parametrize("suffix", ["", "-other"])
+def test_a_planted_claim_drops_no_index(trips: Table, tmp_path: Path, memory_url: str, suffix: str) -> None:
+    commit_version(trips, 1)
+    _plant_claim(tmp_path / "trap", _claim_of_a_dead_process(trips))
+
+    with suppress(IndexExistsError):
+        create_table(tmp_path / "trap", record_key="id", index=memory_url + suffix)
+
+    assert trips.lookup(["a"]).column("partition_path").to_pylist() == ["x"]
+
+
+@pytest.mark.parametrize("content", [b"{", b"{}", b"[]", b'{"pid": "x"}'])
+def test_a_damaged_claim_is_named(tmp_path: Path, memory_url: str, content: bytes) -> None:
+    _plant_claim(tmp_path / "t", content)
+
+    with pytest.raises(CorruptTableError, match=r"creating\.json"):
+        create_table(tmp_path / "t", record_key="id", index=memory_url)
+
+
+@pytest.mark.parametrize("content", [b"{", b"{}", b"[1]", b"null"])
+def test_a_damaged_manifest_is_named(trips: Table, content: bytes) -> None:
+    manifest = _own(trips, ".rli/work", DEAD, "manifest.json")
+    manifest.write_bytes(content)
+
+    with pytest.raises(CorruptTableError, match=r"manifest\.json"):
+        commit_version(trips, 1)

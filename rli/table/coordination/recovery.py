@@ -10,7 +10,6 @@ first, and only then it is asked whether it has published (docs/protocol.md, P3 
 
 from __future__ import annotations
 
-import json
 import posixpath
 import time
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from rli.errors import CorruptIndexError
+from pydantic import TypeAdapter, ValidationError
+
+from rli.errors import CorruptIndexError, CorruptTableError
 from rli.index.record_index import RecordIndex
 from rli.storage import Storage
 from rli.table.coordination.lease import KeptHolding, is_left_behind, table_lease
@@ -35,6 +36,7 @@ WRITERS: Final = "writer/"
 """What the names of the shared records of writers begin with."""
 
 _AT_ONCE: Final = 0.0
+_MANIFEST: Final = TypeAdapter(list[str])
 
 _OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
 """What writes of rli complete as."""
@@ -112,11 +114,24 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     content = storage.read_bytes(paths.manifest(instant))
     # Base files that are still to be moved go before those that have been, so that none is moved in between.
     storage.delete_folder(paths.unpublished_files(instant))
-    storage.delete_files([*promoted, *(json.loads(content) if content is not None else ())])
+    storage.delete_files([*promoted, *_listed_files(content, instant)])
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:
         table.timeline_writer.remove(instant, action)
     storage.delete_folder(paths.work_folder(instant))
+
+
+def _listed_files(manifest: bytes | None, instant: str) -> list[str]:
+    """The base files of a manifest; none where there is no manifest."""
+    if manifest is None:
+        return []
+    try:
+        return _MANIFEST.validate_json(manifest)
+    except ValidationError as error:
+        raise CorruptTableError(
+            f"the list of base files of a write that died is damaged: file={paths.manifest(instant)}; delete all base "
+            f"files whose name ends in _{instant}.parquet, then the folder {paths.work_folder(instant)}"
+        ) from error
 
 
 def is_published(table: TableDefinition, instant: str) -> bool:
