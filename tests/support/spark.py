@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -11,6 +12,9 @@ from pyspark.sql import SparkSession
 from tests.support.spark_packages import jar_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+S3_PACKAGES = ("org.apache.hadoop:hadoop-aws:3.3.4", "com.amazonaws:aws-java-sdk-bundle:1.12.262")
+"""Hadoop's connector to S3, for the Hadoop of PySpark 3.5, and what it needs, which is fetched with it."""
 
 HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
 
@@ -37,7 +41,9 @@ HUDI_SETTINGS = {
 }
 
 
-def spark_session(hudi_version: str | None = None, class_path: Path | None = None) -> SparkSession:
+def spark_session(
+    hudi_version: str | None = None, class_path: Path | None = None, *, packages: Sequence[str] = ()
+) -> SparkSession:
     """The session of this process, on two threads and in UTC.
 
     Args:
@@ -45,10 +51,12 @@ def spark_session(hudi_version: str | None = None, class_path: Path | None = Non
             use on a machine. Needs PySpark 3.5. A JVM keeps the class path it was started with, so one process
             uses one version only; ``tests.support.hudi`` gives each version a process of its own.
         class_path: a folder whose files win over those of the same name in Hudi's bundle.
+        packages: that are put on the class path too, fetched likewise.
     """
     prepare_workers()
     settings = dict(_SETTINGS)
     class_paths = [] if class_path is None else [str(class_path)]
+    class_paths += [str(jar_of(package)) for package in packages]
     if hudi_version is not None:
         settings |= HUDI_SETTINGS
         # Where Spark itself loads it from. As a package of Spark's it would come by another class loader, which not
