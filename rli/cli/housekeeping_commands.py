@@ -1,7 +1,8 @@
-"""Commands that keep a table small: clean, archive."""
+"""Commands that keep a table in order: clean, archive, relocate."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --json")
     add_command(app, archive, "rli archive trips", "rli archive trips --keep 100 --json")
+    add_command(app, relocate, "rli relocate /data/trips", "rli relocate /mnt/trips --also")
 
 
 def clean(
@@ -67,3 +69,28 @@ def archive(
             }
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RelocatedTable:
+    """What ``rli relocate`` reports.
+
+    Attributes:
+        locations: of the table, that its index knows.
+    """
+
+    locations: tuple[str, ...]
+
+
+def relocate(
+    table: TableArgument,
+    *,
+    also: Annotated[
+        bool, typer.Option("--also", help="Keep the known locations: hosts see the table under different paths.")
+    ] = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let the index serve a table that was moved. An index in the table's own folder needs no such command."""
+    done = RelocatedTable(rli.open_table(table, index=index).relocate(also=also))
+    report(done, as_json=as_json, render=lambda: print_facts({"locations": ", ".join(done.locations)}))

@@ -198,7 +198,9 @@ class Storage:
         return posixpath.relpath(full_path, self.root)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"location": self.location, "options": self.options, "_opened": self._opened}
+        # Another process may have another working folder.
+        location = self.root if "://" not in self.location else self.location
+        return {"location": location, "options": self.options, "_opened": self._opened}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -17,10 +16,12 @@ from rli.layout.schema import RESERVED_PREFIX, written_schema
 from rli.model import KeyMode, LeasePlace, OnPartitionChange
 from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE
 from rli.storage import Storage
+from rli.table.coordination.place import require_place
 from rli.table.creation import claimed
 from rli.table.state import paths
 from rli.table.state.adoption import new_table_settings, with_index_at
 from rli.table.state.definition import TableDefinition, load_definition
+from rli.table.state.index_location import own_index_url, to_stored
 from rli.table.table import Table
 
 
@@ -107,8 +108,9 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
             settings.index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id
         )
         created.store.mark_applied(created.store.applied(), 0)
+        require_place(TableDefinition(storage, properties, settings), created)
         created.close()
-        storage.write_bytes(paths.SETTINGS, settings.to_json())
+        storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
         # The properties come last: with them the folder is a table.
         save_properties(storage, properties)
     return Table(TableDefinition(storage, properties, settings))
@@ -140,7 +142,7 @@ def _default_index_url(storage: Storage) -> str:
             f"a table that is not on this machine needs the URL of an index: path={storage.location}; "
             "give index=, for example redis://host:6379/0"
         )
-    return f"lmdb://{Path(storage.root).resolve() / '.hoodie' / '.rli' / 'index'}"
+    return own_index_url(storage)
 
 
 def _require_index_of_host(storage: Storage, index: str | None) -> None:

@@ -18,6 +18,7 @@ from rli.errors import (
     IndexNotFoundError,
     IndexNotReadyError,
     InvalidInputError,
+    RliError,
     UnsupportedTableError,
 )
 from rli.index.key_arrays import as_key_array
@@ -34,6 +35,7 @@ from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.settings import TableSettings
 from rli.store.registry import without_password
 from rli.table.coordination.lease import KeptHolding
+from rli.table.coordination.place import relocate, require_place
 from rli.table.coordination.readiness import await_synced, require_synced
 from rli.table.coordination.recovery import exclusive, recover
 from rli.table.file_groups.tasks import InProcess, TaskRunner
@@ -446,6 +448,7 @@ class Table:
             key_fields=definition.properties.record_key_fields,
             table_id=settings.table_id,
         )
+        require_place(definition, self._index)
         return bootstrap(definition, self._index, tasks or InProcess())
 
     def sync_index(self, tasks: TaskRunner | None = None) -> SyncResult:
@@ -477,6 +480,25 @@ class Table:
                 report = repair(Snapshot(definition, synced.timeline), index, runner, synced.sequence)
                 if report is not None:
                     return report
+
+    def relocate(self, *, also: bool = False) -> tuple[str, ...]:
+        """Let the index serve the table where it is now, after the table was moved.
+
+        An index in the table's own folder needs no call.
+
+        Args:
+            also: keep the locations that the index knows: hosts see the table under different paths.
+
+        Returns:
+            The locations that the index knows from now on.
+
+        Raises:
+            IndexMismatchError: the table is a copy of one that is still there.
+            IndexNotReadyError: the index is missing.
+        """
+        with open_index(self.settings.index_url) as index:
+            require_settings(index, self.definition.expected_index_settings(index.settings))
+            return relocate(self.definition, index, also=also)
 
     def drop_index(self) -> None:
         """Remove the index; the table stays, and its index can be bootstrapped again.
@@ -550,7 +572,8 @@ class Table:
             ) from error
         try:
             require_settings(index, self.definition.expected_index_settings(index.settings))
-        except IndexMismatchError:
+            require_place(self.definition, index)
+        except RliError:
             index.close()
             raise
         return index
@@ -558,10 +581,12 @@ class Table:
     def _require_no_other_index(self, url: str) -> None:
         try:
             with open_index(url) as index:
-                found = index.settings.table_id
+                is_own = self.definition.settings is not None and index.settings.table_id == self.settings.table_id
+                if is_own:
+                    require_place(self.definition, index)
         except IndexNotFoundError:
             return
-        if self.definition.settings is None or found != self.definition.settings.table_id:
+        if not is_own:
             raise IndexMismatchError(
                 f"there is an index of something else: index={url}; choose another URL, or drop that index"
             )

@@ -8,6 +8,7 @@ from uuid import uuid4
 from rli.settings import TableSettings
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
+from rli.table.state.index_location import to_stored
 
 
 def new_table_settings(**values: Any) -> TableSettings:
@@ -30,7 +31,7 @@ def adopt(definition: TableDefinition, index_url: str | None) -> TableDefinition
         return definition
     found = with_index_at(definition, index_url)
     if found.settings is not None and found.settings != definition.settings:
-        definition.storage.write_bytes(paths.SETTINGS, found.settings.to_json())
+        definition.storage.write_bytes(paths.SETTINGS, to_stored(found.storage, found.settings))
     return found
 
 

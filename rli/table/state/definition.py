@@ -12,6 +12,7 @@ from rli.layout.support import require_readable
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
 from rli.table.state import paths
+from rli.table.state.index_location import from_stored
 from rli.timeline.archive import Archive
 from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import Timeline, load_timeline
@@ -119,7 +120,7 @@ def load_definition(storage: Storage) -> TableDefinition:
     if content is None:
         return TableDefinition(storage, properties, None)
     try:
-        return TableDefinition(storage, properties, TableSettings.from_json(content))
+        return TableDefinition(storage, properties, from_stored(storage, content))
     except SettingsError as error:
         raise CorruptTableError(
             f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error}); "

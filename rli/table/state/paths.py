@@ -17,6 +17,8 @@ UNDOING: Final = f"{_FOLDER}/undoing"
 
 ARCHIVING: Final = f"{_FOLDER}/archiving"
 RECORDS: Final = f"{_FOLDER}/records"
+INDEX: Final = f"{_FOLDER}/index"
+MARKS: Final = f"{_FOLDER}/marks"
 TRANSACTIONS: Final = f"{_FOLDER}/transactions"
 
 
