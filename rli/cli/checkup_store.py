@@ -72,7 +72,7 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
         yield problem("commit log", error)
         return
     yield Finding(
-        "commit log", Verdict.OK, f"commits={len(index.log.refresh().records)} sequence={stats.last_sequence}"
+        "commit log", Verdict.OK, f"commits={len(index.log.refresh().records_after(0))} sequence={stats.last_sequence}"
     )
     size = human_bytes(stats.bytes) or "unknown"
     each = "" if stats.bytes_per_entry is None else f" bytes_per_entry={stats.bytes_per_entry:.1f}"

@@ -3,7 +3,8 @@
 Every commit that the index knows is one record of the log, a control record named ``commit/<sequence>``, added by
 compare-and-set at the log's head. A record owns one or more commit sequences and introduces the file groups that
 no earlier record named, numbered on from the last. So sequences and file-group numbers are given out once, in one
-atomic step, whoever races; and the log read from its start is both dictionaries of the index.
+atomic step, whoever races; and the log read from its start is both dictionaries of the index. Checkpoints
+(``rli.index.checkpoint``) save readers that.
 
 A record of a table's commit repeats nothing that the timeline says. A record of a transaction on the index alone
 is the commit itself: the log is its timeline.
@@ -11,16 +12,22 @@ is the commit itself: the log is its timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import CorruptIndexError, SettingsError
+from rli.index.checkpoint import Checkpoint
 from rli.index.log_record import RECORD_PREFIX, LogRecord, record_name, sequence_of
 from rli.index.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
 
-_EMPTY = LogState()
+RECORDS_READ_SINGLY: Final = 128
+"""Of the newest records, so many stay out of checkpoints at least; twice as many make a new one."""
+
+_GROUPS_READ_SINGLY: Final = 1024
+"""File groups in those records; more of them go into a checkpoint at once, as they do after a bootstrap."""
 
 
 class CommitLog:
@@ -32,7 +39,7 @@ class CommitLog:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._state = _EMPTY
+        self._state = self._nothing = LogState.behind(Checkpoint(store))
 
     @property
     def last_read(self) -> LogState:
@@ -74,7 +81,9 @@ class CommitLog:
             The log with the record at its end, or None when another writer appended first: refresh, check again, and
             call again.
         """
-        new_groups = tuple(dict.fromkeys(group for group in file_groups if after.number_of(group) is None))
+        named = list(dict.fromkeys(file_groups))
+        known = after.numbers_of(named)
+        new_groups = tuple(group for group in named if group not in known)
         record = LogRecord(
             instant=instant,
             action=action,
@@ -91,25 +100,30 @@ class CommitLog:
         content = record.to_json()
         if not self._is_appended(record, content):
             return None
-        self._state = state = after.extended([(record, content)])
+        state = after.extended([(record, content)])
+        self._state = _compacted(state)
         return state
 
     def numbers_of(self, groups: Sequence[FileGroupId]) -> list[int]:
         """The number of each file group; raises ``CorruptIndexError`` if no record introduced it."""
-        state = self._state
-        if any(state.number_of(group) is None for group in groups):
-            state = self.refresh()
-        return [_known(state, group) for group in groups]
+        found = self._state.numbers_of(groups)
+        if len(found) < len(set(groups)):
+            found = self.refresh().numbers_of(groups)
+        return [_known(found, group) for group in groups]
 
     def _read_on(self, known: LogState) -> LogState:
+        # What was known last is read again: a server that lost it may have been given something else since.
         if not known.records:
-            return _EMPTY.extended(_parsed(self.store.scan_control(RECORD_PREFIX)))
-        # The last record known is read again: a server that lost it may have been given another one since.
+            if not known.base.content or not known.base.is_newest():
+                known = LogState.behind(Checkpoint.read(self.store))
+            return known.extended(_parsed(self.store.scan_control(RECORD_PREFIX, start=record_name(known.head + 1))))
         name = record_name(known.records[-1].first_sequence)
         found = self.store.scan_control(RECORD_PREFIX, start=name)
-        if found[:1] != [(name, known.last)]:
-            return self._read_on(_EMPTY)
-        return known.extended(_parsed(found[1:]))
+        if found[:1] != [(name, known.contents[-1])]:
+            return self._read_on(self._nothing)
+        log = known.extended(_parsed(found[1:]))
+        # Other processes write checkpoints; what is kept here stays small by them, too.
+        return log.adopting(Checkpoint.read(self.store)) if len(log.records) > 3 * RECORDS_READ_SINGLY else log
 
     def _is_appended(self, record: LogRecord, content: bytes) -> bool:
         name = record_name(record.first_sequence)
@@ -126,8 +140,16 @@ def _parsed(found: Iterable[tuple[str, bytes]]) -> list[tuple[LogRecord, bytes]]
     return [(LogRecord.from_json(sequence_of(name), content), content) for name, content in found]
 
 
-def _known(state: LogState, group: FileGroupId) -> int:
-    number = state.number_of(group)
+def _compacted(log: LogState) -> LogState:
+    """The same log, with its older records in a new checkpoint if there have come to be many of them (P23)."""
+    if sum(len(record.file_groups) for record in log.records) > _GROUPS_READ_SINGLY:
+        return log.compacted(len(log.records))
+    is_long = len(log.records) >= 2 * RECORDS_READ_SINGLY
+    return log.compacted(len(log.records) - RECORDS_READ_SINGLY) if is_long else log
+
+
+def _known(numbers: Mapping[FileGroupId, int], group: FileGroupId) -> int:
+    number = numbers.get(group)
     if number is None:
         raise CorruptIndexError(
             f"the index does not know this file group: partition={group.partition_path} file_id={group.file_id}; "

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.errors import CorruptIndexError
+from rli.index.checkpoint import Checkpoint
 from rli.index.log_record import LogRecord
 from rli.index.names import Names, names_of
 from rli.model import FileGroupId
 
+RECORDS_PER_PAGE: Final = 128
+
 
 @dataclass(frozen=True)
 class LogState:
-    """All records of a commit log up to its head.
+    """All records of a commit log up to its head: the older ones as a checkpoint, the others one by one.
 
     Attributes:
-        records: in order.
-        last: content of the last record; empty in an empty log.
+        base: stands for the older records.
+        records: those behind it, in order.
+        contents: of ``records``, as they are stored.
         head: the last commit sequence given out, 0 in an empty log.
         group_count: how many file groups have a number.
     """
 
+    base: Checkpoint
     records: tuple[LogRecord, ...] = ()
-    last: bytes = b""
+    contents: tuple[bytes, ...] = ()
     head: int = 0
     group_count: int = 0
     _numbers: Mapping[FileGroupId, int] = field(default_factory=dict)
-    _instants: Mapping[str, LogRecord] = field(default_factory=dict)
-    _undone: frozenset[str] = frozenset()
+    _sequences: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def behind(cls, base: Checkpoint) -> LogState:
+        """A log that has no records but those of a checkpoint."""
+        return cls(base, head=base.head, group_count=base.group_count)
 
     def extended(self, added: Sequence[tuple[LogRecord, bytes]]) -> LogState:
         """The log with further records, each given with its content.
@@ -52,44 +62,78 @@ class LogState:
         return replace(
             self,
             records=(*self.records, *records),
-            last=added[-1][1],
+            contents=(*self.contents, *(content for _, content in added)),
             head=records[-1].last_sequence,
             group_count=self.group_count + len(groups),
             _numbers={**self._numbers, **numbers},
-            _instants={**self._instants, **{instant: record for record in records for instant in record.instants}},
-            _undone=self._undone.union(*(record.undoes for record in records)),
+            _sequences={**self._sequences, **{time: r.first_sequence for r in records for time in r.instants}},
         )
+
+    def compacted(self, count: int) -> LogState:
+        """The same log, with the first ``count`` of its records in the checkpoint; writes what that takes.
+
+        Where another process has written a checkpoint meanwhile, that one is taken.
+        """
+        base = self.base
+        for start in range(0, count, RECORDS_PER_PAGE):
+            end = min(start + RECORDS_PER_PAGE, count)
+            head, groups = self.records[end - 1].last_sequence, self._first_group_behind(end)
+            pairs = zip(self.records[start:end], self.contents[start:end], strict=True)
+            base = base.with_records(list(pairs), head, groups)
+        return self.adopting(base if base.publish(self.base) else Checkpoint.read(base.store))
+
+    def adopting(self, base: Checkpoint) -> LogState:
+        """The same log behind another checkpoint of it; behind its own if that stands for more records."""
+        if not self.base.head < base.head <= self.head:
+            return self
+        both = zip(self.records, self.contents, strict=True)
+        return LogState.behind(base).extended([pair for pair in both if pair[0].first_sequence > base.head])
 
     @property
     def last_instant(self) -> str | None:
         """The greatest instant that the log names."""
-        return max(self._instants, default=None)
+        known = [*self._sequences, *(page.greatest for page in self.base.pages if page.greatest)]
+        return max(known, default=None)
 
     def knows(self, instant: str) -> bool:
         """Whether the changes of an instant are, or are about to be, in the index."""
-        return instant in self._instants
+        return self._sequence_of(instant) is not None
 
     def knows_before(self, instant: str, sequence: int) -> bool:
         """Whether the changes of an instant come with an earlier sequence."""
-        record = self._instants.get(instant)
-        return record is not None and record.first_sequence < sequence
+        known = self._sequence_of(instant)
+        return known is not None and known < sequence
 
     def standing(self, instants: Iterable[str]) -> list[str]:
         """Those of some instants whose changes are in the index and were not taken back, the newest first."""
-        found = {instant for instant in instants if instant in self._instants} - self._undone
-        return sorted(found, key=lambda instant: (self._instants[instant].first_sequence, instant), reverse=True)
+        found = {time: known for time in instants if (known := self._sequence_of(time)) is not None}
+        undone = {instant for record in self.records for instant in record.undoes}
+        if found:
+            undone |= self.base.undone_after(min(found.values()))
+        return sorted(found.keys() - undone, key=lambda instant: (found[instant], instant), reverse=True)
 
     def records_after(self, sequence: int) -> Sequence[LogRecord]:
-        """The records whose sequences are greater, in order."""
+        """The records whose sequences are greater, in order; reads those that the checkpoint stands for."""
+        if sequence < self.base.head:
+            return (*self.base.records_after(sequence), *self.records)
         return self.records[bisect_right(self.records, sequence, key=lambda record: record.first_sequence) :]
 
     def last_of(self, actions: frozenset[str]) -> str | None:
         """The instant of the last record with one of these actions; None without one."""
-        return next((r.instant for r in reversed(self.records) if r.action in actions and r.instant), None)
+        for record in reversed(self.records):
+            if record.action in actions and record.instant:
+                return record.instant
+        older = [(sequence, instant) for action, sequence, instant in self.base.last_of if action in actions]
+        return max(older)[1] if older else None
 
     def number_of(self, group: FileGroupId) -> int | None:
         """The number of a file group; None if no record introduced it."""
-        return self._numbers.get(group)
+        return self.numbers_of([group]).get(group)
+
+    def numbers_of(self, groups: Sequence[FileGroupId]) -> dict[FileGroupId, int]:
+        """The numbers of those of some file groups that a record introduced."""
+        recent = {group: self._numbers[group] for group in groups if group in self._numbers}
+        return recent | self.base.numbers_of(group for group in groups if group not in recent)
 
     def knows_all(self, entries: Entries) -> bool:
         """Whether the log gave out all numbers of the entries."""
@@ -102,16 +146,38 @@ class LogState:
             and (not live.any() or codec.file_groups(entries[live]).max() < self.group_count)
         )
 
-    def instants_of(self, sequences: np.ndarray) -> pa.StringArray:
+    def instants_of(self, sequences: NDArray[Any]) -> pa.StringArray:
         """The instant that look-ups report for each commit sequence (shape (n,), 1 or more)."""
-        return names_of(sequences, [(1, lambda: self._names.instants)])
+        firsts = [page.first_sequence for page in self.base.pages]
+        return self._named(sequences, [*firsts, self.base.head + 1], lambda names: names.instants)
 
-    def groups_of(self, numbers: np.ndarray) -> tuple[pa.StringArray, pa.StringArray]:
+    def groups_of(self, numbers: NDArray[Any]) -> tuple[pa.StringArray, pa.StringArray]:
         """Partition path and file id of each file-group number (shape (n,))."""
+        firsts = [*(page.first_group for page in self.base.pages), self.base.group_count]
         return (
-            names_of(numbers, [(0, lambda: self._names.partition_paths)]),
-            names_of(numbers, [(0, lambda: self._names.file_ids)]),
+            self._named(numbers, firsts, lambda names: names.partition_paths),
+            self._named(numbers, firsts, lambda names: names.file_ids),
         )
+
+    def _named(
+        self, numbers: NDArray[Any], firsts: Sequence[int], column: Callable[[Names], pa.StringArray]
+    ) -> pa.StringArray:
+        def columns_of(places: Sequence[int]) -> list[pa.StringArray]:
+            self.base.load([place for place in places if place < len(self.base.pages)])
+            return [column(self._names_at(place)) for place in places]
+
+        return names_of(numbers, firsts, columns_of)
+
+    def _names_at(self, place: int) -> Names:
+        return self._names if place == len(self.base.pages) else self.base.page(place).names
+
+    def _sequence_of(self, instant: str) -> int | None:
+        known = self._sequences.get(instant)
+        return self.base.sequence_of(instant) if known is None else known
+
+    def _first_group_behind(self, count: int) -> int:
+        last = self.records[count - 1]
+        return last.first_file_group + len(last.file_groups)
 
     @cached_property
     def _names(self) -> Names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,6 @@ from rli.index.log_record import LogRecord
 
 _SCATTERED: Final = 16
 """Numbers that lie further apart than this on average are sorted; of others a table of flags is made."""
-
-NumberedColumn: TypeAlias = tuple[int, Callable[[], pa.StringArray]]
-"""The number of the first name of a column, and what reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +40,26 @@ class Names:
         )
 
 
-def names_of(numbers: NDArray[Any], columns: Sequence[NumberedColumn]) -> pa.StringArray:
-    """The name of each number (shape (n,), any integer type).
+def names_of(
+    numbers: NDArray[Any], firsts: Sequence[int], read: Callable[[Sequence[int]], list[pa.StringArray]]
+) -> pa.StringArray:
+    """The name of each number (shape (n,), any integer type), from columns without gaps between their numbers.
 
     Args:
-        numbers: all of them in ``columns``.
-        columns: in the order of their numbers, without gaps; those that no number is in are not read.
+        numbers: each is in one of the columns.
+        firsts: for each column the number of its first name, ascending.
+        read: the columns at some places; called once, with the places that have any of the numbers.
     """
     if not len(numbers):
         return pa.array([], pa.string())
     distinct, codes = _distinct(numbers.astype(np.int64))
-    firsts = np.array([first for first, _ in columns])
+    # Of columns without names, the last one that begins with a number has it.
     place_of = np.searchsorted(firsts, distinct, side="right") - 1
+    places, starts = np.unique(place_of, return_index=True)
+    numbers_of = np.split(distinct, starts[1:])
     parts = [
-        columns[place][1]().take(pa.array(distinct[place_of == place] - firsts[place]))
-        for place in np.unique(place_of).tolist()
+        column.take(pa.array(some - firsts[place]))
+        for place, some, column in zip(places.tolist(), numbers_of, read(places.tolist()), strict=True)
     ]
     return pa.concat_arrays(parts).take(pa.array(codes))
 

@@ -183,11 +183,14 @@ def apply_transactions(index: RecordIndex) -> LogState:
     """Bring an index that is used on its own up to its commit log, which is returned; may be repeated and raced."""
     while True:
         applied, log = index.read_progress()
-        waiting = log.records_after(applied.least or 0)
-        for record in log.records[: len(log.records) - len(waiting)][-1:]:
-            # Whoever applied it may have died before it had removed what was staged.
-            staging.remove_chunks(index.store, record.writer, record.staged_chunks)
-        if all(_apply_record(index, record, applied) for record in waiting):
+        least = applied.least or 0
+        for record in log.records_after(max(0, least - 1)):
+            if record.last_sequence <= least:
+                # Whoever applied it may have died before it had removed what was staged.
+                staging.remove_chunks(index.store, record.writer, record.staged_chunks)
+            elif not _apply_record(index, record, applied):
+                break
+        else:
             return log
 
 

@@ -8,8 +8,11 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from rli.errors import CorruptIndexError
+from rli.index import commit_log, log_state
 from rli.index.commit_log import CommitLog
 from rli.index.log_record import record_name
+from rli.index.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -66,3 +69,136 @@ def test_a_log_that_lost_nothing_is_read_where_it_has_grown(store: Store) -> Non
     assert log.records[0] is before.records[0]
     assert [record.instant for record in log.records] == ["first", "second"]
     assert [record.instant for record in before.records] == ["first"]
+
+
+class Logs:
+    """A log that makes checkpoints often, beside a model of what it should say."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.log = CommitLog(store)
+        self.groups: list[FileGroupId] = []
+        self.instants: list[str] = []
+
+    def append(self, groups: int = 1, undoes: tuple[str, ...] = ()) -> None:
+        """Add a commit that introduces file groups and names one that is known."""
+        new = [FileGroupId("p", f"{len(self.groups) + number}-0") for number in range(groups)]
+        instant = f"{len(self.instants) + 1:017d}"
+        named = [*self.groups[-1:], *new]
+        before = self.log.refresh()
+        assert self.log.append(
+            before, instant, "commit", file_groups=named, writer=instant, located_at=[instant], undoes=undoes
+        )
+        self.groups += new
+        self.instants.append(instant)
+
+    def require_same(self, log: LogState) -> None:
+        """Whatever of the log is in checkpoints, it says the same."""
+        assert (log.head, log.group_count) == (len(self.instants), len(self.groups))
+        assert log.instants_of(np.arange(1, log.head + 1)).to_pylist() == self.instants
+        paths, ids = log.groups_of(np.arange(log.group_count))
+        assert list(map(FileGroupId, paths.to_pylist(), ids.to_pylist())) == self.groups
+        assert log.numbers_of(self.groups) == {group: number for number, group in enumerate(self.groups)}
+        assert log.last_instant == log.last_of(frozenset({"commit"})) == self.instants[-1]
+        assert all(
+            log.knows_before(time, at + 2) and not log.knows_before(time, at + 1)
+            for at, time in enumerate(self.instants)
+        )
+        assert not log.knows("9" * 17)
+        assert log.number_of(FileGroupId("q", "0-0")) is None
+        assert [record.instant for record in log.records_after(0)] == self.instants
+        assert [record.instant for record in log.records_after(3)] == self.instants[3:]
+
+
+@pytest.fixture
+def logs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Logs:
+    monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 3)
+    monkeypatch.setattr(log_state, "RECORDS_PER_PAGE", 2)
+    return Logs(store)
+
+
+def test_a_checkpoint_says_what_its_records_say(logs: Logs) -> None:
+    follower = CommitLog(logs.store)
+    for number in range(40):
+        logs.append(groups=number % 3)
+        follower.refresh()
+    for log in (CommitLog(logs.store).refresh(), follower.last_read, logs.log.last_read):
+        assert len(log.records) < 10 <= len(log.base.pages)
+        logs.require_same(log)
+
+
+def test_a_look_up_of_few_entries_reads_few_pages(logs: Logs) -> None:
+    for _ in range(40):
+        logs.append()
+    log = CommitLog(logs.store).refresh()
+    assert log.instants_of(np.array([1, 40, 1])).to_pylist() == [logs.instants[at] for at in (0, 39, 0)]
+    assert len(log.base.pages_read) == 1
+
+
+def test_commits_that_were_taken_back_long_ago_do_not_stand(logs: Logs) -> None:
+    for _ in range(10):
+        logs.append()
+    logs.append(undoes=(logs.instants[4],))
+    for _ in range(10):
+        logs.append()
+    chosen = [logs.instants[at] for at in (3, 4, 20)]
+    assert CommitLog(logs.store).refresh().standing(chosen) == [chosen[2], chosen[0]]
+
+
+def test_a_file_group_more_than_usual_goes_into_a_checkpoint_at_once(logs: Logs) -> None:
+    """Or else every refresh would read the record again that a bootstrap leaves."""
+    logs.append(groups=2000)
+    log = CommitLog(logs.store).refresh()
+    assert log.records == ()
+    logs.require_same(log)
+    logs.append()
+    logs.require_same(logs.log.last_read)
+
+
+@pytest.mark.parametrize("damage", ["checkpoint", "page"])
+def test_without_a_checkpoint_or_a_page_the_records_are_read(logs: Logs, damage: str) -> None:
+    for _ in range(20):
+        logs.append()
+    for name, content in logs.store.scan_control(damage):
+        assert logs.store.compare_and_set(name, content, content[:10] if damage == "checkpoint" else None)
+    logs.require_same(CommitLog(logs.store).refresh())
+    logs.append()
+    logs.require_same(CommitLog(logs.store).refresh())
+
+
+def test_a_checkpoint_of_a_newer_version_is_not_misread(logs: Logs) -> None:
+    for _ in range(20):
+        logs.append()
+    content = logs.store.read_control("checkpoint") or b""
+    assert logs.store.compare_and_set("checkpoint", content, content.replace(b'"version":1', b'"version":2'))
+    with pytest.raises(CorruptIndexError, match="version=2; use the version of rli that wrote it"):
+        CommitLog(logs.store).refresh()
+
+
+@pytest.mark.parametrize("checkpoint", ["stays", "goes"])
+def test_a_log_with_a_checkpoint_goes_back_with_its_store(logs: Logs, checkpoint: str) -> None:
+    """A checkpoint of commits that are lost may have been written just after its server had come back."""
+    for _ in range(20):
+        logs.append()
+    follower = CommitLog(logs.store)
+    follower.refresh()
+    for sequence in range(3, 21):
+        lose(logs.store, sequence)
+    if checkpoint == "goes":
+        assert logs.store.compare_and_set("checkpoint", logs.store.read_control("checkpoint"), None)
+    other = Logs(logs.store)
+    other.instants, other.groups = logs.instants[:2], logs.groups[:2]
+    for _ in range(3):
+        other.append(groups=2)
+    for log in (CommitLog(logs.store).refresh(), follower.refresh()):
+        other.require_same(log)
+
+
+def test_processes_that_compact_at_once_agree(logs: Logs) -> None:
+    before = logs.log.refresh()
+    for _ in range(12):
+        logs.append()
+    # As if both had read the log before there was a checkpoint.
+    states = [before.extended([(r, r.to_json()) for r in logs.log.last_read.records_after(0)]) for _ in range(2)]
+    for state in (*(state.compacted(8) for state in states), CommitLog(logs.store).refresh()):
+        logs.require_same(state)

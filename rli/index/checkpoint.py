@@ -1,0 +1,310 @@
+"""Checkpoints: the commit log in columns, so that opening it does not read all of its records (P23).
+
+A checkpoint stands for all records up to a sequence. It is a control record that lists *pages*; a page has the names of
+a run of records as Arrow columns, and is read when one of them is asked for. Pages are written before the checkpoint
+that lists them, are named by their content, and never change. The records stay: they are the truth, a checkpoint is a
+quicker way to read it, and whatever is wrong with one, the records are read instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import ipc
+
+from rli.errors import CorruptIndexError
+from rli.index.log_record import RECORD_PREFIX, LogRecord, record_name, sequence_of
+from rli.index.names import Names
+from rli.json_text import parse_json
+from rli.model import FileGroupId
+from rli.store.contract import Store
+
+CHECKPOINT: Final = "checkpoint"
+"""Name of the control record of the newest checkpoint."""
+
+_VERSION: Final = 1
+_PAGES: Final = "page/"
+_LARGEST_ANCHOR: Final = 64 << 10
+_MOST_READ_ALONE: Final = 16
+"""Pages; more of them are read together with all others."""
+
+_TEXTS: Final = pa.list_(pa.string())
+_SCHEMA: Final = pa.schema(
+    [
+        ("located_at", _TEXTS),
+        ("partition_paths", _TEXTS),
+        ("file_ids", _TEXTS),
+        ("instants", _TEXTS),
+        ("sequences", pa.list_(pa.uint32())),
+        ("undone", _TEXTS),
+    ],
+    metadata={"version": str(_VERSION)},
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of a page.
+
+    Attributes:
+        names: that its records introduce.
+        brought: instants whose changes its records bring, and the first sequences of these records.
+        undone: instants whose changes its records take back.
+    """
+
+    names: Names
+    brought: tuple[pa.StringArray, pa.Array]
+    undone: pa.StringArray
+
+    @cached_property
+    def sequences(self) -> dict[str, int]:
+        """For each instant that its records bring, the first sequence of the record."""
+        instants, sequences = self.brought
+        return dict(zip(instants.to_pylist(), sequences.to_pylist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """What a checkpoint says of a page.
+
+    Attributes:
+        name: of its control record.
+        first_sequence, first_group: the first numbers that it explains.
+        least, greatest: the instants that it knows lie between these; empty where it knows none.
+    """
+
+    name: str
+    first_sequence: int
+    first_group: int
+    least: str
+    greatest: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All records of a log up to a sequence. Threads may share it: what it reads of its pages, it keeps.
+
+    Attributes:
+        store: where it is.
+        content: of its control record; empty for the checkpoint before all records.
+        head: the last sequence that it stands for.
+        group_count: how many file groups its records introduced.
+        last_of: for each action, the last record with an instant: its first sequence and the instant.
+        anchor: first sequence and digest of one of its records, by which it is told whether it is of this log.
+        pages: in order.
+    """
+
+    store: Store
+    content: bytes = b""
+    head: int = 0
+    group_count: int = 0
+    last_of: tuple[tuple[str, int, str], ...] = ()
+    anchor: tuple[int, str] | None = None
+    pages: tuple[PageEntry, ...] = ()
+
+    @classmethod
+    def read(cls, store: Store) -> Checkpoint:
+        """The newest checkpoint of a log; the one before all records where there is none, or one of another log.
+
+        Raises:
+            CorruptIndexError: a newer version of rli wrote it.
+        """
+        content = store.read_control(CHECKPOINT)
+        if content is None:
+            return cls(store)
+        found = cls._parsed(store, content)
+        return found if found._is_of_this_log() else cls(store)  # noqa: SLF001  (its own kind)
+
+    def with_records(self, records: Sequence[tuple[LogRecord, bytes]], head: int, group_count: int) -> Checkpoint:
+        """A checkpoint of further records, with a page more. The page is written; the checkpoint is not yet."""
+        entry = self._write_page([record for record, _ in records])
+        last = {action: (action, sequence, instant) for action, sequence, instant in self.last_of}
+        last |= {r.action: (r.action, r.first_sequence, r.instant) for r, _ in records if r.instant is not None}
+        small = [(r.first_sequence, _digest(content)) for r, content in records if len(content) <= _LARGEST_ANCHOR]
+        anchor = small[-1] if small else self.anchor
+        parts = (*sorted(last.values()),), anchor, (*self.pages, entry)
+        after = Checkpoint(self.store, _to_json(head, group_count, *parts), head, group_count, *parts)
+        after._read.update(self._read)
+        return after
+
+    def publish(self, before: Checkpoint) -> bool:
+        """Make this the newest checkpoint, in place of another; False if that was not the newest any more."""
+        stored = self.store.read_control(CHECKPOINT)
+        # One of another log was read as the one before all records.
+        expected = stored if not before.content else before.content
+        return self.store.compare_and_set(CHECKPOINT, expected or None, self.content)
+
+    def is_newest(self) -> bool:
+        """Whether the store still has this checkpoint."""
+        return self.store.read_control(CHECKPOINT) == self.content
+
+    def sequence_of(self, instant: str) -> int | None:
+        """The first sequence of the record that brings an instant; None if the checkpoint does not know it."""
+        for place in reversed(range(len(self.pages))):
+            entry = self.pages[place]
+            if entry.least and entry.least <= instant <= entry.greatest:
+                found = self.page(place).sequences.get(instant)
+                if found is not None:
+                    return found
+        return None
+
+    def undone_after(self, sequence: int) -> frozenset[str]:
+        """The instants that records from a sequence on take back."""
+        firsts = [entry.first_sequence for entry in self.pages[1:]]
+        start = int(np.searchsorted(firsts, sequence, side="right"))
+        return frozenset[str]().union(*(self.page(place).undone.to_pylist() for place in range(start, len(self.pages))))
+
+    def numbers_of(self, groups: Iterable[FileGroupId]) -> dict[FileGroupId, int]:
+        """The numbers of those of some file groups that have one."""
+        wanted = set(groups)
+        if not wanted or not self.pages:
+            return {}
+        file_ids, partition_paths = self._all_groups
+        matching = pc.is_in(file_ids, value_set=pa.array([group.file_id for group in wanted], pa.string()))
+        numbers = np.flatnonzero(matching.to_numpy(zero_copy_only=False))
+        chosen = pa.array(numbers)
+        names = zip(partition_paths.take(chosen).to_pylist(), file_ids.take(chosen).to_pylist(), strict=True)
+        found = {FileGroupId(*both): number for both, number in zip(names, numbers.tolist(), strict=True)}
+        return {group: number for group, number in found.items() if group in wanted}
+
+    def records_after(self, sequence: int) -> list[LogRecord]:
+        """Those of its records whose sequences are greater, in order; they are read from the log."""
+        return self._records_between(sequence + 1, self.head + 1)
+
+    def page(self, place: int) -> Page:
+        """A page by its place in the list."""
+        found = self._read.get(place)
+        if found is None:
+            found = self._read[place] = self._page_of(place, self.store.read_control(self.pages[place].name))
+        return found
+
+    def load(self, places: Sequence[int]) -> None:
+        """Read several pages at once."""
+        missing = [place for place in places if place not in self._read]
+        if len(missing) <= _MOST_READ_ALONE:
+            return
+        stored = dict(self.store.scan_control(_PAGES))
+        for place in missing:
+            self._read[place] = self._page_of(place, stored.get(self.pages[place].name))
+
+    def _page_of(self, place: int, content: bytes | None) -> Page:
+        """A page, given what is stored of it; where that is not a page, it is made of its records."""
+        if content is None or _digest(content) != self.pages[place].name.rpartition("-")[2]:
+            content = _page_bytes(self._records_of(place))
+        return _parsed_page(content)
+
+    def _records_of(self, place: int) -> list[LogRecord]:
+        first = self.pages[place].first_sequence
+        after = self.pages[place + 1].first_sequence if place + 1 < len(self.pages) else self.head + 1
+        return self._records_between(first, after)
+
+    def _records_between(self, first: int, after: int) -> list[LogRecord]:
+        stored = self.store.scan_control(RECORD_PREFIX, start=record_name(first))
+        found = ((sequence_of(name), content) for name, content in stored)
+        return [LogRecord.from_json(sequence, content) for sequence, content in found if sequence < after]
+
+    @property
+    def pages_read(self) -> frozenset[int]:
+        """The places of the pages that were read until now."""
+        return frozenset(self._read)
+
+    @cached_property
+    def _read(self) -> dict[int, Page]:
+        return {}
+
+    @cached_property
+    def _all_groups(self) -> tuple[pa.StringArray, pa.StringArray]:
+        places = range(len(self.pages))
+        self.load(places)
+        names = [self.page(place).names for place in places]
+        return pa.concat_arrays([n.file_ids for n in names]), pa.concat_arrays([n.partition_paths for n in names])
+
+    def _is_of_this_log(self) -> bool:
+        if self.anchor is None:
+            return True
+        sequence, digest = self.anchor
+        record = self.store.read_control(record_name(sequence))
+        return record is not None and _digest(record) == digest
+
+    def _write_page(self, records: Sequence[LogRecord]) -> PageEntry:
+        content = _page_bytes(records)
+        name = f"{_PAGES}{records[0].first_sequence:010d}-{_digest(content)}"
+        # A page of this name is this page: another process, or one that died, has written the same records.
+        self.store.compare_and_set(name, None, content)
+        instants = [instant for record in records for instant in record.instants]
+        bounds = min(instants, default=""), max(instants, default="")
+        return PageEntry(name, records[0].first_sequence, records[0].first_file_group, *bounds)
+
+    @classmethod
+    def _parsed(cls, store: Store, content: bytes) -> Checkpoint:
+        try:
+            fields = parse_json(content)
+            if fields["version"] != _VERSION:
+                raise CorruptIndexError(
+                    f"a checkpoint of the index's commit log has another version: version={fields['version']}; use the "
+                    "version of rli that wrote it"
+                )
+            pages = tuple(PageEntry(*entry) for entry in fields["pages"])
+            last_of = tuple((action, sequence, instant) for action, sequence, instant in fields["lastOf"])
+            anchor = None if fields["anchor"] is None else (fields["anchor"][0], fields["anchor"][1])
+            return cls(store, content, fields["head"], fields["groups"], last_of, anchor, pages)
+        except (ValueError, KeyError, TypeError, IndexError):
+            # The records say the same.
+            return cls(store)
+
+
+def _to_json(
+    head: int,
+    group_count: int,
+    last_of: Sequence[tuple[str, int, str]],
+    anchor: tuple[int, str] | None,
+    pages: Sequence[PageEntry],
+) -> bytes:
+    fields = {
+        "version": _VERSION,
+        "head": head,
+        "groups": group_count,
+        "lastOf": last_of,
+        "anchor": anchor,
+        "pages": [(p.name, p.first_sequence, p.first_group, p.least, p.greatest) for p in pages],
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _page_bytes(records: Sequence[LogRecord]) -> bytes:
+    names = Names.of(records)
+    brought = [(instant, record.first_sequence) for record in records for instant in record.instants]
+    lists: list[Any] = [
+        names.instants,
+        names.partition_paths,
+        names.file_ids,
+        [instant for instant, _ in brought],
+        [sequence for _, sequence in brought],
+        [instant for record in records for instant in record.undoes],
+    ]
+    columns = [
+        pa.ListArray.from_arrays([0, len(values)], pa.array(values, field.type.value_type))
+        for values, field in zip(lists, _SCHEMA, strict=True)
+    ]
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, _SCHEMA) as stream:
+        stream.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _parsed_page(content: bytes) -> Page:
+    batch = ipc.open_stream(content).read_next_batch()
+    located_at, paths, file_ids, instants, sequences, undone = (column.values for column in batch.columns)
+    return Page(Names(located_at, paths, file_ids), (instants, sequences), undone)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
