@@ -52,6 +52,16 @@ class LeasePlace(StrEnum):
     """In the table's folder: several hosts share its file system, and each has an index of its own."""
 
 
+class Durability(StrEnum):
+    """What an acknowledged commit survives."""
+
+    DISK = "disk"
+    """A power cut: it is on the disk when it is acknowledged."""
+
+    OS = "os"
+    """The death of every process, but no power cut: the operating system writes it to the disk when it likes to."""
+
+
 class Step(StrEnum):
     """The steps of a write, in their order; each is reported when it has been completed."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import SettingsError
-from rli.model import KeyMode, LeasePlace, OnPartitionChange
+from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
 
 MAX_SHARDS: Final = 65_536
 
@@ -82,6 +82,7 @@ class TableSettings(StoredSettings):
         write_attempts: how often a write is tried before its conflicts with other writers are given up.
         lease_seconds: for how long a writer that shows no life keeps what it holds.
         lease: where the writers agree on which of them commits.
+        durability: what an acknowledged commit survives.
     """
 
     format_version: Literal[1] = 1
@@ -94,6 +95,7 @@ class TableSettings(StoredSettings):
     write_attempts: Annotated[int, Field(ge=1)] = DEFAULT_WRITE_ATTEMPTS
     lease_seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
     lease: LeasePlace = LeasePlace.INDEX
+    durability: Durability = Durability.DISK
 
 
 def _describe(error: ValidationError) -> str:

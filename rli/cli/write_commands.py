@@ -31,7 +31,7 @@ from rli.cli.output import human_bytes, print_facts, print_json, print_note, rep
 from rli.cli.progress import write_progress
 from rli.cli.write_options import WriteOptions
 from rli.errors import InvalidInputError, SettingsError
-from rli.model import CommitResult, KeyMode, LeasePlace, OnPartitionChange
+from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange
 from rli.store.registry import without_password
 from rli.table.table import Table
 
@@ -127,6 +127,13 @@ def create(
             "folder, which several hosts have mounted, each with an index of its own at the same URL."
         ),
     ] = LeasePlace.INDEX,
+    durability: Annotated[
+        Durability,
+        typer.Option(
+            help="What an acknowledged commit survives. disk: a power cut. os: the death of every process, but no power "
+            "cut; for file systems that are slow to sync."
+        ),
+    ] = Durability.DISK,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty table with its index."""
@@ -144,6 +151,7 @@ def create(
         url_encode_partitions=url_encode_partitions,
         target_file_size=target_file_size,
         lease=lease,
+        durability=durability,
     )
     if index is not None and index.startswith("memory:"):
         print_note("the index is in the memory of this command and ends with it; bootstrap one elsewhere before use")

@@ -149,7 +149,7 @@ class BaseFileWriter:
         self._rows += records.num_rows
 
     def finish(self) -> WrittenFile:
-        """Write the footer and close the file."""
+        """Write the footer and close the file; its content survives a power cut then."""
         self._flush(sum(part.num_rows for part in self._pending))
         writer = self._opened(self._schema.empty_table())
         footer = dict(self._bloom_filter.to_footer())
@@ -159,6 +159,7 @@ class BaseFileWriter:
         writer.close()
         size = self._sink.tell()
         self._sink.close()
+        self._storage.sync([self._path])
         return WrittenFile(self._rows, size)
 
     def _flush(self, rows: int) -> None:

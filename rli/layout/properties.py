@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from rli.storage import Storage
 
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 _BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
-_STALE_CHECKSUMS: Final = (".hoodie/.hoodie.properties.crc", ".hoodie/.hoodie.properties.backup.crc")
 
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
 VERSION_OF_NEW_TABLES: Final = 6
@@ -248,9 +248,9 @@ def load_properties(storage: Storage) -> TableProperties:
 
 
 def save_properties(storage: Storage, properties: TableProperties) -> None:
-    """Write the properties; Hadoop's checksum of the file before is removed, because it no longer fits."""
+    """Write the properties; they survive a power cut when this returns."""
     storage.write_bytes(PROPERTIES_PATH, format_properties(properties.raw))
-    storage.delete_files(_STALE_CHECKSUMS)
+    storage.sync(folders=[posixpath.dirname(PROPERTIES_PATH)])
 
 
 def _parse(content: bytes, path: str) -> TableProperties:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Collection
 from contextlib import suppress
 from typing import ClassVar, Final
 from uuid import uuid4
@@ -11,26 +12,36 @@ from uuid import uuid4
 from pyarrow import fs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from rli.storage import local_files
 from rli.storage.contract import Draft, FileChanges
 
 _DELETIONS: Final = 10
 
 
 class LocalChanges(FileChanges):
-    """Every step is one of the file system's own, and atomic: a link fails if the target is there or the source gone."""
+    """Every step is one of the file system's own, and atomic: a link fails if the target is there or the source gone.
+
+    Content is on the disk before it has its name, and a checksum of Hadoop's beside a file goes before the file changes.
+
+    Args:
+        is_durable: whether to wait for the disk; if not, the operating system writes when it likes to.
+    """
 
     is_local: ClassVar[bool] = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_durable: bool) -> None:
         self._filesystem = fs.LocalFileSystem()
+        self._is_durable = is_durable
 
     def write(self, path: str, content: bytes) -> None:
         temporary = self._write_beside(path, content)
+        local_files.forget_checksum(path)
         os.replace(temporary, path)
 
     def create(self, path: str, content: bytes) -> bool:
         temporary = self._write_beside(path, content)
         try:
+            local_files.forget_checksum(path)
             os.link(temporary, path)
         except FileExistsError:
             # Over a network the answer to a first attempt may have been lost: then it is this file that is there.
@@ -44,6 +55,7 @@ class LocalChanges(FileChanges):
         return Draft(path)
 
     def publish(self, draft: Draft, target: str) -> bool:
+        local_files.forget_checksum(target)
         try:
             os.link(draft.path, target)
         except FileExistsError:
@@ -58,12 +70,14 @@ class LocalChanges(FileChanges):
         self.delete_file(draft)
 
     def move(self, source: str, target: str) -> None:
+        local_files.forget_checksum(target)
         self._filesystem.move(source, target)
 
     def make_folder(self, path: str) -> None:
         self._filesystem.create_dir(path, recursive=True)
 
     def delete_file(self, path: str) -> None:
+        local_files.forget_checksum(path)
         with suppress(FileNotFoundError):
             self._filesystem.delete_file(path)
 
@@ -80,6 +94,14 @@ class LocalChanges(FileChanges):
         with suppress(OSError):
             os.rmdir(path)
 
+    def sync(self, paths: Collection[str]) -> None:
+        if self._is_durable:
+            local_files.sync(paths)
+
+    def sync_folders_above(self, root: str) -> None:
+        if self._is_durable:
+            local_files.sync_folders_above(root)
+
     def is_within(self, folder: str, root: str) -> bool:
         real_root = os.path.realpath(root)
         return os.path.commonpath([os.path.realpath(folder), real_root]) == real_root
@@ -90,4 +112,5 @@ class LocalChanges(FileChanges):
         self.make_folder(folder)
         with self._filesystem.open_output_stream(temporary) as stream:
             stream.write(content)
+        self.sync([temporary])
         return temporary

@@ -15,12 +15,13 @@ from rli.storage.object_stores import SCHEMES, open_object_store
 from rli.storage.read_only import NoChanges
 
 
-def open_location(location: str, options: Mapping[str, str]) -> OpenedStorage:
+def open_location(location: str, options: Mapping[str, str], *, is_durable: bool) -> OpenedStorage:
     """Open a folder.
 
     Args:
         location: a local path, or a URI.
         options: of an object store.
+        is_durable: whether changes of files on this machine, or on a mounted file system, wait for the disk.
 
     Raises:
         SettingsError: there is no such kind of storage, an option is wrong, or a library is missing.
@@ -33,17 +34,17 @@ def open_location(location: str, options: Mapping[str, str]) -> OpenedStorage:
             f"only object stores have options: location={location} storage_options={sorted(options)}; leave them out"
         )
     if not separator:
-        return OpenedStorage(fs.LocalFileSystem(), os.path.abspath(location), LocalChanges())
-    return _open_uri(location)
+        return OpenedStorage(fs.LocalFileSystem(), os.path.abspath(location), LocalChanges(is_durable=is_durable))
+    return _open_uri(location, is_durable=is_durable)
 
 
-def _open_uri(location: str) -> OpenedStorage:
+def _open_uri(location: str, *, is_durable: bool) -> OpenedStorage:
     try:
         filesystem, root = fs.FileSystem.from_uri(location)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         filesystem, root = _fsspec_filesystem(location, error)
     is_local = isinstance(filesystem, fs.LocalFileSystem)
-    return OpenedStorage(filesystem, root, LocalChanges() if is_local else NoChanges(location))
+    return OpenedStorage(filesystem, root, LocalChanges(is_durable=is_durable) if is_local else NoChanges(location))
 
 
 def _fsspec_filesystem(location: str, error: Exception) -> tuple[fs.FileSystem, str]:

@@ -12,6 +12,7 @@ from pyarrow import fs
 
 from rli.errors import CorruptTableError
 from rli.storage.contract import Draft, FileChanges, OpenedStorage
+from rli.storage.local_files import ancestors
 from rli.storage.opening import open_location
 
 _STEPS_ASIDE: Final = frozenset({".", ".."})
@@ -44,15 +45,19 @@ class Storage:
         location: a local path, or a URI such as ``s3://bucket/table``.
         options: of the object store, credentials among them (docs/object-stores.md); what is not there comes from the
             environment. They are kept nowhere.
+        is_durable: whether changes of files on this machine, or on a mounted file system, wait for the disk.
     """
 
     location: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     _opened: OpenedStorage | None = field(default=None, repr=False, compare=False)
+    is_durable: bool = True
 
     @cached_property
     def _resolved(self) -> OpenedStorage:
-        return self._opened if self._opened is not None else open_location(self.location, self.options)
+        if self._opened is not None:
+            return self._opened
+        return open_location(self.location, self.options, is_durable=self.is_durable)
 
     @property
     def filesystem(self) -> fs.FileSystem:
@@ -189,6 +194,22 @@ class Storage:
         """Delete a folder if nothing is in it; where folders are only a part of files' names, nothing is done."""
         self._changes.delete_empty_folder(self._own_folder(path))
 
+    def sync(self, files: Iterable[str] = (), folders: Iterable[str] = ()) -> None:
+        """Wait until files' contents, and the names in folders, survive a power cut.
+
+        ``write_bytes``, ``create`` and ``draft`` do so for contents. What an object store has taken, it keeps.
+
+        Args:
+            files: those that were written in another way; those that are gone are passed over.
+            folders: in which names were given or removed; the folders that lead there from the root are among them.
+        """
+        leading = (ancestors(self.full_path(folder), self.root) for folder in folders)
+        self._changes.sync({*map(self.full_path, files), *(folder for line in leading for folder in line)})
+
+    def sync_folders_above(self) -> None:
+        """Wait until the folders that lead to the root survive a power cut."""
+        self._changes.sync_folders_above(self.root)
+
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         return self.filesystem.get_file_info(
             fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
@@ -200,7 +221,12 @@ class Storage:
     def __getstate__(self) -> dict[str, object]:
         # Another process may have another working folder.
         location = self.root if "://" not in self.location else self.location
-        return {"location": location, "options": self.options, "_opened": self._opened}
+        return {
+            "location": location,
+            "options": self.options,
+            "_opened": self._opened,
+            "is_durable": self.is_durable,
+        }
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)

@@ -13,14 +13,14 @@ from rli.index.record_index import create_index
 from rli.layout.avro_schema import to_avro
 from rli.layout.properties import new_table_properties, save_properties
 from rli.layout.schema import RESERVED_PREFIX, written_schema
-from rli.model import KeyMode, LeasePlace, OnPartitionChange
+from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
 from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE
 from rli.storage import Storage
 from rli.table.coordination.place import require_place
 from rli.table.creation import claimed
 from rli.table.state import paths
 from rli.table.state.adoption import new_table_settings, with_index_at
-from rli.table.state.definition import TableDefinition, load_definition
+from rli.table.state.definition import TableDefinition, durable_as, load_definition
 from rli.table.state.index_location import own_index_url, to_stored
 from rli.table.table import Table
 
@@ -45,6 +45,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     write_attempts: int = DEFAULT_WRITE_ATTEMPTS,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     lease: LeasePlace | str = LeasePlace.INDEX,
+    durability: Durability | str = Durability.DISK,
     storage_options: Mapping[str, str] | None = None,
 ) -> Table:
     """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
@@ -71,6 +72,8 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         lease: where writers agree on which of them commits. "index": in the index's store, which all of them share.
             "table": in the table's folder, in an object store or on a file system that several hosts have mounted;
             each host then has an index of its own, at ``index`` or where it says when it opens the table.
+        durability: what an acknowledged commit survives. "disk": a power cut. "os": the death of every process, but no
+            power cut, after which the last commits may be gone.
         storage_options: of an object store, credentials among them: see docs/object-stores.md. They are not stored.
 
     Raises:
@@ -91,7 +94,9 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         write_attempts=write_attempts,
         lease_seconds=lease_seconds,
         lease=lease,
+        durability=durability,
     )
+    storage = durable_as(storage, settings)
     if settings.lease is LeasePlace.TABLE:
         _require_index_of_host(storage, index)
     properties = new_table_properties(
@@ -111,8 +116,10 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         require_place(TableDefinition(storage, properties, settings), created)
         created.close()
         storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
+        storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
         # The properties come last: with them the folder is a table.
         save_properties(storage, properties)
+        storage.sync_folders_above()
     return Table(TableDefinition(storage, properties, settings))
 
 

@@ -122,7 +122,9 @@ class History:
             return
         manifest = json.dumps({"files": [*files, {"fileName": name, "fileLen": size}]}, indent=2)
         self.storage.write_bytes(self._path(f"{_MANIFEST}{version + 1}"), manifest.encode())
+        self.storage.sync(folders=[self.folder])
         self.storage.write_bytes(self._path(_VERSION_FILE), str(version + 1).encode())
+        self.storage.sync(folders=[self.folder])
 
     def _latest_version(self) -> int:
         content = self.storage.read_bytes(self._path(_VERSION_FILE))

@@ -16,6 +16,9 @@ class TimelineWriter:
     Requested and inflight are files that are created only if they are not there, so two writers never both reach
     such a state of one instant. Who completes or withdraws an instant holds the table's lease.
 
+    A plan survives a power cut before it is carried out, a publication before it is acknowledged (docs/protocol.md, P17).
+    A state without content is as durable as the next state that has some.
+
     Attributes:
         storage: the table.
         layout: of its timeline.
@@ -32,7 +35,7 @@ class TimelineWriter:
             action: ``commit``, ``rollback`` and so on.
             content: the plan, for actions that keep one; a commit keeps none.
         """
-        return self.storage.create(self.layout.pending_path(time, action, State.REQUESTED), content)
+        return self._create(self.layout.pending_path(time, action, State.REQUESTED), content)
 
     def request_from(self, plan: Draft, time: str, action: str) -> bool:
         """Announce an instant whose plan is a draft; False if that time and action are taken.
@@ -40,7 +43,7 @@ class TimelineWriter:
         Raises:
             FileNotFoundError: the draft was taken back.
         """
-        return self.storage.publish(plan, self.layout.pending_path(time, action, State.REQUESTED))
+        return self._publish(plan, self.layout.pending_path(time, action, State.REQUESTED))
 
     def requested(self, time: str, action: str) -> bytes | None:
         """What ``request`` was given; None if the instant was not requested."""
@@ -48,7 +51,7 @@ class TimelineWriter:
 
     def start(self, time: str, action: str, content: bytes = b"") -> bool:
         """Say that work on a requested instant begins; False if that was said before."""
-        return self.storage.create(self.layout.pending_path(time, action, State.INFLIGHT), content)
+        return self._create(self.layout.pending_path(time, action, State.INFLIGHT), content)
 
     def started(self, time: str, action: str) -> bytes | None:
         """What ``start`` was given; None if work on the instant has not begun."""
@@ -65,7 +68,7 @@ class TimelineWriter:
         """
         if self.is_completed(time, action):
             return False
-        return self.storage.create(self.layout.completed_path(time, action, completion_time), content)
+        return self._create(self.layout.completed_path(time, action, completion_time), content)
 
     def publish(self, metadata: Draft, time: str, action: str, completion_time: str) -> bool:
         """Publish an instant whose metadata is a draft; False if it is published already.
@@ -75,7 +78,7 @@ class TimelineWriter:
         """
         if self.is_completed(time, action):
             return False
-        return self.storage.publish(metadata, self.layout.completed_path(time, action, completion_time))
+        return self._publish(metadata, self.layout.completed_path(time, action, completion_time))
 
     def is_completed(self, time: str, action: str) -> bool:
         """Whether an instant is published."""
@@ -83,13 +86,34 @@ class TimelineWriter:
 
     def withdraw(self, time: str, action: str) -> None:
         """Take a publication back: the instant is inflight again, its files are no longer visible."""
-        self.storage.delete_files(self._completed_paths(time, action))
+        paths = self._completed_paths(time, action)
+        self.storage.delete_files(paths)
+        if paths:
+            self.sync()
 
     def remove(self, time: str, action: str) -> None:
         """Remove an instant with all its states, the furthest first; states that it never reached are passed over."""
         self.withdraw(time, action)
-        pending = (State.INFLIGHT, State.REQUESTED)
-        self.storage.delete_files(self.layout.pending_path(time, action, state) for state in pending)
+        self.storage.delete_files(self.pending_paths(time, action))
+
+    def pending_paths(self, time: str, action: str) -> list[str]:
+        """The files that say how far an instant got before it completed, the furthest first."""
+        return [self.layout.pending_path(time, action, state) for state in (State.INFLIGHT, State.REQUESTED)]
+
+    def sync(self) -> None:
+        """Make what the timeline shows, and shows no more, survive a power cut."""
+        self.storage.sync(folders=[self.layout.folder])
+
+    def _create(self, path: str, content: bytes) -> bool:
+        created = self.storage.create(path, content)
+        if content:
+            self.sync()
+        return created
+
+    def _publish(self, draft: Draft, path: str) -> bool:
+        published = self.storage.publish(draft, path)
+        self.sync()
+        return published
 
     def _completed_paths(self, time: str, action: str) -> list[str]:
         if not self.layout.keeps_completion_times:

@@ -41,6 +41,14 @@ def test_create_takes_the_place_of_the_lease(rli: Rli, tmp_path: Path) -> None:
     assert "nowhere" in rli("create", "v", "--record-key", "id", "--lease", "nowhere", status=2).err
 
 
+def test_create_takes_what_commits_survive(rli: Rli) -> None:
+    rli("create", "t", "--record-key", "id", "--durability", "os")
+    assert not library.open_table("t").definition.storage.is_durable
+    rli("create", "u", "--record-key", "id")
+    assert library.open_table("u").definition.storage.is_durable
+    assert "never" in rli("create", "v", "--record-key", "id", "--durability", "never", status=2).err
+
+
 def test_create_twice_is_refused(rli: Rli, trips: str) -> None:
     refused = rli("create", trips, "--record-key", "id", status=2)
     assert refused.out == ""

@@ -114,10 +114,13 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     content = storage.read_bytes(paths.manifest(instant))
     # Base files that are still to be moved go before those that have been, so that none is moved in between.
     storage.delete_folder(paths.unpublished_files(instant))
-    storage.delete_files([*promoted, *_listed_files(content, instant)])
+    in_table = {*promoted, *_listed_files(content, instant)}
+    storage.delete_files(in_table)
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:
         table.timeline_writer.remove(instant, action)
+    # The folder tells of the write, after a power cut too, until nothing else is left of it.
+    storage.sync(folders={table.timeline_writer.layout.folder, *map(posixpath.dirname, in_table)})
     storage.delete_folder(paths.work_folder(instant))
 
 

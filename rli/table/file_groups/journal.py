@@ -173,7 +173,7 @@ class JournalWriter:
 
 @contextmanager
 def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
-    """Write a journal file; it is whole when the context is left."""
+    """Write a journal file; when the context is left it is whole, and its content survives a power cut."""
     storage.make_folder(journal.path.rpartition("/")[0])
     with (
         storage.filesystem.open_output_stream(storage.full_path(journal.path)) as sink,
@@ -181,6 +181,7 @@ def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
     ):
         yield JournalWriter(writer)
         writer.add_key_value_metadata({_VERSION_KEY: FORMAT_VERSION})
+    storage.sync([journal.path])
 
 
 def write_journal(storage: Storage, journal: Journal, rows: pa.Table) -> bool:

@@ -260,8 +260,13 @@ def _instants(records: Sequence[LogRecord]) -> tuple[str, ...]:
 
 def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState) -> LogState | None:
     """Register what the log does not know; returns the log with it, None if another process changed that meanwhile."""
+    unseen = _unseen(snapshot.timeline, log)
+    if unseen:
+        # What the index has followed, the table must not lose (P17); who published it may not have got that far.
+        layout = snapshot.timeline.layout
+        snapshot.table.storage.sync([layout.path(instant.file_name) for instant in unseen], [layout.folder])
     registered: LogState | None = log
-    for kind, group in groupby(_unseen(snapshot.timeline, log), key=partial(_kind, snapshot)):
+    for kind, group in groupby(unseen, key=partial(_kind, snapshot)):
         instants = list(group)
         if kind == _FOREIGN:
             registered = registered and _register_foreign(snapshot, index, registered, instants)
@@ -298,6 +303,7 @@ def _register_foreign(
     """
     after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if log.knows(instant.time))
     changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
+    _sync_base_files(snapshot, instants)
     times = [instant.time for instant in instants]
     return index.log.append(
         log,
@@ -308,6 +314,12 @@ def _register_foreign(
         located_at=(times[-1], *times),
         covers=times[:-1],
     )
+
+
+def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
+    """Make the base files of commits of other engines survive a power cut: these engines leave that to the system."""
+    stats = [stat for instant in instants for stat in snapshot.commit(instant).write_stats]
+    snapshot.table.storage.sync({stat.path for stat in stats}, {stat.partition_path for stat in stats})
 
 
 def _work_of(

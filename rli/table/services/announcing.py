@@ -35,6 +35,7 @@ def announce(table: TableDefinition, time: str, action: str, plan: bytes, requir
     """
     mark = paths.undoing_mark(time, action)
     draft = table.storage.draft(mark, plan)
+    table.storage.sync(folders=[paths.UNDOING])
     require_held()
     try:
         table.timeline_writer.request_from(draft, time, action)

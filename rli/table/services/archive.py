@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,6 +84,7 @@ def archive(table: TableDefinition, keep_commits: int, require_held: Callable[[]
     dead = [part.path for part in base_files if part.instant < boundary and not timeline.is_visible(part.instant)]
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     table.storage.delete_files(dead)
+    table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     # Their instants, too, would come to count as archived.
     delete_uncommitted_records(table.storage, timeline)
     _publish(table, timeline.layout, _files_of(table, leaving), require_held)
@@ -161,6 +163,7 @@ def _publish(
     folder = paths.archiving_folder(uuid4().hex)
     draft = storage.draft(paths.archive_content(folder), b"" if file is None else file.content)
     storage.write_bytes(paths.archive_plan(folder), json.dumps(plan).encode())
+    storage.sync(folders=[folder])
     require_held()
     if file is None:
         return
@@ -181,6 +184,7 @@ def finish_archives(table: TableDefinition) -> None:
         plan = json.loads(storage.read_bytes(paths.archive_plan(folder)) or b"null")
         if plan is not None and _is_published(table, plan):
             storage.delete_files(plan["files"])
+            table.timeline_writer.sync()
         storage.delete_folder(folder)
 
 
@@ -192,5 +196,6 @@ def _is_published(table: TableDefinition, plan: dict[str, Any]) -> bool:
     # Where another engine was first, its file has the name.
     if content is None or hashlib.sha256(content).hexdigest() != plan["digest"]:
         return False
+    table.storage.sync(folders=[posixpath.dirname(plan["archive"])])
     table.archive.add(plan["archive"], len(content))
     return True

@@ -90,6 +90,7 @@ def finish_restore(table: TableDefinition, restore: str) -> RestoreResult | None
         writer.withdraw(rollback.instant_time, rollback.action)
     for rollback in metadata.rollbacks:
         storage.delete_files(planned_files(rollback.deleted))
+        storage.sync(folders=rollback.deleted)
     completed_at = table.load_timeline().next_time(table.now())
     milliseconds = int((time.monotonic() - started) * 1000)
     writer.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro(), completed_at)

@@ -95,6 +95,7 @@ def finish_rollback(table: TableDefinition, rollback: str) -> str:
     # instant that is older than all others would pass for one of an archived commit.
     writer.withdraw(plan.instant_time, plan.action)
     storage.delete_files(planned_files(plan.files))
+    storage.sync(folders=plan.files)
     metadata = RollbackMetadata(
         start_time=rollback,
         instant_time=plan.instant_time,

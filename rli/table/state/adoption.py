@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 from uuid import uuid4
 
@@ -32,6 +33,7 @@ def adopt(definition: TableDefinition, index_url: str | None) -> TableDefinition
     found = with_index_at(definition, index_url)
     if found.settings is not None and found.settings != definition.settings:
         definition.storage.write_bytes(paths.SETTINGS, to_stored(found.storage, found.settings))
+        definition.storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
     return found
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -102,12 +104,19 @@ def delete_superseded(storage: Storage, timeline: Timeline, transaction: CallerT
 
 def delete_records_of(storage: Storage, instants: frozenset[str]) -> None:
     """Remove the records of commits that were undone."""
-    storage.delete_files(record.path for record in _all_records(storage) if record.instant in instants)
+    _delete(storage, (record.path for record in _all_records(storage) if record.instant in instants))
 
 
 def delete_uncommitted_records(storage: Storage, timeline: Timeline) -> None:
     """Remove all records without a commit. The caller holds the lease."""
-    storage.delete_files(record.path for record in _all_records(storage) if not timeline.is_visible(record.instant))
+    _delete(storage, (record.path for record in _all_records(storage) if not timeline.is_visible(record.instant)))
+
+
+def _delete(storage: Storage, records: Iterable[str]) -> None:
+    gone = list(records)
+    storage.delete_files(gone)
+    # None comes back with a power cut, when its instant counts as archived (P17).
+    storage.sync(folders={posixpath.dirname(path) for path in gone})
 
 
 def _all_records(storage: Storage) -> list[_Record]:

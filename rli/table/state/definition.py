@@ -9,6 +9,7 @@ from rli.errors import CorruptTableError, IndexNotReadyError, SettingsError
 from rli.layout.key_generator import KeyGenerator
 from rli.layout.properties import Key, TableProperties, load_properties
 from rli.layout.support import require_readable
+from rli.model import Durability
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
 from rli.table.state import paths
@@ -106,6 +107,11 @@ class TableDefinition:
         )
 
 
+def durable_as(storage: Storage, settings: TableSettings) -> Storage:
+    """A storage that waits for the disk where the settings of its table say so."""
+    return replace(storage, is_durable=settings.durability is Durability.DISK)
+
+
 def load_definition(storage: Storage) -> TableDefinition:
     """Read the definition of the table in a folder.
 
@@ -120,7 +126,8 @@ def load_definition(storage: Storage) -> TableDefinition:
     if content is None:
         return TableDefinition(storage, properties, None)
     try:
-        return TableDefinition(storage, properties, from_stored(storage, content))
+        settings = from_stored(storage, content)
+        return TableDefinition(durable_as(storage, settings), properties, settings)
     except SettingsError as error:
         raise CorruptTableError(
             f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error}); "

@@ -7,6 +7,7 @@ builds it again at its next write.
 
 from __future__ import annotations
 
+import posixpath
 from typing import Final
 
 from rli.layout.properties import Key, TableProperties, save_properties
@@ -20,4 +21,6 @@ def switch_off_metadata_table(storage: Storage, properties: TableProperties) -> 
     keys = (Key.METADATA_PARTITIONS, Key.METADATA_PARTITIONS_INFLIGHT)
     if any(properties.raw.get(key) for key in keys):
         save_properties(storage, properties.changed(dict.fromkeys(keys)))
-    storage.delete_folder(_FOLDER)
+    if storage.exists(_FOLDER):
+        storage.delete_folder(_FOLDER)
+        storage.sync(folders=[posixpath.dirname(_FOLDER)])

@@ -7,6 +7,7 @@ can be lost: the index is brought up to date from the journal, by this process o
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from rli.errors import ConflictError, LeaseLostError
 from rli.index.record_index import RecordIndex
 from rli.index.snapshot import give_identity
 from rli.layout.avro_schema import to_avro
-from rli.layout.file_slices import write_partition_metadata
+from rli.layout.file_slices import PARTITION_METADATA, write_partition_metadata
 from rli.layout.schema import evolved_schema
 from rli.layout.support import require_writable
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
@@ -361,6 +362,7 @@ class WriteTransaction:
         storage = self.table.storage
         promoted = [*(stat.path for stat in stats), *records]
         storage.write_bytes(paths.manifest(self.instant), json.dumps(promoted).encode())
+        storage.sync(folders=[paths.work_folder(self.instant)])
         self.on_step(Step.MANIFESTED)
         for partition_path in {stat.partition_path for stat in stats}:
             write_partition_metadata(storage, partition_path, self.instant)
@@ -382,6 +384,7 @@ class WriteTransaction:
             extra={**self._caller.extra, COMMIT_MARK: _MARK_VERSION},
         )
         draft = storage.draft(paths.commit_content(self.instant), timeline.layout.encode(metadata))
+        self._sync_what_is_published(prepared.stats)
         lease.require_held()
         completed_at = timeline.next_time(self.table.now())
         with self._left_to_successor_if_undecided(lease):
@@ -409,21 +412,40 @@ class WriteTransaction:
         """See to it that nobody can publish this write, unless that is decided; whether nobody can."""
         return self.table.storage.retract(paths.commit_content(self.instant))
 
+    def _sync_what_is_published(self, stats: Sequence[WriteStat]) -> None:
+        """Make everything survive a power cut that the commit refers to; the tasks have synced what they wrote."""
+        writer = self.table.timeline_writer
+        partitions = {stat.partition_path for stat in stats}
+        self.table.storage.sync(
+            files=[
+                *writer.pending_paths(self.instant, self._action),
+                *(f"{partition}/{PARTITION_METADATA}".lstrip("/") for partition in partitions),
+            ],
+            folders=[*map(posixpath.dirname, self._promoted), paths.journal_folder(self.instant)],
+        )
+
 
 def _announce(
     table: TableDefinition, index: RecordIndex, timeline: Timeline, action: Action
 ) -> tuple[str, KeptHolding]:
     """Request a new instant, after saying where all writers see it who writes it."""
-    records = shared_records(table, index)
+    records, storage = shared_records(table, index), table.storage
     latest = timeline.latest_time
     while True:
         instant = new_instant_time(table.now(), latest)
         seconds = table.require_settings().lease_seconds
         holding = KeptHolding(records, writer_record(instant), instant, seconds)
         if holding.take(over=None):
-            if table.timeline_writer.request(instant, action):
-                table.storage.make_folder(paths.work_folder(instant))
-                return instant, holding
+            try:
+                # By its folder the write is found, after a power cut too, whatever else is left of it.
+                storage.make_folder(paths.work_folder(instant))
+                storage.sync(folders=[paths.WORK])
+                if table.timeline_writer.request(instant, action):
+                    return instant, holding
+                storage.delete_folder(paths.work_folder(instant))
+            except BaseException:
+                holding.release()
+                raise
             holding.release()
         latest = instant
 

@@ -1,0 +1,77 @@
+"""Files on this machine: what survives a power cut, and Hadoop's checksums beside them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+_MOST_THREADS: Final = 16
+"""File systems put syncs together that wait for the disk at the same time."""
+
+_NO_SUCH_CALL: Final = frozenset({errno.EINVAL, errno.ENOTSUP})
+
+
+def sync(paths: Collection[str]) -> None:
+    """Wait until the content of files, and the names in folders, are on disk; side by side.
+
+    Files and folders that are gone are passed over, and so are folders on file systems that cannot sync them.
+
+    Args:
+        paths: full paths.
+
+    Raises:
+        OSError: the disk did not take something; whether the rest is there is not known.
+    """
+    if len(paths) == 1:
+        _sync_one(*paths)
+    elif paths:
+        with ThreadPoolExecutor(min(len(paths), _MOST_THREADS)) as threads:
+            for _ in threads.map(_sync_one, paths):
+                pass
+
+
+def sync_folders_above(path: str) -> None:
+    """Wait until the names of all folders that lead to a path are on disk, as far as this process may read them."""
+    for folder in ancestors(os.path.dirname(os.path.abspath(path)), "/"):
+        with suppress(PermissionError):
+            _sync_one(folder)
+
+
+def ancestors(folder: str, root: str) -> Iterator[str]:
+    """A folder and those that it is in, up to ``root``; the innermost one first. All are full paths."""
+    yield folder
+    while folder != root and len(folder) > 1:
+        folder = os.path.dirname(folder)
+        yield folder
+
+
+def forget_checksum(path: str) -> None:
+    """Remove the checksum that Hadoop keeps beside a file, before the file is changed.
+
+    Without a checksum Hadoop reads any content; with that of another content it reads none. So it goes first, also from
+    the disk.
+    """
+    folder, name = os.path.split(path)
+    try:
+        os.unlink(os.path.join(folder, f".{name}.crc"))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    _sync_one(folder)
+
+
+def _sync_one(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SUCH_CALL or not os.path.isdir(path):
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,95 @@
+"""Hadoop's checksums never stand beside content that they do not fit, and files are synced before they have their name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rli.storage import Storage
+
+NAME = "folder/file"
+CHECKSUM = "folder/.file.crc"
+
+CHANGES: dict[str, Callable[[Storage], object]] = {
+    "write": lambda storage: storage.write_bytes(NAME, b"new"),
+    "create": lambda storage: storage.create(NAME, b"new"),
+    "publish": lambda storage: storage.publish(storage.draft("finished", b"new"), NAME),
+    "move": lambda storage: storage.move("finished", NAME),
+    "delete": lambda storage: storage.delete_files([NAME]),
+}
+REPLACING = ("write", "move", "delete")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """A storage with a checksum beside a file's name, and another file."""
+    storage = Storage(str(tmp_path))
+    storage.write_bytes("finished", b"new")
+    storage.write_bytes(CHECKSUM, b"of the old content")
+    return storage
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_checksum_goes_when_the_file_changes(storage: Storage, change: str) -> None:
+    if change in REPLACING:
+        (Path(storage.root) / NAME).write_bytes(b"old")
+    CHANGES[change](storage)
+    assert not storage.exists(CHECKSUM)
+
+
+@pytest.mark.parametrize("change", REPLACING)
+def test_a_checksum_goes_before_the_content_that_it_fits(
+    storage: Storage, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (Path(storage.root) / NAME).write_bytes(b"old")
+    seen: list[bytes | None] = []
+    unlink = os.unlink
+
+    def look_and_unlink(path: str) -> None:
+        unlink(path)
+        if path.endswith(CHECKSUM):
+            seen.append(storage.read_bytes(NAME))
+
+    monkeypatch.setattr(os, "unlink", look_and_unlink)
+    CHANGES[change](storage)
+    assert seen == [b"old"]
+
+
+@pytest.mark.parametrize("change", ["write", "create"])
+@pytest.mark.parametrize("waits", ["waits", "does not wait"])
+def test_content_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, change: str, waits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(str(tmp_path), is_durable=waits == "waits")
+    synced: list[tuple[bytes, bool]] = []
+    fsync = os.fsync
+
+    def look_and_sync(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append((os.pread(descriptor, 10, 0), storage.exists(NAME)))
+
+    monkeypatch.setattr(os, "fsync", look_and_sync)
+    CHANGES[change](storage)
+    assert synced == ([(b"new", False)] if storage.is_durable else [])
+    assert storage.read_bytes(NAME) == b"new"
+
+
+def test_a_sync_covers_files_their_folders_and_what_leads_to_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(str(tmp_path))
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").write_bytes(b"content")
+    synced: set[str] = set()
+    fsync = os.fsync
+
+    def note_and_sync(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note_and_sync)
+    storage.sync(["a/b/file", "a/gone"], ["a/b"])
+    assert synced == {str(tmp_path / part) for part in ("a/b/file", "a/b", "a", "")}
