@@ -31,7 +31,7 @@ _NO_VERSION: Final[UpdateVersion] = {"e_tag": '"0"', "version": "0"}
 _DO_NOT_HOLD: Final[tuple[PutMode, ...]] = ("create", _NO_VERSION)
 """Conditions that do not hold where there is an object."""
 
-_TRIED_SECONDS: Final = 120.0
+_TRIED_SECONDS: Final = 60.0
 _LONGEST_WAIT_SECONDS: Final = 5.0
 
 

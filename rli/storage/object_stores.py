@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -32,6 +33,7 @@ _CLIENT_OPTIONS: Final = frozenset(
     }
 )
 _PREFIXES: Final = ("aws_", "google_", "azure_")
+_REPEATED: Final[Any] = {"retry_timeout": timedelta(seconds=60)}
 _ONCE: Final[Any] = {"max_retries": 0}
 
 
@@ -74,7 +76,7 @@ def _open_bucket(location: str, url: str, options: Mapping[str, str]) -> ObjectS
     config: Any = {name: value for name, value in options.items() if _plain_name(name) not in _CLIENT_OPTIONS}
     given: Any = {"config": config or None, "client_options": client or None}
     try:
-        store: Any = from_url(url, **given)
+        store: Any = from_url(url, **given, retry_config=_REPEATED)
         once: Any = from_url(url, **given, retry_config=_ONCE)
     except (BaseError, ValueError, TypeError) as error:
         raise SettingsError(

@@ -70,7 +70,8 @@ class ObjectWriter:
 
     def __init__(self, store: S3Store | GCSStore | AzureStore, key: str) -> None:
         self._key = key
-        self._writer = obstore.open_writer(store, key, buffer_size=_PART_BYTES)
+        with as_os_errors(key):
+            self._writer = obstore.open_writer(store, key, buffer_size=_PART_BYTES)
 
     @property
     def closed(self) -> bool:

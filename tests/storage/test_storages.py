@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rli import SettingsError, UnsupportedTableError, create_table, open_table
-from rli.storage import Storage
+from rli import SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
+from rli.storage import Storage, object_stores
 from tests.support.object_store import ObjectStore
 from tests.support.tables import records, rows_of
 
@@ -137,6 +140,39 @@ def test_a_pickled_storage_is_the_same_and_shows_no_secret(storage: Storage) -> 
     assert "anything" not in repr(storage)
 
 
+FORKING_PROGRAM = """
+import os, sys
+import rli
+from rli.storage import Storage
+
+def read():
+    return Storage(sys.argv[1], dict(argument.split("=", 1) for argument in sys.argv[2:])).read_bytes("f")
+
+def in_child(expected):
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if read() == b"1" else 1)
+        except rli.StoreUnavailableError:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == expected
+
+in_child(0)
+assert read() == b"1"
+in_child(2)
+"""
+
+
+def test_a_fork_is_refused_once_an_object_store_was_used_and_harmless_before(object_store: ObjectStore) -> None:
+    """It would wait for ever for threads that it does not have."""
+    storage = Storage(f"s3://{object_store.new_bucket()}/t", object_store.options)
+    storage.write_bytes("f", b"1")
+    options = [f"{name}={value}" for name, value in object_store.options.items()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = [sys.executable, "-c", FORKING_PROGRAM, storage.location, *options]
+    subprocess.run(program, check=True, env=environment)
+
+
 def test_markers_of_folders_are_no_files(object_store: ObjectStore) -> None:
     """Hadoop leaves empty objects whose names end with a slash."""
     bucket = object_store.new_bucket()
@@ -180,7 +216,7 @@ def test_a_table_is_read_where_it_cannot_be_written(tmp_path: Path) -> None:
     with open_table("memory://copy") as read_only:
         assert rows_of(read_only) == rows_of(table)
         with pytest.raises(UnsupportedTableError, match="conditional writes"):
-            read_only.upsert(records(("b", "x", 1, 0.1)))
+            read_only.definition.storage.write_bytes("f", b"")
         memory.rm("/copy", recursive=True)
 
 
@@ -198,3 +234,15 @@ def test_a_wrong_location_or_option_is_named(location: str, options: dict[str, s
     with pytest.raises(SettingsError, match=named) as raised:
         open_table(location, storage_options=options)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "endpoint"), [("s3://no-such-bucket/t", None), ("s3://any-bucket/t", "http://127.0.0.1:9")]
+)
+def test_a_store_that_cannot_be_used_is_named(
+    object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, location: str, endpoint: str | None
+) -> None:
+    monkeypatch.setattr(object_stores, "_REPEATED", {"max_retries": 1})
+    options = object_store.options | ({"endpoint": endpoint} if endpoint else {})
+    with pytest.raises(StoreUnavailableError, match="check its address, the bucket and the network"):
+        create_table(location, record_key="id", index="memory:", storage_options=options)
