@@ -51,6 +51,11 @@ demo: $(VENV)/.runtime ## Run the quick start: real data, upserts, moves, look-u
 # Each process has its own Redis and Spark, so more of them take memory rather than less time.
 IN_PARALLEL := -n 2 --dist loadfile
 
+# Before `make test`, to have it beside something else.
+.PHONY: prepared
+prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images of the tests, fetch Hudi
+	$(BIN)/python -m tests.support.prepared
+
 .PHONY: test
 test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then the Spark part on PySpark 4
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)

@@ -9,7 +9,8 @@ from typing import Final
 from benchmarks.peers import merging
 from benchmarks.peers.engines import Engine, PlainSpark, Rli
 from benchmarks.peers.hudi import INDEXES, Hudi
-from tests.support.spark import HUDI_BUNDLE, HUDI_SETTINGS
+from tests.support.spark import HUDI_SETTINGS
+from tests.support.spark_packages import HUDI_BUNDLE
 
 _DELTA: Final = "io.delta:delta-spark_2.12:3.3.2"
 _ICEBERG: Final = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0"

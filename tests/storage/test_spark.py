@@ -12,7 +12,8 @@ import rli
 import rli_spark
 from tests.support.children import start_child
 from tests.support.object_store import ObjectStore
-from tests.support.spark import S3_PACKAGES, spark_session
+from tests.support.spark import spark_session
+from tests.support.spark_packages import S3_PACKAGES
 from tests.support.tables import check_stored
 
 # Hudi's mark keeps it to PySpark 3.5, whose Hadoop the connector is for.

@@ -18,6 +18,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,7 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.image import DockerImage
 from testcontainers.core.wait_strategies import ExecWaitStrategy
 
-_DOCKERFILES: Final = Path(__file__).resolve().parents[2] / "docker"
+DOCKERFILES: Final = Path(__file__).resolve().parents[2] / "docker"
 _STARTUP_SECONDS: Final = 180
 
 # Containers carry the process that started them: what a killed test run has left is removed by the next one.
@@ -96,11 +97,7 @@ def running_service(
     """
     _require_docker()
     _remove_leftovers()
-    image = DockerImage(_DOCKERFILES / name, tag=f"rli-tests/{name}", clean_up=False).build()
-    # By its id: the tag is anybody's who builds from another checkout at the same time.
-    container = (
-        DockerContainer(image.get_wrapped_image().id).with_exposed_ports(*ports).with_envs(**(environment or {}))
-    )
+    container = DockerContainer(image_of(name)).with_exposed_ports(*ports).with_envs(**(environment or {}))
     for port in same_ports:
         container.with_bind_ports(port, port)
     for folder, inside in (folders or {}).items():
@@ -116,6 +113,14 @@ def running_service(
         host = container.get_container_host_ip()
         published = {port: int(container.get_exposed_port(port)) for port in ports}
         yield Service(container, host, published | {port: port for port in same_ports})
+
+
+@cache
+def image_of(name: str) -> str:
+    """The id of the image of docker/<name>, which is built where it is not yet."""
+    image = DockerImage(DOCKERFILES / name, tag=f"rli-tests/{name}", clean_up=False).build()
+    # Not its tag: that is anybody's who builds from another checkout at the same time.
+    return str(image.get_wrapped_image().id)
 
 
 def free_ports(count: int) -> list[int]:

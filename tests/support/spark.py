@@ -9,14 +9,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.support.spark_packages import jar_of
+from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-S3_PACKAGES = ("org.apache.hadoop:hadoop-aws:3.3.4", "com.amazonaws:aws-java-sdk-bundle:1.12.262")
-"""Hadoop's connector to S3, for the Hadoop of PySpark 3.5, and what it needs, which is fetched with it."""
-
-HUDI_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
 
 _SETTINGS = {
     "spark.master": "local[2]",

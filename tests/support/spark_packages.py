@@ -20,6 +20,12 @@ SparkSession.builder.config("spark.jars.packages", sys.argv[1]).config("spark.ja
 _BROUGHT_BY_SPARK: Final = "org.slf4j:slf4j-api"
 
 
+HUDI_BUNDLE: Final = "org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
+
+S3_PACKAGES: Final = ("org.apache.hadoop:hadoop-aws:3.3.4", "com.amazonaws:aws-java-sdk-bundle:1.12.262")
+"""Hadoop's connector to S3, for the Hadoop of PySpark 3.5, and what it needs, which is fetched with it."""
+
+
 def jar_of(package: str) -> Path:
     """The file of a package that needs no other; a Spark of its own fetches it at the first use on a machine.
 
