@@ -24,6 +24,7 @@ from rli.table.file_groups import work_rows
 from rli.table.file_groups.file_group_writer import FileGroupTarget, WriteContext, write_file_group
 from rli.table.following import sync
 from tests.spark.executor_deaths import Death, under
+from tests.support.spark import SHORT_LIVED
 
 _MASTERS = {
     # With no other executor, all that it had shuffled and kept is computed anew.
@@ -42,6 +43,8 @@ def session(scenario: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "4",
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
+        "spark.driver.extraJavaOptions": SHORT_LIVED,
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.log.level": "ERROR",
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         "spark.speculation": str(scenario == "speculation").lower(),

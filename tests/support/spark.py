@@ -13,6 +13,9 @@ from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that ends before better code and a garbage collector of many threads have paid off."""
+
 _SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
@@ -25,7 +28,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED}",
 }
 
 HUDI_SETTINGS = {
