@@ -15,7 +15,7 @@ import rli
 from tests.support.spark import REPOSITORY
 from tests.support.tables import check_stored
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _ROWS = 4_000
 

@@ -21,8 +21,8 @@ _SHARED: Final = {
 }
 """By what they share: the tests. A test that is missing here works, but may start another server."""
 
-_WEIGHTS: Final = {"slow": 20, "spark": 10}
-"""How many other tests last about as long as one that bears a mark."""
+_WEIGHTS: Final = {"timeout": 200, "slow": 20, "spark": 10}
+"""How many other tests last about as long as one that bears a mark; those with a limit of their own last longest."""
 
 
 def work_unit(nodeid: str) -> str:
