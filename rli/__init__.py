@@ -20,6 +20,7 @@ from rli.errors import (
     TableExistsError,
     TableNotFoundError,
     UnsupportedTableError,
+    VoidAttemptError,
 )
 from rli.index.record_index import IndexStats, RecordIndex, create_index, open_index
 from rli.index.transaction import IndexTransaction
@@ -65,6 +66,7 @@ __all__ = [
     "TableNotFoundError",
     "UnsupportedTableError",
     "VerifyReport",
+    "VoidAttemptError",
     "create_index",
     "create_table",
     "open_index",

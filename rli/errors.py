@@ -109,6 +109,10 @@ class LeaseLostError(ConflictError):
     """This writer was paused for so long that another one took the lease over."""
 
 
+class VoidAttemptError(RliError):
+    """The tasks of a write had other records than were requested; nothing of this write is visible."""
+
+
 class StoreUnavailableError(RliError):
     """The store does not answer, is full, or refuses to write; what was acknowledged before is kept."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from inspect import signature
 from typing import Final
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
+from pyspark.storagelevel import StorageLevel
 
 from rli.table.file_groups.batches import gathered
 from rli_spark.zip_directories import watch_zip_directories
@@ -48,6 +50,13 @@ def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> 
 def for_look_ups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in tables of ``LOOKUP_ROWS`` rows or more, or of as many as a task should hold at once."""
     return gathered(tables, LOOKUP_ROWS, _LOOKUP_BYTES)
+
+
+def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
+    """A frame whose results Spark keeps, to save time: what is lost is computed again, and has to be the same then."""
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    kept.callback(frame.unpersist)
+    return frame
 
 
 def tasks_for(spark: SparkSession, size: int) -> int:

@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame
 from rli import CommitResult, RecordIndex, Step, Table
 from rli.layout.key_generator import KeyGenerator, require_record_keys
 from rli.layout.meta_columns import RECORD_KEY
+from rli.table.coordination.requests import request_folder
+from rli.table.coordination.shared_records import shared_records
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.tagging import current_locations, delete_rows, groups_of, require_slices
 from rli.table.file_groups.work_rows import Change
@@ -21,17 +23,24 @@ from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
 from rli.table.writing.retries import write_until_committed
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
-from rli_spark.batches import arrow_schema, map_tables
+from rli_spark.batches import arrow_schema, keep
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
 from rli_spark.file_groups import write_file_groups
-from rli_spark.packets import unpacked
-from rli_spark.profile import TAGGED, Profile, packet, packet_of_unknown, tagged
-from rli_spark.requests import Request, keep
+from rli_spark.profile import TAGGED, Profile, packet, packet_of_read, packet_of_unknown, tagged
+from rli_spark.requests import Request
+from rli_spark.tally import Tally
 from rli_spark.tasks import SparkTasks
 
 _KEYS: Final = pa.schema([(work_rows.RECORD_KEY, pa.string())])
-_NEWER: Final = pa.schema([("count_of_keys", pa.int64()), ("sample", pa.list_(pa.string()))])
+_NEWER: Final = pa.schema(
+    [
+        ("count_of_keys", pa.int64()),
+        ("sample", pa.list_(pa.string())),
+        ("read_keys", pa.int64()),
+        ("read_hashes", pa.int64()),
+    ]
+)
 
 
 def delete(
@@ -45,7 +54,7 @@ def delete(
 ) -> CommitResult:
     """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
 
-    The frame is computed once, however often the write is tried.
+    As for ``upsert``, each task of the frame is computed once, however often the write is tried.
 
     Args:
         df: has the table's record-key columns, or the column ``_hoodie_record_key`` with whole record keys; other
@@ -66,8 +75,9 @@ def delete(
     key_generator = definition.key_generator
     if RECORD_KEY not in df.columns:
         key_generator.record_keys(arrow_schema(df).empty_table())
-    with ExitStack() as kept:
-        request = Request.of(df, lambda tables: _keys(tables, key_generator), kept)
+    records, seconds = shared_records(definition, index), definition.require_settings().lease_seconds
+    with request_folder(definition.storage, records, seconds) as folder:
+        request = Request.of(df, lambda tables: _keys(tables, key_generator), folder)
         return write_until_committed(
             partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step, caller=caller),
             partial(_write_deletes, request),
@@ -79,15 +89,13 @@ def _write_deletes(request: Request, write: WriteTransaction) -> PreparedWrite:
     index, snapshot = write.index, write.sequence
     schema = write.snapshot.schema or pa.schema([])
     with ExitStack() as kept, unwrapped_errors():
-        rows = keep(
-            map_tables(request.by_key(), lambda packets: _delete_packets(packets, index, snapshot, schema), TAGGED),
-            kept,
-        )
+        rows = keep(request.by_key(lambda keys: _delete_packets(keys, index, snapshot, schema), TAGGED), kept)
         profile = Profile.of(rows)
+        request.require_whole(profile.read)
         write.on_step(Step.TAGGED)
         slices = require_slices(write.snapshot.slices, profile.changed)
         sizes = {group: file_slice.size for group, file_slice in slices.items()}
-        results = write_file_groups(rows, {}, write.context(schema), slices, sizes)
+        results = write_file_groups(rows, {}, write.context(schema), slices, sizes, expected=profile.staying)
         write.on_step(Step.WRITTEN)
     read = ReadSet(profile.origins, partial(_newer_keys, request, index, snapshot))
     return PreparedWrite(results, schema, "DELETE", profile.unknown, read)
@@ -96,12 +104,13 @@ def _write_deletes(request: Request, write: WriteTransaction) -> PreparedWrite:
 def _newer_keys(request: Request, index: RecordIndex, snapshot: int) -> SomeKeys:
     """Which of the keys were changed after a commit sequence."""
 
-    def look(packets: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        found = newer_keys(index, snapshot, _distinct(packets))
-        yield pa.table([[found.count], [list(found.sample)]], schema=_NEWER)
+    def look(requested: list[pa.Table]) -> Iterator[pa.Table]:
+        found, read = newer_keys(index, snapshot, _distinct(requested)), _tally(requested)
+        yield pa.table([[found.count], [list(found.sample)], [read.keys], [read.hashes]], schema=_NEWER)
 
     with unwrapped_errors():
-        rows = map_tables(request.by_key(), look, _NEWER).collect()
+        rows = request.by_key(look, _NEWER).collect()
+    request.require_whole(sum((Tally(row.read_keys, row.read_hashes) for row in rows), Tally()))
     return sum_of(SomeKeys(row.count_of_keys, tuple(row.sample)) for row in rows)
 
 
@@ -115,17 +124,21 @@ def _keys(tables: Iterator[pa.Table], key_generator: KeyGenerator) -> Iterator[p
         yield pa.table([keys.unique()], schema=_KEYS)
 
 
-def _distinct(packets: Iterator[pa.Table]) -> pa.Array:
-    """The keys of all packets, each once."""
-    columns = [rows.column(work_rows.RECORD_KEY) for rows in unpacked(packets)]
-    chunks = [chunk for column in columns for chunk in column.chunks]
+def _tally(requested: list[pa.Table]) -> Tally:
+    return sum((Tally.of(rows.column(work_rows.RECORD_KEY)) for rows in requested), Tally())
+
+
+def _distinct(requested: list[pa.Table]) -> pa.Array:
+    """The keys of all tables, each once."""
+    chunks = [chunk for rows in requested for chunk in rows.column(work_rows.RECORD_KEY).chunks]
     return pa.chunked_array(chunks, pa.string()).unique()
 
 
 def _delete_packets(
-    packets: Iterator[pa.Table], index: RecordIndex, snapshot: int, schema: pa.Schema
+    requested: list[pa.Table], index: RecordIndex, snapshot: int, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    keys = _distinct(packets)
+    keys = _distinct(requested)
     rows = delete_rows(keys, current_locations(index, keys, snapshot), schema)
     known = (packet(Change.DELETE, *group, part) for group, part in groups_of(rows))
-    yield tagged([*known, packet_of_unknown(len(keys) - rows.num_rows)])
+    unknown = len(keys) - rows.num_rows
+    yield tagged([*known, packet_of_unknown(unknown), packet_of_read(_tally(requested))])

@@ -22,6 +22,8 @@ from rli.table.file_groups.tagging import departures, groups_of, place, require_
 from rli.table.file_groups.work_rows import Change
 from rli_spark.batches import map_tables, tasks_for
 from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, table_of, unpack, unpacked
+from rli_spark.requests import require_same
+from rli_spark.tally import Tally
 from rli_spark.zip_directories import watch_zip_directories
 
 _NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.ARRIVE)], pa.int8())
@@ -36,6 +38,8 @@ def write_file_groups(
     context: WriteContext,
     slices: Mapping[FileGroupId, FileSlice],
     sizes: Mapping[FileGroupId, float],
+    *,
+    expected: Tally,
 ) -> list[FileGroupResult]:
     """Write every file group that tagged rows change; returns the results of the accepted attempts.
 
@@ -45,6 +49,10 @@ def write_file_groups(
         context: the write.
         slices: the live slices of those file groups that exist.
         sizes: of every file group that the rows change, about what it takes to write: bytes.
+        expected: the keys of all tagged rows.
+
+    Raises:
+        VoidAttemptError: the tasks have written other keys.
     """
     if not sizes:
         return []
@@ -54,7 +62,9 @@ def write_file_groups(
     placed = map_tables(tagged, lambda tables: _placed(tables, placements, ways), _PLACED)
     arranged = sent(placed, tasks).sortWithinPartitions(*work_rows.FILE_GROUP)
     # Not by way of Arrow, for which Spark would hold the packets of several file groups at once.
-    return arranged.rdd.mapPartitions(partial(_write_all, context, slices)).collect()
+    written = arranged.rdd.mapPartitions(partial(_write_all, context, slices)).collect()
+    require_same("written", expected, sum((tally for _, tally in written), Tally()))
+    return [result for result, _ in written]
 
 
 def _placed(
@@ -83,7 +93,8 @@ def _placed(
 
 def _write_all(
     context: WriteContext, slices: Mapping[FileGroupId, FileSlice], packets: Iterable[Row]
-) -> Iterator[FileGroupResult]:
+) -> Iterator[tuple[FileGroupResult, Tally]]:
+    """Write the file groups of a task; gives the result of each with the keys that it places or removes."""
     watch_zip_directories()
     task = TaskContext.get()
     if task is None:
@@ -95,7 +106,10 @@ def _write_all(
         adds_only = pc.all(pc.is_in(rows.column(work_rows.CHANGE), value_set=_NEW_RECORDS)).as_py()
         if base is None and not adds_only:
             require_slice(slices, group)
-        yield write_file_group(context, FileGroupTarget(group, base), rows, token)
+        # A record that moves is counted where it arrives.
+        own = rows.filter(pc.not_equal(rows.column(work_rows.CHANGE), int(Change.DEPART)))
+        tally = Tally.of(own.column(work_rows.RECORD_KEY))
+        yield write_file_group(context, FileGroupTarget(group, base), rows, token), tally
 
 
 def whole_groups(

@@ -23,6 +23,9 @@ ROWS: Final = "rows"
 DATA: Final = "data"
 """Column of a packet: the rows, as a stream of Arrow's IPC format."""
 
+HASHES: Final = "hashes"
+"""Column of a packet: the sum of the hashes of its keys; see ``rli_spark.tally``."""
+
 ROUTE: Final = "route"
 """Column of a packet: says which task gets it; see ``sent``."""
 

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame
 from rli.model import FileGroupId
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.work_rows import Change
-from rli_spark.packets import DATA, ROWS, packed, table_of
+from rli_spark.packets import DATA, HASHES, ROWS, packed, table_of
+from rli_spark.tally import Tally
 
 TAGGED: Final = pa.schema(
     [
@@ -21,11 +22,15 @@ TAGGED: Final = pa.schema(
         (work_rows.PARTITION_PATH, pa.string()),
         (work_rows.FILE_ID, pa.string()),
         (ROWS, pa.int64()),
+        (HASHES, pa.int64()),
         (DATA, pa.binary()),
     ]
 )
 """Packets of tagged rows: what they do; the file group where their records are stored, or the partition that gains
-them."""
+them; the tally of their keys. Without a change they hold no rows, and tell of keys alone."""
+
+_READ: Final = "read"
+_UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +42,18 @@ class Profile:
         changed: file group → records that are updated in it or deleted from it.
         leaving: file group → records that move out of it, as far as they are not too late.
         unknown: keys to delete that the table does not hold.
+        read: the keys that the tasks have read; of those that occur more than once, each occurrence.
+        staying: the keys of rows that the last stage may write as they are.
+        moving: the keys of records that move out of a file group, as far as they are not too late.
     """
 
     new: Mapping[str, int]
     changed: Mapping[FileGroupId, int]
     leaving: Mapping[FileGroupId, int]
     unknown: int
+    read: Tally
+    staying: Tally
+    moving: Tally
 
     @classmethod
     def of(cls, packets: DataFrame) -> Profile:
@@ -51,15 +62,23 @@ class Profile:
         changed: Counter[FileGroupId] = Counter()
         leaving: Counter[FileGroupId] = Counter()
         unknown = 0
-        for change, partition_path, file_id, rows in packets.drop(DATA).collect():
-            if change is None:
+        read = staying = moving = Tally()
+        for change, partition_path, file_id, rows, hashes in packets.drop(DATA).collect():
+            tally = Tally(rows, hashes)
+            if change is None and partition_path == _READ:
+                read += tally
+            elif change is None:
                 unknown += rows
             elif file_id is None:
                 new[partition_path] += rows
+                staying += tally
+            elif change == Change.ARRIVE:
+                leaving[FileGroupId(partition_path, file_id)] += rows
+                moving += tally
             else:
-                counter = leaving if change == Change.ARRIVE else changed
-                counter[FileGroupId(partition_path, file_id)] += rows
-        return cls(new, changed, leaving, unknown)
+                changed[FileGroupId(partition_path, file_id)] += rows
+                staying += tally
+        return cls(new, changed, leaving, unknown, read, staying, moving)
 
     @property
     def origins(self) -> frozenset[FileGroupId]:
@@ -67,17 +86,23 @@ class Profile:
         return frozenset(self.changed) | frozenset(self.leaving)
 
 
-Packet = tuple[int | None, str | None, str | None, int, bytes | None]
+Packet = tuple[int | None, str | None, str | None, int, int, bytes | None]
 
 
 def packet(change: Change, partition_path: str, file_id: str | None, rows: pa.Table) -> Packet:
     """A packet of tagged rows that all do the same to one file group, or that one partition gains."""
-    return int(change), partition_path, file_id, rows.num_rows, packed(rows)
+    tally = Tally.of(rows.column(work_rows.RECORD_KEY))
+    return int(change), partition_path, file_id, tally.keys, tally.hashes, packed(rows)
+
+
+def packet_of_read(tally: Tally) -> Packet:
+    """A packet without rows, which tells of the keys that a task has read."""
+    return None, _READ, None, tally.keys, tally.hashes, None
 
 
 def packet_of_unknown(keys: int) -> Packet:
     """A packet without rows, which tells of keys that the table does not hold."""
-    return None, None, None, keys, None
+    return None, _UNKNOWN, None, keys, 0, None
 
 
 def tagged(packets: Iterable[Packet]) -> pa.Table:

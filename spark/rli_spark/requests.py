@@ -1,86 +1,124 @@
-"""The request of a write: its records, or the keys that it deletes, computed once for all attempts to write them."""
+"""The request of a write: its records, or the keys that it deletes, computed once for all attempts to write them (P19)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
-from pyspark.storagelevel import StorageLevel
+from pyspark.sql import DataFrame, Row, SparkSession
 
-from rli.codec.key_codec import hash_keys
-from rli.table.file_groups import work_rows
-from rli.table.file_groups.tagging import split_by_code
+from rli.errors import VoidAttemptError
+from rli.storage import Storage
+from rli.table.coordination.requests import RequestFolder
 from rli_spark.batches import TableFunction, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
-from rli_spark.packets import DATA, ROUTE, ROWS, packed, routes, sent, table_of
+from rli_spark.request_files import HASHES, PARTS, RequestFile, read_rows, write_part
+from rli_spark.tally import Tally
 
-_FEWEST_BUCKETS: Final = 256
-_BUCKETS_PER_CORE: Final = 4
-"""Keys are shared out into buckets by their hash, before it is known how many there are."""
-
-_SEED: Final = 0x7461736B
-_BUCKET: Final = "bucket"
-_PACKETS: Final = pa.schema([(_BUCKET, pa.int32()), (ROWS, pa.int64()), (DATA, pa.binary())])
+KeyedFunction = Callable[[list[pa.Table]], Iterator[pa.Table]]
+"""What a task makes of all requested rows of its keys, in tables whose order is always the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Keyed rows in packets, which Spark keeps.
+    """Keyed rows in files, which outlive the executors that wrote them.
+
+    Spark's cache would be no place for them: what is lost of it is computed again, and a frame may give other rows then.
 
     Attributes:
-        packets: each of one bucket of keys.
-        buckets: how many; no more tasks than these take part in tagging.
-        rows: how many; of those with one key some may have been left out already.
-        size: bytes of the packets.
+        spark: the session.
+        folder: where the files are.
+        files: one of each task that had rows.
     """
 
-    packets: DataFrame
-    buckets: int
-    rows: int
-    size: int
+    spark: SparkSession
+    folder: RequestFolder
+    files: tuple[RequestFile, ...]
 
     @classmethod
-    def of(cls, frame: DataFrame, keyed: TableFunction, kept: ExitStack) -> Request:
-        """Compute and keep the keyed rows of a frame.
+    def of(cls, frame: DataFrame, keyed: TableFunction, folder: RequestFolder) -> Request:
+        """Compute the keyed rows of a frame.
 
         Args:
             frame: the input.
             keyed: as for ``map_tables``; gives tables with the column ``work_rows.RECORD_KEY``.
-            kept: forgets the packets in the end.
+            folder: takes the files.
         """
-        buckets = max(_FEWEST_BUCKETS, _BUCKETS_PER_CORE * frame.sparkSession.sparkContext.defaultParallelism)
+        storage, path = folder.storage, folder.path
         with unwrapped_errors():
-            packets = map_tables(frame, lambda tables: _in_buckets(keyed(for_look_ups(tables)), buckets), _PACKETS)
-            keep(packets, kept)
-            rows, size = packets.agg(F.sum(ROWS), F.sum(F.length(DATA))).collect()[0]
-        return cls(packets, buckets, rows or 0, size or 0)
+            parts = map_tables(frame, lambda tables: write_part(storage, path, keyed(for_look_ups(tables))), PARTS)
+            # Of each task Spark takes the row of one attempt. The files of other attempts are named by nobody.
+            rows = sorted(parts.collect(), key=lambda row: row.task)
+        if len({row.task for row in rows}) < len(rows):
+            raise VoidAttemptError(f"tasks of a request gave more than one result: folder={path}; write again")
+        return cls(frame.sparkSession, folder, tuple(map(_file_of, rows)))
+
+    @property
+    def tally(self) -> Tally:
+        """Of the keys of all rows; of those with one key some may have been left out already."""
+        return sum((file.tally for file in self.files), Tally())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the rows in memory."""
+        return sum(file.size for file in self.files)
 
     @property
     def bytes_per_row(self) -> float:
-        return self.size / max(self.rows, 1)
+        return self.size / max(self.tally.keys, 1)
 
-    def by_key(self) -> DataFrame:
-        """The packets, all rows of one key in the same Spark partition."""
-        tasks = min(self.buckets, tasks_for(self.packets.sparkSession, self.size))
-        ways = F.array(*(F.lit(route) for route in routes(tasks)))
-        way = F.element_at(ways, (F.col(_BUCKET) * tasks / self.buckets).cast("int") + 1)
-        return sent(self.packets.withColumn(ROUTE, way), tasks)
+    def by_key(self, function: KeyedFunction, schema: pa.Schema) -> DataFrame:
+        """What a function makes of the rows, all those of one key in the same task.
+
+        Args:
+            function: picklable; gives tables of ``schema``.
+            schema: of the output.
+
+        Raises:
+            LeaseLostError: another writer took this process for dead, and removed the files.
+        """
+        self.folder.require_kept()
+        tasks = tasks_for(self.spark, self.size)
+        read = partial(_read_ranges, self.folder.storage, self.files, tasks)
+
+        def run(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
+            for rows in read(numbers):
+                yield from function(rows)
+
+        return map_tables(self.spark.range(0, tasks, 1, tasks), run, schema)
+
+    def require_whole(self, read: Tally) -> None:
+        """Raise ``VoidAttemptError`` unless the tasks of an attempt have read all rows once."""
+        require_same("read", self.tally, read)
 
 
-def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    """A frame that is computed once, as long as Spark keeps its blocks; it may be computed again without harm."""
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
-    kept.callback(frame.unpersist)
-    return frame
+def require_same(done: str, expected: Tally, found: Tally) -> None:
+    """Raise ``VoidAttemptError`` if the tasks of a write had other keys than those before them.
+
+    Args:
+        done: what they did with the keys.
+        expected: the keys of the stage before.
+        found: their own.
+    """
+    if found != expected:
+        raise VoidAttemptError(
+            f"the tasks of this write have {done} other records than were requested: expected={expected} "
+            f"found={found}; nothing was written: write again, and if it happens again, check the storage of the table"
+        )
 
 
-def _in_buckets(tables: Iterator[pa.Table], buckets: int) -> Iterator[pa.Table]:
-    for table in tables:
-        chosen = hash_keys(table.column(work_rows.RECORD_KEY).combine_chunks(), _SEED) % buckets
-        parts = enumerate(split_by_code(table, chosen, buckets))
-        yield table_of(((bucket, part.num_rows, packed(part)) for bucket, part in parts if part.num_rows), _PACKETS)
+def _file_of(row: Row) -> RequestFile:
+    first, last = (np.frombuffer(bounds, np.uint32) for bounds in (row.first, row.last))
+    return RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last)
+
+
+def _read_ranges(
+    storage: Storage, files: Sequence[RequestFile], tasks: int, numbers: Iterator[pa.Table]
+) -> Iterator[list[pa.Table]]:
+    """For each of some task numbers, the rows of its range of hashes."""
+    for table in numbers:
+        for number in table.column(0).to_pylist():
+            yield list(read_rows(storage, files, HASHES * number // tasks, HASHES * (number + 1) // tasks))

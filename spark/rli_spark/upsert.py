@@ -28,6 +28,8 @@ from rli.layout.schema import conform, written_schema
 from rli.layout.support import require_writable
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.table.coordination.requests import request_folder
+from rli.table.coordination.shared_records import shared_records
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.placement import Placement, plan_placements, records_placed
 from rli.table.file_groups.tagging import (
@@ -48,13 +50,14 @@ from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet
 from rli.table.writing.retries import write_until_committed
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
-from rli_spark.batches import arrow_schema, map_tables, tasks_for
+from rli_spark.batches import arrow_schema, keep, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
 from rli_spark.file_groups import whole_groups, write_file_groups
-from rli_spark.packets import DATA, unpack, unpacked
-from rli_spark.profile import TAGGED, Profile, packet, tagged
-from rli_spark.requests import Request, keep
+from rli_spark.packets import DATA, unpack
+from rli_spark.profile import TAGGED, Profile, packet, packet_of_read, tagged
+from rli_spark.requests import Request, require_same
+from rli_spark.tally import Tally
 from rli_spark.tasks import SparkTasks
 
 _TIE_BREAKER: Final = "_rli_tie_breaker"
@@ -91,8 +94,9 @@ def upsert(
     Of several records with one key the one with the greatest ordering value counts. Among equals one is chosen by
     its content, always the same one, because rows of a frame have no order.
 
-    The frame is computed once, and its records are kept by Spark until the write has ended: a further attempt writes
-    the same records, whatever the frame would give by then.
+    Each task of the frame is computed once, and its records are kept in the table's work folder until the write has
+    ended. So neither a lost executor nor a further attempt changes what is written, whatever the frame would give by
+    then. (Shuffles inside the frame are Spark's: it repeats their tasks as it does in any job.)
 
     Args:
         df: the records.
@@ -116,9 +120,10 @@ def upsert(
     require_writable(definition.properties)
     # Fails here, on no records, if a column is missing or of a wrong type.
     with_keys(incoming.empty_table(), key_generator, ordering)
-    with ExitStack() as kept:
+    records, seconds = shared_records(definition, index), definition.require_settings().lease_seconds
+    with request_folder(definition.storage, records, seconds) as folder:
         told_apart = data.withColumn(_TIE_BREAKER, F.xxhash64(*_hashable(data)))
-        request = Request.of(told_apart, lambda tables: _keyed(tables, key_generator, ordering), kept)
+        request = Request.of(told_apart, lambda tables: _keyed(tables, key_generator, ordering), folder)
         return write_until_committed(
             partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step, caller=caller),
             partial(_write_records, _Records(request, written_schema(incoming), on_change)),
@@ -131,15 +136,18 @@ def _write_records(records: _Records, write: WriteTransaction) -> PreparedWrite:
         schema = write.schema_with(records.schema)
         rows = keep(_tagged(records, write, schema), kept)
         profile = Profile.of(rows)
+        records.request.require_whole(profile.read)
         write.on_step(Step.TAGGED)
-        new, late = Counter(profile.new), 0
+        new, late, expected = Counter(profile.new), 0, profile.staying
         if profile.leaving:
             moves = F.col(work_rows.CHANGE) == int(Change.ARRIVE)
             in_time = keep(_in_time(records, rows.where(moves), write, schema, profile), kept)
-            arriving = Profile.of(in_time).new
-            _require_allowed(in_time, sum(arriving.values()), records.on_change)
-            late = sum(profile.leaving.values()) - sum(arriving.values())
-            new.update(arriving)
+            arriving = Profile.of(in_time)
+            require_same("compared", profile.moving, arriving.read)
+            _require_allowed(in_time, arriving.staying.keys, records.on_change)
+            late = profile.moving.keys - arriving.staying.keys
+            expected += arriving.staying
+            new.update(arriving.new)
             rows = rows.where(~moves).unionByName(in_time)
         placements = _plan(write, new, records.request.bytes_per_row)
         write.on_step(Step.RESOLVED)
@@ -152,6 +160,7 @@ def _write_records(records: _Records, write: WriteTransaction) -> PreparedWrite:
             write.context(schema),
             slices,
             _sizes(profile, placements, live, records.request.bytes_per_row),
+            expected=expected,
         )
         write.on_step(Step.WRITTEN)
         return PreparedWrite(results, schema, "UPSERT", late, ReadSet(profile.origins))
@@ -178,14 +187,15 @@ def _tagged(records: _Records, write: WriteTransaction, schema: pa.Schema) -> Da
     keyed_schema = pa.schema([*(pa.field(name, pa.string()) for name in KEY_COLUMNS), *schema])
     on_change = records.on_change
 
-    def work_packets(packets: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        requested = list(unpacked(packets))
+    def work_packets(requested: list[pa.Table]) -> Iterator[pa.Table]:
         if requested:
-            keyed = conform(_newest(pa.concat_tables(requested), ordering), keyed_schema)
+            rows = pa.concat_tables(requested)
+            yield tagged([packet_of_read(Tally.of(rows.column(work_rows.RECORD_KEY)))])
+            keyed = conform(_newest(rows, ordering), keyed_schema)
             keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
             yield _in_packets(to_work_rows(keyed, current_locations(index, keys, snapshot), on_change))
 
-    return map_tables(records.request.by_key(), work_packets, TAGGED)
+    return records.request.by_key(work_packets, TAGGED)
 
 
 def _in_packets(rows: pa.Table) -> pa.Table:
@@ -218,7 +228,7 @@ def _in_time(
 def _arriving_in_time(
     packets: Iterator[pa.Table], storage: Storage, slices: Mapping[FileGroupId, FileSlice], ordering: pa.Field | None
 ) -> Iterator[pa.Table]:
-    arriving: list[pa.Table] = []
+    arriving, read = list[pa.Table](), Tally()
     columns = (*work_rows.FILE_GROUP, DATA)
     named = (
         (FileGroupId(partition_path.as_py(), file_id.as_py()), content.as_buffer())
@@ -226,17 +236,19 @@ def _arriving_in_time(
         for partition_path, file_id, content in zip(*(table.column(name) for name in columns), strict=True)
     )
     for group, rows in whole_groups(named):
+        read += Tally.of(rows.column(work_rows.RECORD_KEY))
         if ordering is not None:
             rows = rows.filter(pc.invert(late_arrivals(storage, slices[group], ordering, rows)))  # noqa: PLW2901
         arriving.append(rows)
     if arriving:
+        yield tagged([packet_of_read(read)])
         parts = partitions_of(pa.concat_tables(arriving))
         yield tagged(packet(Change.ARRIVE, path, None, part) for path, part in parts)
 
 
 def _require_allowed(arriving: DataFrame, count: int, on_change: OnPartitionChange) -> None:
     if on_change is OnPartitionChange.FAIL and count:
-        some = unpack(arriving.select(DATA).take(1)[0][0])
+        some = unpack(arriving.select(DATA).where(F.col(DATA).isNotNull()).take(1)[0][0])
         require_no_moves(count, some.column(work_rows.RECORD_KEY).slice(0, _SAMPLE).to_pylist())
 
 

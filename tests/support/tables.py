@@ -122,11 +122,12 @@ def assert_nothing_left_over(table: Table) -> None:
     storage = table.definition.storage
     timeline = table.snapshot().timeline
     assert timeline.pending == ()
-    for folder in (paths.WORK, paths.UNDOING, paths.ARCHIVING):
+    for folder in (paths.WORK, paths.REQUESTS, paths.UNDOING, paths.ARCHIVING):
         assert [*storage.list_folders(folder), *storage.list_files(folder, recursive=True)] == []
     for records in (table.index.store, FileRecords(storage)):
         # Of a writer that was taken for dead, its instant stays taken.
         assert [name for name, record in records.scan_control("writer/") if not Holding.from_json(record).is_mark] == []
+        assert records.scan_control("request/") == []
         assert records.read_control("lease") is None
     completed = {instant.time for instant in timeline.completed_writes} | {time for time, _ in check_archived(table)}
     files = [Path(file.path) for file in storage.list_files(recursive=True)]

@@ -24,6 +24,7 @@ from rli.index.record_index import RecordIndex
 from rli.storage import Storage
 from rli.table.coordination.lease import KeptHolding, is_left_behind, table_lease
 from rli.table.coordination.liveness import MOST_KEPT_SECONDS, Holding
+from rli.table.coordination.requests import remove_abandoned_requests
 from rli.table.coordination.shared_records import SharedRecords, shared_records
 from rli.table.services.archive import finish_archives
 from rli.table.services.restore import RestoreResult, finish_restore
@@ -90,6 +91,7 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished
         writer: identity of the caller, for the lease.
     """
     records = shared_records(table, index)
+    remove_abandoned_requests(table.storage, records)
     if not (
         abandoned_instants(table.storage, records) or table.storage.list_files(paths.UNDOING) or is_left_behind(records)
     ):

@@ -12,6 +12,7 @@ FOLDERS: Final = (_FOLDER, ".hoodie", "")
 SETTINGS: Final = f"{_FOLDER}/table.json"
 CLAIM: Final = f"{_FOLDER}/creating.json"
 WORK: Final = f"{_FOLDER}/work"
+REQUESTS: Final = f"{_FOLDER}/requests"
 JOURNAL: Final = f"{_FOLDER}/journal"
 UNDOING: Final = f"{_FOLDER}/undoing"
 
@@ -25,6 +26,11 @@ TRANSACTIONS: Final = f"{_FOLDER}/transactions"
 def work_folder(instant: str) -> str:
     """Holds what a write has not published yet: base files, the commit's content, the manifest."""
     return f"{WORK}/{instant}"
+
+
+def request_folder(name: str) -> str:
+    """Holds what a write has computed before it has an instant."""
+    return f"{REQUESTS}/{name}"
 
 
 def unpublished_files(instant: str) -> str:

@@ -1,4 +1,4 @@
-"""Writes that are in conflict with another writer's are made anew, a bounded number of times.
+"""Writes that are in conflict with another writer's, or whose tasks went wrong, are tried again a bounded number of times.
 
 The one place for it, whatever engine writes: an attempt begins with a snapshot of its own, and an attempt that fails
 has removed what it wrote before it says so.
@@ -18,7 +18,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from rli.errors import ConflictError
+from rli.errors import ConflictError, RliError, VoidAttemptError
 from rli.model import CommitResult
 from rli.table.state.caller_transactions import RepeatedTransactionError
 from rli.table.writing.write_transaction import PreparedWrite, WriteTransaction
@@ -43,6 +43,7 @@ def write_until_committed(
 
     Raises:
         ConflictError: every attempt was in conflict; with what the last one was in conflict with.
+        VoidAttemptError: in the last attempt too, tasks had other records than were requested.
 
     Returns:
         What was committed: by this call, or by an earlier one with the same transaction of the caller.
@@ -62,8 +63,8 @@ def write_until_committed(
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
-        retry=retry_if_exception_type(ConflictError),
-        before_sleep=_log_conflict,
+        retry=retry_if_exception_type((ConflictError, VoidAttemptError)),
+        before_sleep=_log_failure,
         retry_error_callback=_give_up,
     )
     try:
@@ -81,12 +82,16 @@ def _write(write: WriteTransaction, work: Callable[[WriteTransaction], PreparedW
     return write.commit(prepared)
 
 
-def _log_conflict(state: RetryCallState) -> None:
-    _LOG.info("write in conflict, trying again: attempt=%s cause=%s", state.attempt_number, _conflict_of(state))
+def _log_failure(state: RetryCallState) -> None:
+    failure = _failure_of(state)
+    level = logging.INFO if isinstance(failure, ConflictError) else logging.WARNING
+    _LOG.log(level, "write failed, trying again: attempt=%s cause=%s", state.attempt_number, failure)
 
 
 def _give_up(state: RetryCallState) -> CommitResult:
-    last = _conflict_of(state)
+    last = _failure_of(state)
+    if not isinstance(last, ConflictError):
+        raise last
     raise type(last)(
         f"other writers were first in every attempt: attempts={state.attempt_number} keys={last.key_count} "
         f"sample={list(last.keys)} instants={list(last.instants)} last cause=({last}); nothing was written: write "
@@ -97,8 +102,8 @@ def _give_up(state: RetryCallState) -> CommitResult:
     ) from last
 
 
-def _conflict_of(state: RetryCallState) -> ConflictError:
+def _failure_of(state: RetryCallState) -> RliError:
     error = None if state.outcome is None else state.outcome.exception()
-    if not isinstance(error, ConflictError):
-        raise TypeError(f"only conflicts are tried again: error={error!r}")
+    if not isinstance(error, ConflictError | VoidAttemptError):
+        raise TypeError(f"neither a conflict nor a void attempt: error={error!r}")
     return error

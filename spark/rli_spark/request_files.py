@@ -1,0 +1,140 @@
+"""Files of a request: keyed rows in Arrow's IPC format, each written by one attempt of one task, and never changed.
+
+The rows of a file are arranged by the hash of their key, batch by batch, for each of the large tables that they came in.
+So a task that takes a range of hashes reads a few batches of each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from rli.codec.key_codec import hash_keys
+from rli.storage import Storage
+from rli.table.file_groups import work_rows
+from rli_spark.tally import Tally
+
+HASHES: Final = 1 << 32
+"""How many hashes there are."""
+
+_SEED: Final = 0x7461736B
+_HASH: Final = "_rli_hash"
+_BYTES_PER_BATCH: Final = 128 * 1024
+_READERS: Final = 8
+"""Files that a task reads at a time: a file on an object store takes tens of milliseconds to answer."""
+
+PARTS: Final = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("path", pa.string()),
+        ("keys", pa.int64()),
+        ("hashes", pa.int64()),
+        ("size", pa.int64()),
+        ("first", pa.binary()),
+        ("last", pa.binary()),
+    ]
+)
+"""What a task says of its file, in one row: see ``RequestFile``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFile:
+    """A file of an accepted attempt. Picklable.
+
+    Attributes:
+        path: in the table's folder.
+        tally: of its keys.
+        size: bytes of its rows in memory.
+        first, last: the least and the greatest hash in each batch, shape (batches,).
+    """
+
+    path: str
+    tally: Tally
+    size: int
+    first: NDArray[np.uint32]
+    last: NDArray[np.uint32]
+
+    def rows(self, storage: Storage, start: int, stop: int) -> list[pa.Table]:
+        """The rows whose keys have a hash from ``start`` up to but not including ``stop``."""
+        wanted = np.flatnonzero((self.last >= start) & (self.first < stop))
+        if not len(wanted):
+            return []
+        with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
+            reader = pa.ipc.open_file(source)
+            batches = [reader.get_batch(int(number)) for number in wanted]
+        return [_within(pa.table(batch), start, stop) for batch in batches]
+
+
+def read_rows(storage: Storage, files: Sequence[RequestFile], start: int, stop: int) -> Iterator[pa.Table]:
+    """The rows of all files whose keys have a hash in a range, always in the same order."""
+    with ThreadPoolExecutor(_READERS) as threads:
+        for tables in threads.map(lambda file: file.rows(storage, start, stop), files):
+            yield from tables
+
+
+def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Write the keyed rows of a task to a file of its own; gives one row of ``PARTS``, none if there are no rows."""
+    task = TaskContext.get()
+    if task is None:
+        raise RuntimeError("requests are written by Spark tasks only")
+    path = f"{folder}/{task.partitionId()}-{uuid4().hex}.arrow"
+    tally, size, bounds = Tally(), 0, _Bounds([], [])
+    sink: pa.NativeFile | None = None
+    writer: pa.ipc.RecordBatchFileWriter | None = None
+    try:
+        for table in tables:
+            keys = table.column(work_rows.RECORD_KEY).combine_chunks()
+            arranged = _arranged(table, hash_keys(keys, _SEED))
+            if writer is None:
+                sink = storage.filesystem.open_output_stream(storage.full_path(path))
+                writer = pa.ipc.new_file(sink, arranged.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+            for batch in _batches(arranged):
+                bounds.add(batch)
+                writer.write_batch(batch)
+            tally, size = tally + Tally.of(keys), size + table.nbytes
+    finally:
+        for opened in (writer, sink):
+            if opened is not None:
+                opened.close()
+    if writer is not None:
+        row = (task.partitionId(), path, tally.keys, tally.hashes, size, *bounds.to_bytes())
+        yield pa.table([[value] for value in row], schema=PARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    first: list[int]
+    last: list[int]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        hashes = batch.column(_HASH)
+        self.first.append(hashes[0].as_py())
+        self.last.append(hashes[-1].as_py())
+
+    def to_bytes(self) -> tuple[bytes, bytes]:
+        return np.array(self.first, np.uint32).tobytes(), np.array(self.last, np.uint32).tobytes()
+
+
+def _arranged(table: pa.Table, hashes: NDArray[np.uint32]) -> pa.Table:
+    order = np.argsort(hashes, kind="stable")
+    return table.take(pa.array(order)).append_column(_HASH, pa.array(hashes[order]))
+
+
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    rows = max(1, _BYTES_PER_BATCH * table.num_rows // max(table.nbytes, 1))
+    batches: list[pa.RecordBatch] = table.combine_chunks().to_batches(max_chunksize=rows)
+    return [batch for batch in batches if batch.num_rows]
+
+
+def _within(rows: pa.Table, start: int, stop: int) -> pa.Table:
+    hashes = rows.column(_HASH).to_numpy()
+    first, last = np.searchsorted(hashes, np.array([start, stop], np.int64))
+    return rows.slice(first, last - first).drop_columns(_HASH)

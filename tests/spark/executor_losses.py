@@ -1,0 +1,182 @@
+"""A Spark application on a small cluster that loses its executors in the middle of writes: ``executor_losses.py FOLDER``.
+
+Half of each frame's keys are other ones each time that a task of it is computed. It writes what became of the table to
+``results.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import rli
+import rli_spark
+from rli import Step
+from tests.spark.upsert_under_failure import driver_port
+from tests.support.tables import assert_nothing_left_over
+from tests.support.waiting import eventually
+
+ROWS = 400
+
+KNOWN = ROWS // 2
+"""Every second record moves to another partition; the others are new."""
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "512m",
+    "spark.log.level": "ERROR",
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.initialExecutors": "2",
+    "spark.dynamicAllocation.executorIdleTimeout": "3s",
+    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "3s",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "3s",
+}
+
+Loss = Callable[[SparkSession], None]
+
+
+def session() -> SparkSession:
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+    for name, value in {**_SETTINGS, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def records(spark: SparkSession, first: int) -> DataFrame:
+    """Records whose new keys and their partitions are never the same."""
+
+    def fresh(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            keys = [f"k{n}" if n % 2 else uuid4().hex for n in numbers]
+            cities = ["moved" if n % 2 else key[0] for n, key in zip(numbers, keys, strict=True)]
+            yield pa.RecordBatch.from_pydict({"id": keys, "city": cities, "ts": [2] * len(keys), "n": numbers})
+
+    frame = spark.range(first, first + ROWS, 1, 4)
+    return frame.mapInArrow(fresh, "id string, city string, ts long, n long")
+
+
+def stored_before(first: int) -> pa.Table:
+    numbers = [n for n in range(first, first + ROWS) if n % 2]
+    columns = {"id": [f"k{n}" for n in numbers], "city": ["here"] * KNOWN, "ts": [1] * KNOWN, "n": [-1] * KNOWN}
+    return pa.table(columns)
+
+
+def executors(spark: SparkSession) -> set[str]:
+    ids: str = spark.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
+    return set(filter(None, ids.split(",")))
+
+
+def signalled(number: signal.Signals, most: int) -> Loss:
+    """Sends a signal to some executors, and waits until the driver knows that they are gone."""
+
+    def lose(spark: SparkSession) -> None:
+        if not executors(spark):
+            spark.range(0, 4, 1, 4).count()
+        before = executors(spark)
+        pattern = f"CoarseGrainedExecutorBackend.*--driver-url.*{driver_port()}"
+        found = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True, check=True)
+        processes = found.stdout.split()[:most]
+        for process in processes:
+            os.kill(int(process), number)
+        eventually(lambda: len(before - executors(spark)) >= len(processes), "executors are gone")
+
+    return lose
+
+
+def idle(spark: SparkSession) -> None:
+    """Waits until Spark has given all executors back, and what they had cached with them."""
+    eventually(lambda: not executors(spark), "executors are given back")
+
+
+kill = signalled(signal.SIGKILL, most=2)
+decommission = signalled(signal.SIGPWR, most=1)
+"""The other one is there to take what it kept."""
+
+UPSERTS: dict[str, tuple[Loss, tuple[Step, ...]]] = {
+    "killed after every step": (kill, (Step.REQUESTED, Step.TAGGED, Step.RESOLVED, Step.WRITTEN, Step.PUBLISHED)),
+    "decommissioned after tagged": (decommission, (Step.TAGGED,)),
+    "given back after tagged": (idle, (Step.TAGGED,)),
+}
+
+
+class Losing:
+    """Loses executors after some steps of a write."""
+
+    def __init__(self, spark: SparkSession, loss: Loss, steps: tuple[Step, ...]) -> None:
+        self._spark, self._loss, self._left = spark, loss, list(steps)
+
+    def __call__(self, step: Step) -> None:
+        if step in self._left:
+            self._left.remove(step)
+            self._loss(self._spark)
+
+
+def upsert(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: tuple[Step, ...]) -> dict[str, Any]:
+    table.upsert(stored_before(first))
+    result = rli_spark.upsert(records(spark, first), table, on_step=Losing(spark, loss, steps))
+    numbers = Counter(n for n in table.read(columns=["n"]).column("n").to_pylist() if first <= n < first + ROWS)
+    return {
+        "counts": [result.inserted, result.updated, result.moved, result.unchanged],
+        "missing": ROWS - len(numbers),
+        "repeated": sum(count > 1 for count in numbers.values()),
+    }
+
+
+def delete(spark: SparkSession, table: rli.Table) -> dict[str, Any]:
+    """Deletes keys of which another half is unknown each time."""
+    before = table.read().num_rows
+    keys = records(spark, 0).withColumn("id", F.when(F.rand() < 0.5, F.col("id")).otherwise(F.concat("id", F.lit("?"))))
+    result = rli_spark.delete(keys, table, on_step=Losing(spark, kill, (Step.TAGGED,)))
+    gone = before - table.read().num_rows
+    return {"requested": result.deleted + result.unchanged, "agrees": result.deleted == gone > 0}
+
+
+def cluster(spark: SparkSession, table: rli.Table) -> dict[str, Any]:
+    before = table.read().sort_by("id")
+    result = rli_spark.cluster(spark, table, on_step=Losing(spark, kill, (Step.RESOLVED,)))
+    return {"replaced": result.files_replaced > 0, "same": table.read().sort_by("id").equals(before)}
+
+
+def main(folder: Path) -> None:
+    spark = session()
+    results: dict[str, Any] = {}
+    table = rli.create_table(
+        folder / "trips",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=f"lmdb://{folder / 'index'}",
+        target_file_size=64 * 1024,
+        small_file_size=0,
+    )
+    for position, (name, (loss, steps)) in enumerate(UPSERTS.items()):
+        results[name] = upsert(spark, table, position * ROWS, loss, steps)
+    results["delete"] = delete(spark, table)
+    results["cluster"] = cluster(spark, table)
+    assert_nothing_left_over(table)
+    assert table.verify_index().agrees
+    (folder / "results.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

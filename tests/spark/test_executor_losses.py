@@ -1,0 +1,44 @@
+"""Executors die, are decommissioned or given back in the middle of writes, and frames do not recompute to the same rows.
+
+All cases share one cluster, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.executor_losses import KNOWN, ROWS, UPSERTS
+from tests.support.spark import REPOSITORY
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("losses")
+    paths = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+    script = Path(__file__).with_name("executor_losses.py")
+    subprocess.run([sys.executable, str(script), str(folder)], check=True, env=environment, cwd=folder)
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("case", UPSERTS)
+def test_every_source_row_is_written_once_though_executors_are_lost(results: dict[str, Any], case: str) -> None:
+    assert results[case] == {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0}
+
+
+def test_a_delete_removes_the_keys_that_it_counted_though_executors_are_lost(results: dict[str, Any]) -> None:
+    assert results["delete"] == {"requested": ROWS, "agrees": True}
+
+
+def test_a_clustering_keeps_every_row_though_executors_are_lost(results: dict[str, Any]) -> None:
+    assert results["cluster"] == {"replaced": True, "same": True}

@@ -1,0 +1,112 @@
+"""What a write was given is what it writes, or the attempt is void (P19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import rli
+import rli_spark
+from rli import Step
+from rli.table.coordination.requests import remove_abandoned_requests
+from rli.table.coordination.shared_records import shared_records
+from rli.table.state import paths
+from rli_spark.tally import Tally
+from tests.support.tables import assert_nothing_left_over, records, rows_of
+
+pytestmark = pytest.mark.spark
+
+BATCH = [("a", "x", 2, 2.0), ("b", "y", 2, 2.0), ("new", "x", 2, 2.0)]
+
+
+def damaged(content: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
+    """A file of a request with other rows."""
+    sink = pa.BufferOutputStream()
+    rows = change(pa.ipc.open_file(pa.py_buffer(content)).read_all()).combine_chunks()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    result: bytes = sink.getvalue().to_pybytes()
+    return result
+
+
+class Damage:
+    """Changes the files of a request as an attempt begins, and puts them back after some attempts."""
+
+    def __init__(self, table: rli.Table, change: Callable[[pa.Table], pa.Table], attempts: int) -> None:
+        self._storage, self._change, self._left = table.definition.storage, change, attempts
+        self._original: dict[str, bytes] = {}
+
+    def __call__(self, step: Step) -> None:
+        if step is not Step.INFLIGHT:
+            return
+        for file in self._storage.list_files(paths.REQUESTS, recursive=True):
+            content = self._original.setdefault(file.path, self._storage.read_bytes(file.path) or b"")
+            self._storage.write_bytes(file.path, damaged(content, self._change) if self._left else content)
+        self._left = max(self._left - 1, 0)
+
+
+def lose_a_row(rows: pa.Table) -> pa.Table:
+    return rows.slice(1)
+
+
+def repeat_a_row(rows: pa.Table) -> pa.Table:
+    return pa.concat_tables([rows.slice(0, 1), rows])
+
+
+def change_keys(rows: pa.Table) -> pa.Table:
+    keys = pa.array([f"{key}'" for key in rows.column("_rli_record_key").to_pylist()])
+    return rows.set_column(rows.schema.get_field_index("_rli_record_key"), "_rli_record_key", keys)
+
+
+@pytest.mark.parametrize("change", [lose_a_row, repeat_a_row, change_keys])
+@pytest.mark.parametrize("work", ["upsert", "delete"])
+def test_rows_that_were_not_requested_void_every_attempt(
+    spark: SparkSession, table: rli.Table, change: Callable[[pa.Table], pa.Table], work: str
+) -> None:
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    before = rows_of(table)
+    frame = spark.createDataFrame(BATCH, "id string, city string, ts long, v double").coalesce(1)
+    write = rli_spark.upsert if work == "upsert" else rli_spark.delete
+    with pytest.raises(rli.VoidAttemptError, match=r"other records than were requested.*nothing was written"):
+        write(frame, table, attempts=1, on_step=Damage(table, change, 1))
+    assert rows_of(table) == before
+    assert_nothing_left_over(table)
+
+
+def test_a_void_attempt_is_tried_again(spark: SparkSession, table: rli.Table) -> None:
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    frame = spark.createDataFrame(BATCH, "id string, city string, ts long, v double").coalesce(1)
+    result = rli_spark.upsert(frame, table, on_step=Damage(table, lose_a_row, 1))
+    assert (result.inserted, result.updated, result.moved) == (1, 1, 1)
+    assert [(row["id"], row["city"]) for row in rows_of(table)] == [("a", "x"), ("b", "y"), ("new", "x")]
+
+
+def test_a_request_that_others_removed_is_no_empty_one(spark: SparkSession, table: rli.Table) -> None:
+    shared = shared_records(table.definition, table.index)
+
+    def remove(step: Step) -> None:
+        if step is Step.INFLIGHT:
+            for name, holder in shared.scan_control("request/"):
+                assert shared.compare_and_set(name, holder, None)
+            remove_abandoned_requests(table.definition.storage, shared)
+
+    frame = spark.createDataFrame(BATCH, "id string, city string, ts long, v double")
+    with pytest.raises(rli.LeaseLostError, match="write the records again"):
+        rli_spark.upsert(frame, table, attempts=2, on_step=remove)
+    assert table.read().num_rows == 0
+    assert_nothing_left_over(table)
+
+
+@given(st.lists(st.text(min_size=1), unique=True, min_size=1))
+def test_a_tally_tells_keys_but_not_their_order(keys: list[str]) -> None:
+    tally = Tally.of(pa.array(keys))
+    assert Tally.of(pa.array(sorted(keys))) == tally
+    parts = Tally.of(pa.array(keys[:1])) + Tally.of(pa.array(keys[1:], pa.string()))
+    assert parts == tally
+    assert Tally.of(pa.array([*keys[1:], keys[0] + "'"])) != tally
+    assert Tally.of(pa.array([*keys, keys[0]])) != tally

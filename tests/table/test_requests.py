@@ -1,0 +1,87 @@
+"""Folders of requests go with their process: removed when it ends, or by the next write when it dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import rli
+from rli import LeaseLostError, LeasePlace
+from rli.table.coordination.liveness import Holding, ProcessId
+from rli.table.coordination.requests import RequestFolder, remove_abandoned_requests, request_folder
+from rli.table.coordination.shared_records import SharedRecords, shared_records
+from rli.table.state import paths
+from tests.support.children import was_killed
+from tests.support.tables import assert_nothing_left_over, records
+
+pytestmark = pytest.mark.parametrize("lease", list(LeasePlace))
+
+
+def new_table(folder: Path, lease: LeasePlace) -> rli.Table:
+    return rli.create_table(
+        folder / "trips", record_key="id", partition_by="city", index=f"lmdb://{folder / 'index'}", lease=lease
+    )
+
+
+def records_of(table: rli.Table) -> SharedRecords:
+    return shared_records(table.definition, table.index)
+
+
+def write_request(table: rli.Table, folder: RequestFolder) -> str:
+    path = f"{folder.path}/0.arrow"
+    table.definition.storage.write_bytes(path, b"rows")
+    return path
+
+
+def request_and_die(location: str) -> None:
+    table = rli.open_table(location)
+    with request_folder(table.definition.storage, records_of(table), 30.0) as folder:
+        write_request(table, folder)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_next_write_removes_the_request_of_a_dead_process(tmp_path: Path, lease: LeasePlace) -> None:
+    table = new_table(tmp_path, lease)
+    table.close()
+    assert was_killed(request_and_die, table.location)
+    assert table.definition.storage.list_folders(paths.REQUESTS)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    assert_nothing_left_over(table)
+
+
+def test_a_write_leaves_the_request_of_a_living_process_alone(tmp_path: Path, lease: LeasePlace) -> None:
+    table = new_table(tmp_path, lease)
+    storage = table.definition.storage
+    with request_folder(storage, records_of(table), 30.0) as folder:
+        path = write_request(table, folder)
+        rli.open_table(table.location).upsert(records(("a", "x", 1, 1.0)))
+        folder.require_kept()
+        assert storage.read_bytes(path) == b"rows"
+    assert_nothing_left_over(table)
+
+
+def test_a_process_that_was_taken_for_dead_is_told(tmp_path: Path, lease: LeasePlace) -> None:
+    table = new_table(tmp_path, lease)
+    storage, shared = table.definition.storage, records_of(table)
+    with request_folder(storage, shared, 30.0) as folder:
+        path = write_request(table, folder)
+        for name, holder in shared.scan_control("request/"):
+            assert shared.compare_and_set(name, holder, None)
+        remove_abandoned_requests(storage, shared)
+        assert storage.read_bytes(path) is None
+        with pytest.raises(LeaseLostError, match="removed its request"):
+            folder.require_kept()
+    assert_nothing_left_over(table)
+
+
+def test_a_record_names_no_folder_elsewhere(tmp_path: Path, lease: LeasePlace) -> None:
+    table = new_table(tmp_path, lease)
+    storage, store = table.definition.storage, table.index.store
+    storage.make_folder(".hoodie/.rli/kept")
+    lapsed = Holding("writer", ProcessId.current(), expires_at=0.0, seconds=30.0).to_json()
+    assert store.compare_and_set("request/../kept", None, lapsed)
+    remove_abandoned_requests(storage, store)
+    assert storage.exists(".hoodie/.rli/kept")
