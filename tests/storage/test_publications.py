@@ -67,7 +67,7 @@ def test_a_publisher_that_is_paused_at_any_request_has_published_or_never_will(
         def take_over() -> None:
             successor.settle(DRAFT)
             stands.append(successor.exists(TARGET))  # noqa: B023  (called in this round)
-            successor.delete_folder("work")
+            successor.delete_files([DRAFT])
             if ends == "it is undone":
                 successor.delete_files([TARGET])
 
@@ -78,6 +78,7 @@ def test_a_publisher_that_is_paused_at_any_request_has_published_or_never_will(
         assert successor.exists(TARGET) == (stands[0] and ends == "it stays")
         outcomes.append(stands[0])
         successor.delete_files([TARGET])
+        assert successor.list_files(recursive=True) == []
     # There is one request by which it is decided.
     assert outcomes == sorted(outcomes)
     assert set(outcomes) == {False, True}
@@ -96,7 +97,7 @@ def test_a_successor_that_is_paused_at_any_request_undoes_nothing_of_its_own_suc
         def take_over() -> None:
             successor.settle(DRAFT)
             assert successor.exists(TARGET) == is_decided
-            successor.delete_folder("work")
+            successor.delete_files([DRAFT])
             successor.delete_files([TARGET])
 
         was_paused = paused_before(number, lambda: storage.settle(DRAFT), take_over)

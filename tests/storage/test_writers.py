@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rli import LeasePlace, Step, Table, create_table, open_table
+from rli import ConflictError, LeasePlace, Step, Table, create_table, open_table
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Point, clients, history_of
 from tests.concurrency.history import Committed, Read, Refused, Upsert
@@ -190,13 +190,13 @@ def test_a_history_is_serialisable(object_store: ObjectStore, indexes: Iterator[
     require_serialisable(table, SEED, urls)
 
 
-def test_a_write_whose_publication_is_decided_but_not_finished_is_finished_by_the_next_one(
+def test_nobody_builds_on_a_table_before_a_commit_is_there_that_was_decided(
     object_store: ObjectStore, indexes: Iterator[str]
 ) -> None:
-    """The process lives on, as after Ctrl-C. Nobody builds on the table before the commit is there."""
+    """The process that decided it lives on, as after Ctrl-C; another writer waits for the lease by then."""
     table = new_table(object_store, next(indexes), LeasePlace.INDEX, LEASE_SECONDS)
+    rival = open_table(table.location, storage_options=object_store.options)
     table.upsert(records(("a", "x", 1, 0.1)))
-
     copies = count(1)
 
     def before(name: str) -> None:
@@ -204,11 +204,15 @@ def test_a_write_whose_publication_is_decided_but_not_finished_is_finished_by_th
         if name == "copy" and next(copies) == 2:
             raise KeyboardInterrupt
 
-    with at_requests(before), pytest.raises(KeyboardInterrupt):
-        table.upsert(records(("a", "x", 2, 0.2)))
-    assert read_rows(table)["a"][2] == 1
-    result = table.upsert(records(("b", "x", 3, 0.3)))
-    assert result.inserted == 1
-    assert {key: row[2] for key, row in read_rows(table).items()} == {"a": 2, "b": 3}
-    assert len(table.snapshot().timeline.completed_writes) == 3
+    def interrupt_the_first(step: Step) -> None:
+        if step is Step.WRITTEN:
+            with at_requests(before), pytest.raises(KeyboardInterrupt):
+                table.upsert(records(("a", "x", 2, 0.2)))
+            assert read_rows(table)["a"][2] == 1
+
+    with pytest.raises(ConflictError):
+        rival.upsert(records(("a", "x", 3, 0.3)), attempts=1, on_step=interrupt_the_first)
+    assert read_rows(table)["a"][2] == 2
+    assert rival.upsert(records(("a", "x", 3, 0.3))).updated == 1
+    assert read_rows(table)["a"][2] == 3
     check_stored(table)
