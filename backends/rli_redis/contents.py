@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from rli_redis.families import Family
-from rli_redis.family_set import announced_families, begin_family_set
+from rli_redis.family_set import WidthAndShard, begin_family_set, known_families
 from rli_redis.names import CONTROL_COUNTER, Names
 from rli_redis.scripts import DROP_FAMILY
 from rli_redis.servers import Command, Servers
@@ -31,24 +31,28 @@ def make_contents(servers: Servers, names: Names) -> None:
 def remove_contents(servers: Servers, names: Names) -> None:
     """Remove the entries and control records; memory is freed by the server in the background.
 
-    The index is not to be ready any more: families that are still made meanwhile are left to those who make them.
+    All keys of the servers are looked through: which families there are, a server that went back may not know. The
+    index is not to be ready any more: families that are still made meanwhile are left to those who make them.
     """
-    known = announced_families(servers, names)
-    if known is None or not remove_families(servers, names, known):
-        _run(servers, _sweep(servers, names))
+    remove_families(servers, names, known_families(servers, names) or [])
+    _run(servers, _sweep(servers, names))
+    remove_control(servers, names)
+
+
+def remove_control(servers: Servers, names: Names) -> None:
+    """Remove the control records, and the set of families."""
     place = servers.place(names)
     records = Command(place, ("UNLINK", names.control, names.control_names, names.control_tokens))
     # The set of families goes last: it is what says which families there are.
     _run(servers, [records, Command(place, ("UNLINK", names.families))])
 
 
-def remove_families(servers: Servers, names: Names, families: list[tuple[int, int]]) -> bool:
-    """Remove families, given by width and shard; False if one is not there, so that its buckets are unknown."""
+def remove_families(servers: Servers, names: Names, families: list[WidthAndShard]) -> None:
+    """Remove families as far as they are there."""
     commands = [_taking_out_of_use(servers, names, width, shard) for width, shard in families]
     counts = list(servers.exchange(commands))
     for (width, shard), count in zip(families, counts, strict=True):
         _run(servers, _removals(servers, names, (width, shard), count))
-    return all(counts)
 
 
 def stored_bytes(servers: Servers, names: Names, families: list[tuple[int, int, Family]]) -> int:
@@ -88,7 +92,8 @@ def _removals(servers: Servers, names: Names, family: tuple[int, int], count: in
     width, shard = family
     place = servers.place(names, shard)
     # What says how many buckets there are goes last.
-    for keys in _chunks([*names.buckets(width, shard, np.arange(count)), names.dropped_family(width, shard)]):
+    buckets = names.buckets(width, shard, np.arange(count))
+    for keys in _chunks([*buckets, names.mark(shard), names.dropped_family(width, shard)]):
         yield Command(place, ("UNLINK", *keys))
 
 

@@ -23,9 +23,9 @@ _HASH_SEED: Final = 0x6275_636B
 _MULTIPLIERS: Final = (np.uint64(0xFF51_AFD7_ED55_8CCD), np.uint64(0xC4CE_B9FE_1A85_EC53))
 _HALF: Final = np.uint64(32)
 _LOW_HALF: Final = np.uint64(0xFFFF_FFFF)
-_STATE: Final = np.dtype(
-    [("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8"), ("applied", ">u4")]
-)
+_STATE: Final = np.dtype([("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8")])
+# In layout 2 a mark of the family followed, which stays there until the family is changed.
+_OLD_STATE_BYTES: Final = _STATE.itemsize + 4
 
 VERSION_WIDTH: Final = 8
 
@@ -47,27 +47,22 @@ class Family:
         buckets: how many there are, at least 1.
         entries: all of them, tombstones included.
         tombstones: how many of the entries are tombstones.
-        applied: the last commit sequence up to which the family has the entries of all commits.
     """
 
     version: bytes
     buckets: int
     entries: int
     tombstones: int
-    applied: int
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Family:
         """Read what the scripts wrote."""
-        if len(stored) != _STATE.itemsize:
+        if len(stored) not in (_STATE.itemsize, _OLD_STATE_BYTES):
             raise CorruptIndexError(
                 f"the state of a part of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
             )
-        values = np.frombuffer(stored, dtype=_STATE)[0]
-        return cls(
-            values["version"].tobytes(),
-            *(int(values[name]) for name in ("buckets", "entries", "tombstones", "applied")),
-        )
+        values = np.frombuffer(stored, dtype=_STATE, count=1)[0]
+        return cls(values["version"].tobytes(), *(int(values[name]) for name in ("buckets", "entries", "tombstones")))
 
 
 def hashes_of(keys: NDArray[np.void]) -> Positions:
@@ -101,6 +96,11 @@ def record_width(key_width: int) -> int:
 def entries_per_bucket(key_width: int) -> int:
     """How many entries suit a bucket."""
     return max(1, (_BUCKET_BYTES - HEADER_WIDTH) // record_width(key_width))
+
+
+def bucket_bytes(key_width: int) -> int:
+    """About how many bytes a bucket has, at most."""
+    return HEADER_WIDTH + entries_per_bucket(key_width) * record_width(key_width)
 
 
 def wanted_buckets(entries: int, key_width: int) -> int:

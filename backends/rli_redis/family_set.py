@@ -1,19 +1,24 @@
-"""Which families there are: a set of their numbers.
+"""Which families there are: a set of their numbers, beside the control records.
 
-A family is announced before it is made and confirmed before its first entry is written. So all that an index keeps
-can be found through the set, and a family that is confirmed but not there was lost by its server.
+A family is confirmed before its first entry is written. So a family that is confirmed but not there was lost by its
+server. The set may lack families, if its own server went back to an earlier state: nobody goes by it alone.
+
+Layout 2 had announced families before they were made; their numbers may still be members, without a sign before them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from rli_redis.names import Names, family_number, family_of
 from rli_redis.servers import Command, Servers
 
+WidthAndShard: TypeAlias = tuple[int, int]
+
 _SET_ITSELF: Final = b"families"
 _CONFIRMED: Final = b"+"
+_SHARD: Final = b"shard "
 
 
 def begin_family_set(servers: Servers, names: Names) -> None:
@@ -21,46 +26,52 @@ def begin_family_set(servers: Servers, names: Names) -> None:
     _add(servers, names, [_SET_ITSELF])
 
 
-def announce(servers: Servers, names: Names, width: int, shards: Iterable[int]) -> None:
-    """Note families that are about to be made."""
-    _add(servers, names, [b"%d" % family_number(width, shard) for shard in shards])
+def confirm(servers: Servers, names: Names, families: Iterable[WidthAndShard]) -> None:
+    """Note families that were made, and their shards."""
+    members = {member for family in families for member in (_confirmed(family), _shard(family[1]))}
+    if members:
+        _add(servers, names, sorted(members))
 
 
-def confirm(servers: Servers, names: Names, width: int, shards: Iterable[int]) -> None:
-    """Note families that were made."""
-    _add(servers, names, [_confirmed(width, shard) for shard in shards])
+def confirmed_shards(servers: Servers, names: Names, count: int) -> list[int] | None:
+    """Those of the first ``count`` shards that have confirmed families; None if the set is not there."""
+    members = [_SET_ITSELF, *map(_shard, range(count))]
+    is_set, *are_in = servers.execute(Command(servers.place(names), ("SMISMEMBER", names.families, *members)))
+    return [shard for shard, is_in in enumerate(are_in) if is_in] if is_set else None
 
 
-def announced_families(servers: Servers, names: Names) -> list[tuple[int, int]] | None:
-    """Width and shard of each family that was ever announced, in order; None if the set is not there."""
+def known_families(servers: Servers, names: Names) -> list[WidthAndShard] | None:
+    """All families that are confirmed, in order; None if the set is not there."""
     members = _members(servers, names)
-    if members is None:
-        return None
-    return sorted(family_of(int(member)) for member in members if member.isdigit())
-
-
-def all_confirmed_families(servers: Servers, names: Names) -> list[tuple[int, int]] | None:
-    """Width and shard of each family that may have entries, in order; None if the set is not there."""
-    members = _members(servers, names)
-    if members is None:
+    if _SET_ITSELF not in members:
         return None
     return sorted(family_of(int(member[1:])) for member in members if member.startswith(_CONFIRMED))
 
 
-def confirmed_families(servers: Servers, names: Names, width: int, shards: list[int]) -> list[int] | None:
-    """Those of the shards that have a confirmed family of this width; None if the set is not there."""
-    members = [_SET_ITSELF, *(_confirmed(width, shard) for shard in shards)]
+def announced_families(servers: Servers, names: Names) -> set[WidthAndShard]:
+    """All families of layout 2 that may be there."""
+    members = (member.lstrip(_CONFIRMED) for member in _members(servers, names))
+    return {family_of(int(member)) for member in members if member.isdigit()}
+
+
+def confirmed_families(servers: Servers, names: Names, families: list[WidthAndShard]) -> list[WidthAndShard] | None:
+    """Those of the families that are confirmed; None if the set is not there."""
+    members = [_SET_ITSELF, *map(_confirmed, families)]
     is_set, *are_in = servers.execute(Command(servers.place(names), ("SMISMEMBER", names.families, *members)))
-    return [shard for shard, is_in in zip(shards, are_in, strict=True) if is_in] if is_set else None
+    return [family for family, is_in in zip(families, are_in, strict=True) if is_in] if is_set else None
 
 
-def _members(servers: Servers, names: Names) -> list[bytes] | None:
+def _members(servers: Servers, names: Names) -> list[bytes]:
     members: list[bytes] = servers.execute(Command(servers.place(names), ("SMEMBERS", names.families)))
-    return members if _SET_ITSELF in members else None
+    return members
 
 
-def _confirmed(width: int, shard: int) -> bytes:
-    return _CONFIRMED + b"%d" % family_number(width, shard)
+def _shard(shard: int) -> bytes:
+    return _SHARD + b"%d" % shard
+
+
+def _confirmed(family: WidthAndShard) -> bytes:
+    return _CONFIRMED + b"%d" % family_number(*family)
 
 
 def _add(servers: Servers, names: Names, members: list[bytes]) -> None:

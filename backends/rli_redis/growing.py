@@ -7,37 +7,48 @@ one who writes will grow it.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from rli_redis.buckets import STAMP_WIDTH, Positions, Records, decode, encode, random_step, stamp_of
-from rli_redis.families import VERSION_WIDTH, Family, addresses, hashes_of, outgrows, wanted_buckets
+from rli_redis.families import VERSION_WIDTH, Family, addresses, bucket_bytes, hashes_of, outgrows, wanted_buckets
+from rli_redis.family_set import WidthAndShard
 from rli_redis.names import Names
-from rli_redis.reading import Reader
+from rli_redis.reading import BYTES_PER_COMMAND, Reader
 from rli_redis.scripts import GROW_FAMILY
 from rli_redis.servers import Argument, Command, Reply, Servers
 
 _NEW_BUCKETS_PER_COMMAND: Final = 1000
+_FAMILIES_AT_ONCE: Final = 64
 
 
-def grow(servers: Servers, names: Names, reader: Reader, width: int, shards: list[int]) -> None:
-    """Give families of one width the buckets that suit their entries, as far as nobody else changes them."""
-    while shards:
-        families = zip(shards, reader.families(width, shards), strict=True)
+def grow(servers: Servers, names: Names, reader: Reader, families: list[WidthAndShard]) -> None:
+    """Give families the buckets that suit their entries, as far as nobody else changes them."""
+    while families:
         growths = [
-            _Growth(width, shard, family)
-            for shard, family in families
-            if family is not None and outgrows(family.entries, width, family.buckets)
+            _Growth(*name, family)
+            for name, family in zip(families, reader.families(families), strict=True)
+            if family is not None and outgrows(family.entries, name[0], family.buckets)
         ]
-        replies = servers.exchange([growth.read(reader) for growth in growths])
-        splits = [
-            (growth.shard, command)
-            for growth, reply in zip(growths, replies, strict=True)
-            if (command := growth.split(servers, names, reader, reply)) is not None
-        ]
-        done = servers.exchange([command for _, command in splits])
-        shards = [shard for (shard, _), reply in zip(splits, done, strict=True) if reply == 1]
+        # Some at a time: what was read of all of them is in memory until it is written.
+        starts = range(0, len(growths), _FAMILIES_AT_ONCE)
+        steps = (_grow_some(servers, names, reader, growths[start : start + _FAMILIES_AT_ONCE]) for start in starts)
+        families = list(chain.from_iterable(steps))
+
+
+def _grow_some(servers: Servers, names: Names, reader: Reader, growths: Sequence[_Growth]) -> list[WidthAndShard]:
+    """Grow families by a step; returns those that may need another one."""
+    replies = servers.exchange([growth.read(reader) for growth in growths])
+    splits = [
+        ((growth.width, growth.shard), command)
+        for growth, reply in zip(growths, replies, strict=True)
+        if (command := growth.split(servers, names, reader, reply)) is not None
+    ]
+    done = servers.exchange([command for _, command in splits])
+    return [name for (name, _), reply in zip(splits, done, strict=True) if reply == 1]
 
 
 class _Growth:
@@ -47,7 +58,8 @@ class _Growth:
         self.width = width
         self.shard = shard
         self.before = family.buckets
-        self.after = min(wanted_buckets(family.entries, width), self.before + _NEW_BUCKETS_PER_COMMAND)
+        most = min(_NEW_BUCKETS_PER_COMMAND, max(1, BYTES_PER_COMMAND // bucket_bytes(width)))
+        self.after = min(wanted_buckets(family.entries, width), self.before + most)
         self.new = np.arange(self.before, self.after)
         self.sources = np.unique(addresses(self.new, self.before))
 

@@ -1,107 +1,148 @@
-"""Marks: up to which commit sequence each family has the entries of all commits.
+"""Marks: up to which commit sequence each shard has the entries of all commits.
 
 A server that loses its last changes, because it comes back from an old snapshot or its replica takes over, loses marks
-and entries together, and the others keep theirs. So each family has a mark of its own, in its state: it is read with the
-family's buckets by whoever looks up, and the least of all says from where a sync has to apply commits again.
+and entries together, and the others keep theirs. So each shard has a mark of its own, beside its families: it is read
+with their buckets by whoever looks up, and the least of all says from where a sync has to apply commits again.
 
 A mark is raised by a script on the server that the entries were written to, as long as that is the very process that
 has acknowledged them. The control record comes last: it is what look-ups go by, and never greater than a mark that has
 not been lost.
+
+A mark also keeps the greatest sequence that was ever written to the shard. Where that is greater than the last one of
+the commit log, the server of the log went back, and would give out sequences a second time.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
-from rli.store.contract import Applied
-from rli_redis.families import Family
-from rli_redis.family_set import all_confirmed_families, announce, confirm
+import numpy as np
+
+from rli.errors import CorruptIndexError, SettingsError
+from rli.settings import IndexSettings
+from rli.store.contract import SETTINGS, Applied
+from rli_redis.control import ControlRecords
+from rli_redis.family_set import confirmed_shards, known_families
 from rli_redis.names import Names
-from rli_redis.reading import Reader
+from rli_redis.placing import by_place
+from rli_redis.presence import Presence
 from rli_redis.scripts import MARK_APPLIED
 from rli_redis.servers import Command, Servers
 
-WidthAndShard: TypeAlias = tuple[int, int]
+_MARK: Final = np.dtype([("applied", ">u4"), ("greatest", ">u4")])
 
-_FAMILIES_PER_COMMAND: Final = 1000
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The mark of one shard.
+
+    Attributes:
+        applied: the last commit sequence up to which the shard has the entries of all commits.
+        greatest: the greatest sequence that was ever written to the shard; 0 where none was noted.
+    """
+
+    applied: int
+    greatest: int
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> Mark:
+        """Read what the scripts wrote."""
+        if len(stored) != _MARK.itemsize:
+            raise CorruptIndexError(
+                f"the mark of a shard of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
+            )
+        return cls(*np.frombuffer(stored, dtype=_MARK)[0].tolist())
 
 
 class Marks:
     """The marks of one index.
 
-    Every method raises ``IndexNotFoundError`` if the index was dropped, and ``CorruptIndexError`` if a family is gone.
+    Every method raises ``IndexNotFoundError`` if the index was dropped, and ``CorruptIndexError`` if a mark is gone.
     """
 
-    def __init__(self, servers: Servers, names: Names, reader: Reader) -> None:
+    def __init__(self, servers: Servers, names: Names, presence: Presence, control: ControlRecords) -> None:
         self._servers = servers
         self._names = names
-        self._reader = reader
+        self._presence = presence
+        self._control = control
+        self._shard_count = 0
 
     def read(self, announced: int | None) -> Applied:
-        """What the families say, given what the control record says."""
+        """What the shards say, given what the control record says."""
         # Before the marks: what they say then holds for as long as these processes live.
         evidence = self._servers.incarnations()
-        marks = [announced or 0]
-        for family, state in self._states_of(self._families()):
-            if state is None:
-                raise self._reader.lost(*family)
-            marks.append(Family.from_bytes(state).applied)
-        return Applied(None if announced is None else min(marks), max(marks), evidence)
+        marks = self._marks().values()
+        applied = [announced or 0, *(mark.applied for mark in marks)]
+        return Applied(
+            least=None if announced is None else min(applied),
+            greatest=max(applied),
+            written=max((mark.greatest for mark in marks), default=0),
+            evidence=evidence,
+        )
 
-    def raise_to(self, sequence: int, since: Applied, written: Iterable[WidthAndShard]) -> bool:
-        """Note in all families that they have the entries of all commits after ``since.least`` up to ``sequence``.
+    def raise_to(self, sequence: int, since: Applied) -> bool:
+        """Note in all shards that they have the entries of all commits after ``since.least`` up to ``sequence``.
 
         Args:
             sequence: to note.
-            since: what the families said before the entries were written.
-            written: families that this process knows to be confirmed.
+            since: what the shards said before the entries were written.
 
         Returns:
             False if a server may have lost something since.
         """
-        families = self._families()
-        # The server that keeps the set may have gone back to before they were confirmed, with or without themselves.
-        for (width, shard), state in list(self._states_of(sorted(set(written) - set(families)))):
-            if state is not None:
-                announce(self._servers, self._names, width, [shard])
-                confirm(self._servers, self._names, width, [shard])
-                families.append((width, shard))
-        parts = list(self._parts(families))
+        parts = list(self._parts(self._marks()))
         replies = self._servers.exchange([self._raising(place, some, sequence, since) for place, some in parts])
         is_whole = True
         for (_, some), reply in zip(parts, replies, strict=True):
             if reply is None:
-                raise self._reader.lost(*some[0])
+                raise self._lost(some)
             is_whole = is_whole and reply == 1
         return is_whole and self._servers.incarnations() == since.evidence
 
-    def _raising(self, place: int, some: list[WidthAndShard], sequence: int, since: Applied) -> Command:
+    def _raising(self, place: int, shards: list[int], sequence: int, since: Applied) -> Command:
         incarnation = since.evidence.get(self._servers.node_name(place), "")
-        return Command.run(place, MARK_APPLIED, self._states(some), [incarnation, since.least or 0, sequence])
+        return Command.run(place, MARK_APPLIED, self._keys(shards), [incarnation, since.least or 0, sequence])
 
-    def _families(self) -> list[WidthAndShard]:
-        families = all_confirmed_families(self._servers, self._names)
-        if families is None:
-            raise self._reader.lost_list()
-        return families
+    def _marks(self) -> Mapping[int, Mark]:
+        """The marks of all shards that have families."""
+        expected = self._confirmed_shards()
+        if expected is None:
+            raise self._presence.lost(self._names, "the list of its parts")
+        # The server that keeps the set may have gone back to before they were confirmed.
+        parts = list(self._parts(sorted(expected.union(range(self._shards())))))
+        replies = self._servers.exchange([Command(place, ("MGET", *self._keys(shards))) for place, shards in parts])
+        stored = {
+            shard: mark
+            for (_, shards), reply in zip(parts, replies, strict=True)
+            for shard, mark in zip(shards, reply, strict=True)
+            if mark is not None
+        }
+        if missing := sorted(expected.difference(stored)):
+            raise self._lost(missing)
+        return {shard: Mark.from_bytes(mark) for shard, mark in stored.items()}
 
-    def _states_of(self, families: list[WidthAndShard]) -> Iterator[tuple[WidthAndShard, bytes | None]]:
-        """Families, and the state of each as it is stored."""
-        parts = list(self._parts(families))
-        replies = self._servers.exchange([Command(place, ("MGET", *self._states(some))) for place, some in parts])
-        for (_, some), states in zip(parts, replies, strict=True):
-            yield from zip(some, states, strict=True)
+    def _confirmed_shards(self) -> set[int] | None:
+        if count := self._shards():
+            shards = confirmed_shards(self._servers, self._names, count)
+            return None if shards is None else set(shards)
+        families = known_families(self._servers, self._names)
+        return None if families is None else {shard for _, shard in families}
 
-    def _states(self, families: Iterable[WidthAndShard]) -> list[bytes]:
-        return [self._names.family(*family) for family in families]
+    def _shards(self) -> int:
+        """How many shards the index has by its settings; 0 while it has none that can be read."""
+        if not self._shard_count and (settings := self._control.read(SETTINGS)) is not None:
+            with suppress(SettingsError):
+                self._shard_count = IndexSettings.from_json(settings).shard_count
+        return self._shard_count
 
-    def _parts(self, families: Iterable[WidthAndShard]) -> Iterator[tuple[int, list[WidthAndShard]]]:
-        """Families of one place, as many as suit a command, and the place."""
-        by_place: defaultdict[int, list[WidthAndShard]] = defaultdict(list)
-        for width, shard in families:
-            by_place[self._servers.place(self._names, shard)].append((width, shard))
-        for place, all_there in by_place.items():
-            for start in range(0, len(all_there), _FAMILIES_PER_COMMAND):
-                yield place, all_there[start : start + _FAMILIES_PER_COMMAND]
+    def _lost(self, shards: list[int]) -> CorruptIndexError:
+        return self._presence.lost(self._names, f"the mark of shard {shards[0]}")
+
+    def _keys(self, shards: Iterable[int]) -> list[bytes]:
+        return [self._names.mark(shard) for shard in shards]
+
+    def _parts(self, shards: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
+        return by_place(shards, lambda shard: self._servers.place(self._names, shard))

@@ -13,7 +13,8 @@ key                                type     value
 ``{rli<id>}c``                     hash     name of a control record → value; ``\xff`` → how often they were changed
 ``{rli<id>}n``                     zset     the names of the control records, in order
 ``{rli<id>}t``                     list     tokens of their last changes (8 bytes each), the last one first
-``{rli<id>}f``                     set      ``families``, and width · 65536 + shard of each (``rli_redis.family_set``)
+``{rli<id>}f``                     set      ``families``, and each of them (``rli_redis.family_set``)
+``{rli<id><shard>}``               string   the shard's mark (``rli_redis.marks``)
 ``{rli<id><shard>}<width>``        string   the state of a family (``rli_redis.families``)
 ``{rli<id><shard>}<width>-``       string   the same, while the family is being removed
 ``{rli<id><shard>}<width><no.>``   string   a bucket (``rli_redis.buckets``)
@@ -95,6 +96,10 @@ class Names:
         while shard := shard >> 6:
             digits = DIGITS[shard & 63] + digits
         return self.tag + digits.encode()
+
+    def mark(self, shard: int) -> bytes:
+        """The key of a shard's mark."""
+        return b"{" + self.shard_tag(shard) + b"}"
 
     def family(self, width: int, shard: int) -> bytes:
         """The key of a family's state."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
 
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, SettingsError
 from rli.settings import StoredSettings
@@ -18,6 +20,10 @@ from rli_redis.contents import make_contents, remove_contents
 from rli_redis.names import DIGITS, ID_LENGTH, Names, header_key, id_key
 from rli_redis.scripts import CREATE_INDEX, REMOVE_HEADER, REPLACE_HEADER
 from rli_redis.servers import Argument, Command, Servers
+from rli_redis.upgrading import upgrade_contents
+
+LAYOUT: Final = 3
+"""The version of the layout; indexes of version 2 are upgraded when they are opened."""
 
 _MAKING: Final = "making"
 _READY: Final = "ready"
@@ -35,8 +41,8 @@ class Header(StoredSettings):
         state: of the index; only the first server's counts.
     """
 
-    version: Literal[2] = 2
-    id: str
+    version: Literal[2, 3] = 3
+    id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{{ID_LENGTH}}}$")]
     server: int
     servers: int
     state: Literal["making", "ready", "dropping"]
@@ -69,8 +75,9 @@ class Presence:
             if header is not None:
                 self._require_servers(header)
                 if header.state == _READY:
+                    self._upgrade(header)
                     return Names(header.id)
-                if header.state == _DROPPING:
+                if header.state == _DROPPING and create:
                     self.drop(Names(header.id))
                     continue
             if not create:
@@ -103,6 +110,20 @@ class Presence:
             return False
         self._remove(names)
         return True
+
+    def _upgrade(self, header: Header) -> None:
+        """Bring an index of layout 2 to the present one; whoever has it open with an older version gets an error."""
+        if header.version == LAYOUT:
+            return
+        names = Names(header.id)
+        upgrade_contents(self._servers, names)
+        for server in reversed(range(len(self._places))):
+            stored = self._stored(server)
+            if stored is not None and (older := self._parse(stored)).id == header.id:
+                newer = older.model_copy(update={"version": LAYOUT}).to_json()
+                self._replace(server, stored, newer)
+        # What older versions have made until just now, too: from now on they make nothing any more.
+        upgrade_contents(self._servers, names)
 
     def _make(self, names: Names) -> None:
         """Make the index, if no one else is first; another id is to be tried where this one is in use."""
@@ -140,14 +161,28 @@ class Presence:
             if header.state == state:
                 return True
             newer = header.model_copy(update={"state": state}).to_json()
-            self._servers.execute(
-                Command.run(self._places[0], REPLACE_HEADER, [header_key(self._name)], [stored, newer])
-            )
+            self._replace(0, stored, newer)
         return False
 
+    def _replace(self, server: int, stored: bytes, newer: bytes) -> None:
+        self._servers.execute(
+            Command.run(self._places[server], REPLACE_HEADER, [header_key(self._name)], [stored, newer])
+        )
+
     def _remove(self, names: Names) -> None:
+        self._require_own_id(names)
         remove_contents(self._servers, names)
         self._remove_headers(names)
+
+    def _require_own_id(self, names: Names) -> None:
+        """Raise if the id is that of an index of another name: what it names is not ours to remove."""
+        holder = self._servers.execute(Command(self._places[0], ("GET", id_key(names.index_id))))
+        if holder not in (None, self._name.encode()):
+            raise IndexMismatchError(
+                f"the index's header has the id of another index: store={self._servers.name} name={self._name} "
+                f"id={names.index_id} held by={holder.decode(errors='replace')}; somebody changed the header: remove "
+                f"its key {{rli}}index:{self._name} by hand"
+            )
 
     def _remove_headers(self, names: Names) -> None:
         keys = [header_key(self._name), id_key(names.index_id)]

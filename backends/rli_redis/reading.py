@@ -3,14 +3,15 @@
 Which bucket a key is in depends on how many buckets its family has. Readers remember that number and read the
 family's state together with its buckets, in one command, which a server answers atomically: where the number turns
 out to be another one, the keys of that family are looked up again.
+
+Keys of many widths are read together: one command may have buckets of many families, and the marks of their shards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -19,36 +20,45 @@ from numpy.typing import NDArray
 from rli.codec.encoded_keys import EncodedKeys
 from rli.errors import CorruptIndexError
 from rli_redis.buckets import NO_RECORDS, Positions
-from rli_redis.families import Family, addresses, hashes_of
-from rli_redis.family_set import announced_families, confirmed_families
+from rli_redis.families import Family, addresses, bucket_bytes, hashes_of
+from rli_redis.family_set import WidthAndShard, confirmed_families, known_families
+from rli_redis.marks import Mark
 from rli_redis.names import Names
+from rli_redis.placing import by_place
 from rli_redis.presence import Presence
 from rli_redis.servers import Command, PackedArguments, Reply, Servers
 
 _BUCKETS_PER_COMMAND: Final = 1000
-_BYTES_PER_COMMAND: Final = 1 << 19
+BYTES_PER_COMMAND: Final = 1 << 19
+"""About how many bytes of buckets one command reads or writes, so that a server is soon there for others."""
+
 _NUMBER_BITS: Final = 32
+_SHARD_BITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some buckets, all of one place, and the keys of a batch that belong to them.
+    """Some buckets, all of one place and one key width, and the keys of a batch that belong to them.
 
     Attributes:
+        batch: which of the batches the keys are of.
         requests: shape (n,): positions of the keys in the batch.
         slots: shape (n,): which of ``buckets`` each key belongs to.
         shards: shape (buckets,): the shard of each bucket, in order.
         numbers: shape (buckets,): its number in its family.
         buckets: the buckets.
         families: the state of each shard's family when the buckets were read.
+        marks: the mark of each shard at that time.
     """
 
+    batch: int
     requests: Positions
     slots: Positions
     shards: Positions
     numbers: Positions
     buckets: list[bytes]
     families: dict[int, Family]
+    marks: dict[int, Mark]
 
 
 class Reader:
@@ -58,109 +68,112 @@ class Reader:
         self._servers = servers
         self._names = names
         self._presence = presence
-        self._families: dict[tuple[int, int], Family] = {}
+        self._families: dict[WidthAndShard, Family] = {}
 
-    def pieces(self, keys: EncodedKeys) -> Iterator[Piece]:
+    def pieces(self, batches: Sequence[EncodedKeys]) -> Iterator[Piece]:
         """The buckets of the keys, piece by piece; keys whose family is not there are in no piece.
 
         Raises:
             IndexNotFoundError: the index was dropped.
-            CorruptIndexError: buckets are missing.
+            CorruptIndexError: buckets or marks are missing.
         """
-        hashes = hashes_of(keys.keys)
-        shards = keys.shards.astype(np.int64)
-        waiting = np.arange(len(keys))
+        sought = _Sought.of(batches)
+        waiting = np.arange(len(sought.hashes))
         while len(waiting):
-            again: list[Positions] = []
-            requests = list(self._requests(keys.width, waiting, shards, hashes))
+            again: list[Positions] = [_NONE]
+            requests = list(self._requests(sought, waiting))
             replies = self._servers.exchange([request.command for request in requests])
             for request, reply in zip(requests, replies, strict=True):
-                piece, moved = self._received(keys.width, request, reply)
+                pieces, moved = self._received(sought, request, reply)
                 again.append(moved)
-                if len(piece.requests):
-                    yield piece
-            waiting = np.concatenate([*again, np.empty(0, dtype=np.int64)])
+                yield from pieces
+            waiting = np.concatenate(again)
 
-    def families(self, width: int, shards: list[int]) -> list[Family | None]:
-        """The present state of families of one width; None where a family is not there yet.
+    def families(self, families: Sequence[WidthAndShard]) -> list[Family | None]:
+        """The present state of families; None where one is not there yet.
 
         Raises:
             IndexNotFoundError: the index was dropped.
             CorruptIndexError: a family was there, and is not any more.
         """
-        commands = [self._state(width, shard) for shard in shards]
-        found = [None if reply is None else Family.from_bytes(reply) for reply in self._servers.exchange(commands)]
-        missing = [shard for shard, family in zip(shards, found, strict=True) if family is None]
-        if missing:
-            self._require_never_made(width, missing)
-        for shard, family in zip(shards, found, strict=True):
-            if family is not None:
-                self._families[width, shard] = family
-        return found
+        found = self._read_states(families)
+        if missing := [family for family in families if family not in found]:
+            self._require_never_made(missing)
+        self._families |= found
+        return [found.get(family) for family in families]
 
     def all_families(self) -> list[tuple[int, int, Family]]:
         """Width, shard and present state of every family, in order; raises like ``families``."""
+        known = self.known_families()
         return [
             (width, shard, family)
-            for width, known in groupby(self.known_families(), itemgetter(0))
-            for shards in [[shard for _, shard in known]]
-            for shard, family in zip(shards, self.families(width, shards), strict=True)
+            for (width, shard), family in zip(known, self.families(known), strict=True)
             if family is not None
         ]
 
-    def last_seen(self, width: int, shards: list[int]) -> list[Family | None]:
+    def last_seen(self, families: Sequence[WidthAndShard]) -> list[Family | None]:
         """Families as they were when they were last read; those that never were are read now."""
-        unknown = [shard for shard in shards if (width, shard) not in self._families]
-        if unknown:
-            self.families(width, unknown)
-        return [self._families.get((width, shard)) for shard in shards]
+        if unknown := [family for family in families if family not in self._families]:
+            self.families(unknown)
+        return [self._families.get(family) for family in families]
 
     def read_family(self, width: int, shard: int, numbers: Positions) -> Command:
         """The command that reads a family's state and some of its buckets, atomically."""
         keys = [self._names.family(width, shard), *self._names.buckets(width, shard, numbers)]
-        return Command(self._servers.place(self._names, shard), ("MGET", *keys))
+        return Command(self._place(shard), ("MGET", *keys))
 
-    def known_families(self) -> list[tuple[int, int]]:
-        """Width and shard of each family that there is or soon will be, in order."""
-        known = announced_families(self._servers, self._names)
+    def known_families(self) -> list[WidthAndShard]:
+        """Width and shard of each family that may have entries, in order."""
+        known = known_families(self._servers, self._names)
         if known is None:
-            raise self.lost_list()
+            raise self._lost_list()
         return known
 
     def lost(self, width: int, shard: int) -> CorruptIndexError:
         """The error for a family that lacks something; raises ``IndexNotFoundError`` if the index was dropped."""
         return self._presence.lost(self._names, f"entries of shard {shard} with keys of {width} bytes")
 
-    def lost_list(self) -> CorruptIndexError:
-        """The error for a set of families that is gone; raises ``IndexNotFoundError`` if the index was dropped."""
+    def _lost_list(self) -> CorruptIndexError:
         return self._presence.lost(self._names, "the list of its parts")
 
-    def _require_never_made(self, width: int, shards: list[int]) -> None:
+    def _read_states(self, families: Iterable[WidthAndShard]) -> dict[WidthAndShard, Family]:
+        parts = list(by_place(families, lambda family: self._place(family[1])))
+        replies = self._servers.exchange(
+            [Command(place, ("MGET", *(self._names.family(*family) for family in some))) for place, some in parts]
+        )
+        return {
+            family: Family.from_bytes(state)
+            for (_, some), states in zip(parts, replies, strict=True)
+            for family, state in zip(some, states, strict=True)
+            if state is not None
+        }
+
+    def _require_never_made(self, families: list[WidthAndShard]) -> None:
         """Raise if families that were not there just now have been there before."""
         self._presence.require(self._names)
-        confirmed = confirmed_families(self._servers, self._names, width, shards)
+        confirmed = confirmed_families(self._servers, self._names, families)
         if confirmed is None:
-            raise self.lost_list()
-        for shard in confirmed:
-            # Unless it was made a moment ago.
-            if self._servers.execute(self._state(width, shard)) is None:
-                raise self.lost(width, shard)
+            raise self._lost_list()
+        # Unless they were made a moment ago.
+        found = self._read_states(confirmed)
+        for family in confirmed:
+            if family not in found:
+                raise self.lost(*family)
 
-    def _state(self, width: int, shard: int) -> Command:
-        return Command(self._servers.place(self._names, shard), ("GET", self._names.family(width, shard)))
+    def _place(self, shard: int) -> int:
+        return self._servers.place(self._names, shard)
 
-    def _requests(self, width: int, waiting: Positions, shards: Positions, hashes: Positions) -> Iterator[_Request]:
-        own_shards = np.flatnonzero(np.bincount(shards[waiting]))
-        which = np.searchsorted(own_shards, shards[waiting])
-        families = self.last_seen(width, own_shards.tolist())
-        counts = np.array([0 if family is None else family.buckets for family in families], dtype=np.int64)
-        places = np.array([self._servers.place(self._names, shard) for shard in own_shards.tolist()])
+    def _requests(self, sought: _Sought, waiting: Positions) -> Iterator[_Request]:
+        groups, which = np.unique(sought.groups[waiting], return_inverse=True)
+        families = sought.families(groups)
+        counts = np.array([0 if family is None else family.buckets for family in self.last_seen(families)], np.int64)
         is_there = np.flatnonzero(counts[which])
         waiting, which = waiting[is_there], which[is_there]
-        numbers = addresses(hashes[waiting], counts[which])
-        # One number decides the order: that of the shard's place, of the shard, and of the bucket.
-        rank = np.empty(len(own_shards), dtype=np.int64)
-        rank[np.lexsort((own_shards, places))] = np.arange(len(own_shards))
+        numbers = addresses(sought.hashes[waiting], counts[which])
+        places = _of_each([shard for _, shard in families], self._place)
+        # One number decides the order: that of the family's place, of the family, and of the bucket.
+        rank = np.empty(len(groups), dtype=np.int64)
+        rank[np.lexsort((groups, places))] = np.arange(len(groups))
         ranked = rank[which] << _NUMBER_BITS | numbers
         order = np.argsort(ranked)
         waiting, which, numbers, ranked = waiting[order], which[order], numbers[order], ranked[order]
@@ -168,91 +181,198 @@ class Reader:
         is_first[1:] = np.diff(ranked) != 0
         firsts = np.flatnonzero(is_first)
         slots = np.cumsum(is_first) - 1
-        for start, end in _cuts(places[which[firsts]], max(1, min(_BUCKETS_PER_COMMAND, _BYTES_PER_COMMAND // width))):
+        sizes = _of_each([width for width, _ in families], bucket_bytes)
+        of_buckets = which[firsts]
+        for start, end in _cuts(places[of_buckets], sizes[of_buckets]):
             first, last = firsts[start], firsts[end] if end < len(firsts) else len(order)
-            chosen = firsts[start:end]
+            own, of_own = np.unique(of_buckets[start:end], return_inverse=True)
             yield self._request(
-                width,
+                [families[group] for group in own.tolist()],
                 _Wanted(
-                    requests=waiting[first:last],
+                    keys=waiting[first:last],
                     slots=slots[first:last] - start,
-                    shards=own_shards[which[chosen]],
-                    numbers=numbers[chosen],
+                    batches=groups[own] >> _SHARD_BITS,
+                    families=of_own,
+                    numbers=numbers[firsts[start:end]],
+                    counts=counts[own],
                 ),
-                counts[which[chosen]],
             )
 
-    def _request(self, width: int, wanted: _Wanted, counts: Positions) -> _Request:
-        shards, firsts = np.unique(wanted.shards, return_index=True)
-        bounds = [*firsts.tolist(), len(wanted.shards)]
-        # The shards of a piece are in the order of their numbers, because those of one place are.
-        states = [self._names.family(width, shard) for shard in shards.tolist()]
+    def _request(self, families: list[WidthAndShard], wanted: _Wanted) -> _Request:
+        shards = sorted({shard for _, shard in families})
+        bounds = np.searchsorted(wanted.families, np.arange(len(families) + 1)).tolist()
         buckets = b"".join(
-            self._names.packed_buckets(width, shard, wanted.numbers[start:end])
-            for shard, (start, end) in zip(shards.tolist(), pairwise(bounds), strict=True)
+            self._names.packed_buckets(*family, wanted.numbers[start:end])
+            for family, (start, end) in zip(families, pairwise(bounds), strict=True)
         )
+        marks = map(self._names.mark, shards)
+        states = (self._names.family(*family) for family in families)
         command = Command(
-            self._servers.place(self._names, int(shards[0])),
-            ("MGET", *states),
-            PackedArguments(len(wanted.numbers), buckets),
+            self._place(shards[0]), ("MGET", *marks, *states), PackedArguments(len(wanted.numbers), buckets)
         )
-        return _Request(wanted, shards, counts[firsts], command)
+        return _Request(wanted, families, shards, command)
 
-    def _received(self, width: int, request: _Request, reply: Reply) -> tuple[Piece, Positions]:
-        """The piece that an answer has, and the positions of keys whose family has grown meanwhile."""
-        states, buckets = reply[: len(request.families)], reply[len(request.families) :]
-        wanted = request.wanted
-        has_grown = np.zeros(len(wanted.shards), dtype=bool)
-        families: dict[int, Family] = {}
-        for shard, count, state in zip(request.families.tolist(), request.bucket_counts.tolist(), states, strict=True):
-            if state is None:
-                # A family that the server went back to before is forgotten here too; one that it has lost is an error.
-                self._require_never_made(width, [shard])
-                self._families.pop((width, shard), None)
-                has_grown |= wanted.shards == shard
-                continue
-            family = families[shard] = self._families[width, shard] = Family.from_bytes(state)
-            if family.buckets != count:
-                has_grown |= wanted.shards == shard
+    def _received(self, sought: _Sought, request: _Request, reply: Reply) -> tuple[list[Piece], Positions]:
+        """The pieces that an answer has, and the positions of keys whose family has grown meanwhile."""
+        wanted, first = request.wanted, len(request.shards) + len(request.families)
+        states, buckets = reply[len(request.shards) : first], reply[first:]
+        families = [self._seen(family, state) for family, state in zip(request.families, states, strict=True)]
+        is_same = [
+            family is not None and family.buckets == count
+            for family, count in zip(families, wanted.counts.tolist(), strict=True)
+        ]
+        marks = {
+            shard: Mark.from_bytes(mark) for shard, mark in zip(request.shards, reply, strict=False) if mark is not None
+        }
+        for (width, shard), family in zip(request.families, families, strict=True):
+            if family is not None and shard not in marks:
+                raise self.lost(width, shard)
+        has_grown = ~np.array(is_same)[wanted.families]
         for place in [place for place, bucket in enumerate(buckets) if bucket is None]:
             if not has_grown[place]:
-                raise self.lost(width, int(wanted.shards[place]))
+                raise self.lost(*request.families[wanted.families[place]])
             # The server has lost its last changes, growth among them.
             buckets[place] = NO_RECORDS
-        if not has_grown.any():
-            return Piece(wanted.requests, wanted.slots, wanted.shards, wanted.numbers, buckets, families), _NONE
         moved = has_grown[wanted.slots]
+        pieces = [
+            self._piece(sought, request, (start, end), ~moved, _Answer(families, marks, buckets))
+            for start, end in _runs(wanted.batches)
+        ]
+        return [piece for piece in pieces if len(piece.requests)], wanted.keys[moved]
+
+    def _seen(self, name: WidthAndShard, state: bytes | None) -> Family | None:
+        """Remember the state of a family; forget one that its server went back to before, or raise if it was lost."""
+        if state is None:
+            self._require_never_made([name])
+            self._families.pop(name, None)
+            return None
+        family = self._families[name] = Family.from_bytes(state)
+        return family
+
+    def _piece(
+        self, sought: _Sought, request: _Request, run: tuple[int, int], is_kept: NDArray[np.bool_], answer: _Answer
+    ) -> Piece:
+        """The families of one batch among those of an answer; ``run`` are the first and the one behind the last."""
+        wanted = request.wanted
+        first, last = np.searchsorted(wanted.families, run).tolist()
         # The buckets stay, so that slots keep their meaning; no key asks for those that are out of date.
-        kept, slots = wanted.requests[~moved], wanted.slots[~moved]
-        return Piece(kept, slots, wanted.shards, wanted.numbers, buckets, families), wanted.requests[moved]
+        own = np.flatnonzero((wanted.slots >= first) & (wanted.slots < last) & is_kept)
+        batch = int(wanted.batches[run[0]])
+        families = {
+            shard: family
+            for (_, shard), family in zip(request.families[slice(*run)], answer.families[slice(*run)], strict=True)
+        }
+        return Piece(
+            batch=batch,
+            requests=wanted.keys[own] - sought.starts[batch],
+            slots=wanted.slots[own] - first,
+            shards=np.array(list(families), dtype=np.int64)[wanted.families[first:last] - run[0]],
+            numbers=wanted.numbers[first:last],
+            buckets=answer.buckets[first:last],
+            families={shard: family for shard, family in families.items() if family is not None},
+            marks={shard: answer.marks[shard] for shard in families if shard in answer.marks},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """The keys of some batches, one after the other.
+
+    Attributes:
+        hashes: shape (n,).
+        groups: shape (n,): batch · 65536 + shard.
+        starts: where each batch begins.
+        widths: of the keys of each batch.
+    """
+
+    hashes: Positions
+    groups: Positions
+    starts: list[int]
+    widths: list[int]
+
+    @classmethod
+    def of(cls, batches: Sequence[EncodedKeys]) -> _Sought:
+        lengths = [len(keys) for keys in batches]
+        return cls(
+            hashes=np.concatenate([_NONE, *(hashes_of(keys.keys) for keys in batches)]),
+            groups=np.concatenate(
+                [_NONE, *(number << _SHARD_BITS | keys.shards.astype(np.int64) for number, keys in enumerate(batches))]
+            ),
+            starts=np.cumsum([0, *lengths]).tolist(),
+            widths=[keys.width for keys in batches],
+        )
+
+    def families(self, groups: Positions) -> list[WidthAndShard]:
+        """Width and shard of groups."""
+        return [
+            (self.widths[batch], shard)
+            for batch, shard in zip(
+                (groups >> _SHARD_BITS).tolist(), (groups & ((1 << _SHARD_BITS) - 1)).tolist(), strict=True
+            )
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A piece without its buckets."""
+    """What one command reads.
 
-    requests: Positions
+    Attributes:
+        keys: shape (n,): positions of the keys that it is for, among all that are sought.
+        slots: shape (n,), in order: which of the buckets each belongs to.
+        batches: shape (families,): the batch of each of its families.
+        families: shape (buckets,), in order: which of its families each bucket is of.
+        numbers: shape (buckets,): its number there.
+        counts: shape (families,): how many buckets each is taken to have.
+    """
+
+    keys: Positions
     slots: Positions
-    shards: Positions
+    batches: Positions
+    families: Positions
     numbers: Positions
+    counts: Positions
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A command for a piece, and the families whose states it reads before the buckets."""
+    """A command that reads the marks of shards, then the states of families, then buckets."""
 
     wanted: _Wanted
-    families: NDArray[np.int64]
-    bucket_counts: Positions
+    families: list[WidthAndShard]
+    shards: list[int]
     command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    families: list[Family | None]
+    marks: dict[int, Mark]
+    buckets: list[bytes]
 
 
 _NONE: Final = np.empty(0, dtype=np.int64)
 
 
-def _cuts(places: Positions, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of at most so many buckets, all of one place."""
+def _of_each(numbers: list[int], function: Callable[[int], int]) -> Positions:
+    """What a function makes of numbers, called once for each that occurs: shape (n,)."""
+    values = {number: function(number) for number in set(numbers)}
+    return np.array([values[number] for number in numbers], dtype=np.int64)
+
+
+def _runs(batches: Positions) -> list[tuple[int, int]]:
+    """Where each run of one batch begins and ends."""
+    bounds = [0, *(np.flatnonzero(np.diff(batches)) + 1).tolist(), len(batches)]
+    return list(pairwise(bounds))
+
+
+def _cuts(places: Positions, sizes: Positions) -> Iterator[tuple[int, int]]:
+    """Ranges of buckets that suit a command, all of one place, given about how many bytes each has."""
     bounds = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+    ends = np.cumsum(sizes)
     for first, last in pairwise(bounds):
-        for start in range(first, last, most):
-            yield start, min(start + most, last)
+        start = first
+        while start < last:
+            fitting = int(np.searchsorted(ends, ends[start] - sizes[start] + BYTES_PER_COMMAND, "right"))
+            end = min(max(fitting, start + 1), start + _BUCKETS_PER_COMMAND, last)
+            yield start, end
+            start = end

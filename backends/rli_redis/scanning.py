@@ -11,8 +11,8 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import StoreUnavailableError
 from rli_redis.buckets import Positions, decode
-from rli_redis.families import Family, addresses
-from rli_redis.reading import Reader
+from rli_redis.families import Family, addresses, bucket_bytes
+from rli_redis.reading import BYTES_PER_COMMAND, Reader
 from rli_redis.servers import Servers
 
 _BUCKETS_AT_ONCE: Final = 200
@@ -32,11 +32,12 @@ def scan(servers: Servers, reader: Reader, shard: int, batch_size: int) -> Itera
 def _scan_family(
     servers: Servers, reader: Reader, width: int, shard: int, batch_size: int
 ) -> Iterator[tuple[EncodedKeys, Entries]]:
-    family = reader.families(width, [shard])[0]
+    family = reader.families([(width, shard)])[0]
     if family is None:
         return
-    for start in range(0, family.buckets, _BUCKETS_AT_ONCE):
-        some = np.arange(start, min(start + _BUCKETS_AT_ONCE, family.buckets))
+    count = min(_BUCKETS_AT_ONCE, max(1, BYTES_PER_COMMAND // bucket_bytes(width)))
+    for start in range(0, family.buckets, count):
+        some = np.arange(start, min(start + count, family.buckets))
         records = decode(_read(servers, reader, (width, shard), some, family.buckets), width)
         for first in range(0, len(records.keys), batch_size):
             keys = np.ascontiguousarray(records.keys[first : first + batch_size])

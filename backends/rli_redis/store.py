@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -47,27 +47,33 @@ class RedisStore(Store):
         self._reader = Reader(servers, names, presence)
         self._control = ControlRecords(servers, names, presence)
         self._writer = Writer(servers, names, self._reader, presence, self._control)
-        self._marks = Marks(servers, names, self._reader)
-        self._expected = 0
+        self._marks = Marks(servers, names, presence, self._control)
+        self._evidence: Mapping[str, str] = {}
 
     @property
     def url(self) -> str:
         return self._address.url
 
     def get(self, keys: EncodedKeys) -> Entries:
+        return self.look_up([keys])[0]
+
+    def look_up(self, batches: Sequence[EncodedKeys], applied: int = 0) -> list[Entries]:
         self._opened()
-        entries = np.full(len(keys), ABSENT, dtype=np.uint64)
-        for piece in self._reader.pieces(keys):
-            self._require_kept(piece)
+        found = [np.full(len(keys), ABSENT, dtype=np.uint64) for keys in batches]
+        for piece in self._reader.pieces(batches):
+            self._require_kept(piece, applied)
+            keys = batches[piece.batch]
             packed = PackedBuckets(piece.buckets, keys.width)
             places = packed.find(keys.keys[piece.requests], piece.slots)
-            entries[piece.requests] = packed.entries_at(places, piece.slots)
-        return entries
+            found[piece.batch][piece.requests] = packed.entries_at(places, piece.slots)
+        return found
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
+        self.put_all([(keys, entries)])
+
+    def put_all(self, batches: Sequence[tuple[EncodedKeys, Entries]]) -> None:
         self._opened()
-        if len(keys):
-            self._writer.put(keys, entries)
+        self._writer.put(batches)
 
     def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
         yield from scan(self._opened(), self._reader, shard, batch_size)
@@ -84,23 +90,17 @@ class RedisStore(Store):
         self._opened()
         return self._control.compare_and_set(name, expected, value)
 
-    def applied_sequence(self) -> int | None:
-        sequence = super().applied_sequence()
-        self._expected = sequence or 0
-        return sequence
-
     def applied(self) -> Applied:
         self._opened()
-        applied = self._marks.read(super().applied_sequence())
-        self._expected = applied.least or 0
+        applied = self._marks.read(self.applied_sequence())
+        if applied.evidence != self._evidence:
+            self._writer.confirm_again()
+            self._evidence = applied.evidence
         return applied
 
     def mark_applied(self, since: Applied, sequence: int) -> bool:
         self._opened()
-        if not self._marks.raise_to(sequence, since, self._writer.confirmed):
-            return False
-        self._expected = max(self._expected, sequence)
-        return super().mark_applied(since, sequence)
+        return self._marks.raise_to(sequence, since) and super().mark_applied(since, sequence)
 
     def drop(self) -> None:
         self._opened()
@@ -125,13 +125,13 @@ class RedisStore(Store):
         if servers is not None:
             servers.close()
 
-    def _require_kept(self, piece: Piece) -> None:
-        """Raise for buckets of a server that went back to before what this store was told to be applied."""
-        least = min((family.applied for family in piece.families.values()), default=self._expected)
-        if least < self._expected:
+    def _require_kept(self, piece: Piece, applied: int) -> None:
+        """Raise for buckets of a server that went back to before what is known to be applied."""
+        least = min((mark.applied for mark in piece.marks.values()), default=applied)
+        if least < applied:
             raise IndexNotReadyError(
                 f"a server of the index went back to an earlier state: store={self._address.public_url} "
-                f"applied={self._expected} the server has={least}; run: rli index sync TABLE"
+                f"applied={applied} the server has={least}; run: rli index sync TABLE"
             )
 
     def _opened(self) -> Servers:
@@ -140,7 +140,7 @@ class RedisStore(Store):
         return self._servers
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _open_copy, (self.url, self._expected)
+        return _open_copy, (self.url,)
 
 
 def open_redis_store(url: str, *, create: bool) -> RedisStore:
@@ -173,8 +173,5 @@ def _servers(address: Address) -> Servers:
     return SentinelServers(address) if address.kind is Kind.SENTINEL else IndependentServers(address)
 
 
-def _open_copy(url: str, expected: int) -> RedisStore:
-    """A store in another process, that has been told of the same commits."""
-    store = open_redis_store(url, create=False)
-    store._expected = expected  # noqa: SLF001  (its own kind)
-    return store
+def _open_copy(url: str) -> RedisStore:
+    return open_redis_store(url, create=False)

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, supersedes
+from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, sequences, supersedes
 from rli.errors import IndexNotFoundError
 from rli.store.contract import APPLIED
 from rli_redis.buckets import Positions, empty_bucket, random_step
-from rli_redis.contents import remove_contents, remove_families
+from rli_redis.contents import remove_control, remove_families
 from rli_redis.control import ControlRecords
 from rli_redis.families import VERSION_WIDTH, outgrows, wanted_buckets
-from rli_redis.family_set import announce, confirm
+from rli_redis.family_set import WidthAndShard, confirm
 from rli_redis.growing import grow
 from rli_redis.names import Names
 from rli_redis.packed import PackedBuckets
 from rli_redis.presence import Presence
 from rli_redis.reading import Piece, Reader
 from rli_redis.scripts import CREATE_FAMILY, SWAP_BUCKETS
-from rli_redis.servers import Command, Servers
+from rli_redis.servers import Argument, Command, Servers
+
+Batch: TypeAlias = tuple[EncodedKeys, Entries]
 
 _MAX_NEW_BUCKETS: Final = 2000
+# What is written before families are grown: it may all go into one bucket.
+_BYTES_AT_ONCE: Final = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,116 +66,120 @@ class Writer:
         self._reader = reader
         self._presence = presence
         self._control = control
-        self._confirmed: set[tuple[int, int]] = set()
+        self._confirmed: set[WidthAndShard] = set()
 
-    @property
-    def confirmed(self) -> frozenset[tuple[int, int]]:
-        """Width and shard of the families that this writer knows to be confirmed."""
-        return frozenset(self._confirmed)
+    def confirm_again(self) -> None:
+        """Note all families that this writer knows: the server that keeps the set may have gone back to before."""
+        confirm(self._servers, self._names, self._confirmed)
 
-    def put(self, keys: EncodedKeys, entries: Entries) -> None:
-        """Write each entry unless the stored one has the same or a greater sequence; keys are distinct."""
-        inserted: Counter[int] = Counter()
-        waiting = np.arange(len(keys))
-        while len(waiting):
-            some, newer = keys.take(waiting), entries[waiting]
-            self._require_families(some, newer)
-            waiting = waiting[self._put_once(some, newer, inserted)]
-        self._grow(keys.width, inserted)
+    def put(self, batches: Sequence[Batch]) -> None:
+        """Write each entry unless the stored one has the same or a greater sequence; keys of a batch are distinct."""
+        for part in _parts(batches):
+            inserted: Counter[WidthAndShard] = Counter()
+            waiting = part
+            while waiting:
+                self._require_families(waiting)
+                waiting = self._put_once(waiting, inserted)
+            self._grow(inserted)
 
-    def _grow(self, width: int, inserted: Counter[int]) -> None:
-        """Grow the families that may need it after so many insertions into each shard."""
-        shards = list(inserted)
+    def _grow(self, inserted: Counter[WidthAndShard]) -> None:
+        """Grow the families that may need it after so many insertions into each."""
+        families = list(inserted)
         grow(
             self._servers,
             self._names,
             self._reader,
-            width,
             [
-                shard
-                for shard, family in zip(shards, self._reader.last_seen(width, shards), strict=True)
-                if family is not None and outgrows(family.entries + inserted[shard], width, family.buckets)
+                name
+                for name, family in zip(families, self._reader.last_seen(families), strict=True)
+                if family is not None and outgrows(family.entries + inserted[name], name[0], family.buckets)
             ],
         )
 
-    def _put_once(self, keys: EncodedKeys, entries: Entries, inserted: Counter[int]) -> Positions:
-        """Write what can be; returns the positions of keys whose bucket was changed by someone else meanwhile."""
-        sent: list[_Swap] = []
-        is_read = np.zeros(len(keys), dtype=bool)
+    def _put_once(self, batches: Sequence[Batch], inserted: Counter[WidthAndShard]) -> list[Batch]:
+        """Write what can be; returns the keys whose bucket was changed by someone else meanwhile, with their entries."""
+        sent: list[tuple[int, _Swap]] = []
+        is_read = [np.zeros(len(keys), dtype=bool) for keys, _ in batches]
 
         def commands() -> Iterator[Command]:
-            for piece in self._reader.pieces(keys):
-                is_read[piece.requests] = True
+            for piece in self._reader.pieces([keys for keys, _ in batches]):
+                is_read[piece.batch][piece.requests] = True
+                keys, entries = batches[piece.batch]
                 for swap in self._swaps(keys, entries, piece):
-                    sent.append(swap)
-                    inserted[swap.shard] += swap.more_entries
+                    sent.append((piece.batch, swap))
+                    inserted[keys.width, swap.shard] += swap.more_entries
                     yield swap.command
 
-        refused: list[Positions] = []
+        refused: list[list[Positions]] = [[] for _ in batches]
         for number, reply in enumerate(self._servers.exchange(commands())):
-            swap = sent[number]
+            batch, swap = sent[number]
             if reply is None:
                 # The family is gone: reading it again tells why.
-                refused.append(swap.requests)
+                refused[batch].append(swap.requests)
             elif reply:
-                refused.append(swap.requests[np.isin(swap.slots, reply)])
-        # The server went back to before the families of these were made.
-        unread = np.flatnonzero(~is_read)
-        self._confirmed -= {(keys.width, shard) for shard in np.unique(keys.shards[unread]).tolist()}
-        return np.concatenate([*refused, unread])
+                refused[batch].append(swap.requests[np.isin(swap.slots, reply)])
+        again: list[Batch] = []
+        for (keys, entries), was_read, some in zip(batches, is_read, refused, strict=True):
+            # The server went back to before the families of these were made.
+            unread = np.flatnonzero(~was_read)
+            self._confirmed -= {(keys.width, shard) for shard in np.unique(keys.shards[unread]).tolist()}
+            if len(left := np.concatenate([*some, unread])):
+                again.append((keys.take(left), entries[left]))
+        return again
 
-    def _require_families(self, keys: EncodedKeys, entries: Entries) -> None:
+    def _require_families(self, batches: Sequence[Batch]) -> None:
         """Make the families that are not there, each with room for its keys, and see that all are confirmed."""
-        width = keys.width
-        shards, counts = np.unique(keys.shards, return_counts=True)
-        unconfirmed = [
-            (shard, count)
-            for shard, count in zip(shards.tolist(), counts.tolist(), strict=True)
-            if (width, shard) not in self._confirmed
-        ]
+        counts = {
+            (keys.width, shard): (count, entries)
+            for keys, entries in batches
+            for shard, count in zip(
+                *(each.tolist() for each in np.unique(keys.shards, return_counts=True)), strict=True
+            )
+        }
+        unconfirmed = [family for family in counts if family not in self._confirmed]
         if not unconfirmed:
             return
-        some = [shard for shard, _ in unconfirmed]
-        found = self._reader.last_seen(width, some)
-        missing = {shard: count for (shard, count), family in zip(unconfirmed, found, strict=True) if family is None}
+        found = self._reader.last_seen(unconfirmed)
+        missing = {name: counts[name] for name, family in zip(unconfirmed, found, strict=True) if family is None}
         if missing:
-            self._make_families(width, missing, entries)
-        confirm(self._servers, self._names, width, some)
+            self._make_families(missing)
+        confirm(self._servers, self._names, unconfirmed)
         try:
             self._presence.require(self._names)
         except IndexNotFoundError:
             # Who dropped the index may not have seen what was made here.
-            remove_families(self._servers, self._names, [(width, shard) for shard in missing])
-            remove_contents(self._servers, self._names)
+            remove_families(self._servers, self._names, list(missing))
+            remove_control(self._servers, self._names)
             raise
-        self._confirmed |= {(width, shard) for shard in some}
+        self._confirmed |= set(unconfirmed)
 
-    def _make_families(self, width: int, counts: dict[int, int], entries: Entries) -> None:
-        """Make families, each with room for so many entries."""
+    def _make_families(self, counts: dict[WidthAndShard, tuple[int, Entries]]) -> None:
+        """Make families, each with room for so many entries, such as these."""
         # Read before they are made: no commit that is applied by now has a key of theirs.
         applied = int(self._control.read(APPLIED) or 0)
-        announce(self._servers, self._names, width, counts)
         # A random stamp, so that nothing that was read of another index in this place fits a bucket of this one.
-        bucket = empty_bucket(secrets.randbits(32), entries)
-        commands = [
-            self._making(width, shard, wanted_buckets(count, width), (bucket, applied))
-            for shard, count in counts.items()
-        ]
+        stamp = secrets.randbits(32)
+        commands = (
+            self._making(family, wanted_buckets(count, family[0]), (empty_bucket(stamp, entries), applied))
+            for family, (count, entries) in counts.items()
+        )
         for _ in self._servers.exchange(commands):
             pass
 
-    def _making(self, width: int, shard: int, buckets: int, content: tuple[bytes, int]) -> Command:
+    def _making(self, family: WidthAndShard, buckets: int, content: tuple[bytes, int]) -> Command:
         numbers = np.arange(min(buckets, _MAX_NEW_BUCKETS))
-        names = [self._names.family(width, shard), *self._names.buckets(width, shard, numbers)]
-        place = self._servers.place(self._names, shard)
+        _, shard = family
+        names = [self._names.family(*family), self._names.mark(shard), *self._names.buckets(*family, numbers)]
         bucket, applied = content
-        return Command.run(place, CREATE_FAMILY, names, [bucket, secrets.token_bytes(VERSION_WIDTH), applied])
+        arguments: list[Argument] = [bucket, secrets.token_bytes(VERSION_WIDTH), applied]
+        return Command.run(self._servers.place(self._names, shard), CREATE_FAMILY, names, arguments)
 
     def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece) -> Iterator[_Swap]:
         """What brings the entries into a piece's buckets, shard by shard."""
         merged = _merged(keys, entries, piece)
         if not len(merged.changed):
             return
+        greatest = int(sequences(entries).max())
         shards = piece.shards[merged.changed]
         bounds = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
         slots = np.full(len(piece.buckets), -1, dtype=np.int64)
@@ -181,27 +189,28 @@ class Writer:
             slots[changed] = np.arange(len(changed))
             own = np.flatnonzero(slots[merged.slots] >= 0)
             yield _Swap(
-                self._swapping(keys.width, int(shards[start]), piece, merged, slice(start, end)),
+                self._swapping((keys.width, int(shards[start])), piece, merged, slice(start, end), greatest),
                 int(shards[start]),
                 int(merged.changes[start:end, 0].sum()),
                 merged.requests[own],
                 slots[merged.slots[own]],
             )
 
-    def _swapping(self, width: int, shard: int, piece: Piece, merged: _Merged, some: slice) -> Command:
+    def _swapping(self, family: WidthAndShard, piece: Piece, merged: _Merged, some: slice, greatest: int) -> Command:
+        _, shard = family
         numbers = piece.numbers[merged.changed[some]]
-        names = [self._names.family(width, shard), *self._names.buckets(width, shard, numbers)]
+        names = [self._names.family(*family), self._names.mark(shard), *self._names.buckets(*family, numbers)]
         changes = merged.changes[some]
-        arguments = [
+        arguments: list[Argument] = [
             piece.families[shard].version,
             secrets.token_bytes(VERSION_WIDTH),
             changes.sum(axis=0).astype(">i4").tobytes(),
             merged.stamps[some].tobytes(),
             changes.astype(">i4").tobytes(),
+            greatest,
             *merged.buckets[some],
         ]
-        place = self._servers.place(self._names, shard)
-        return Command.run(place, SWAP_BUCKETS, names, arguments)
+        return Command.run(self._servers.place(self._names, shard), SWAP_BUCKETS, names, arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +260,20 @@ def _merged(keys: EncodedKeys, entries: Entries, piece: Piece) -> _Merged:
 
 def _is_tombstone(entries: Entries) -> NDArray[np.bool_]:
     return (entries != ABSENT) & (file_groups(entries) == TOMBSTONE)
+
+
+def _parts(batches: Sequence[Batch]) -> Iterator[list[Batch]]:
+    """The same keys and entries, in parts of a bounded size."""
+    part: list[Batch] = []
+    room = _BYTES_AT_ONCE
+    for keys, entries in batches:
+        count = max(1, _BYTES_AT_ONCE // max(1, keys.width))
+        for start in range(0, len(keys), count):
+            some = np.arange(start, min(start + count, len(keys)))
+            if part and room < len(some) * keys.width:
+                yield part
+                part, room = [], _BYTES_AT_ONCE
+            part.append((keys, entries) if len(some) == len(keys) else (keys.take(some), entries[some]))
+            room -= len(some) * keys.width
+    if part:
+        yield part

@@ -123,11 +123,20 @@ class RecordIndex:
         keys = as_key_array(record_keys)
         return self.locations(keys, self.settled(keys, timeout))
 
-    def get(self, record_keys: pa.Array) -> Entries:
-        """The entry of each record key (string array, shape (n,)), in order; tombstones included."""
+    def get(self, record_keys: pa.Array, applied: int = 0) -> Entries:
+        """The entry of each record key (string array, shape (n,)), in order; tombstones included.
+
+        Args:
+            record_keys: to look up.
+            applied: the caller knows that all commits up to this sequence were applied.
+
+        Raises:
+            IndexNotReadyError: a part of the store has lost entries of these commits.
+        """
         found = np.zeros(len(record_keys), dtype=np.uint64)
-        for positions, keys in self.codec.encode(record_keys):
-            found[positions] = self.store.get(keys)
+        places, batches = tuple(zip(*self.codec.encode(record_keys), strict=True)) or ((), ())
+        for positions, entries in zip(places, self.store.look_up(batches, applied), strict=True):
+            found[positions] = entries
         return found
 
     def get_as_of(self, record_keys: pa.Array, sequence: int) -> Entries:
@@ -136,8 +145,7 @@ class RecordIndex:
         Raises:
             IndexNotReadyError: the index is behind.
         """
-        require_applied(self.store, sequence)
-        return self.get(record_keys)
+        return self.get(record_keys, require_applied(self.store, sequence))
 
     def settled(
         self, record_keys: pa.Array, timeout: float, complete: Callable[[float], object] | None = None
@@ -157,7 +165,7 @@ class RecordIndex:
         while True:
             # Before the entries: whatever is applied by now is found whole.
             applied = self.applied_sequence() or 0
-            entries = self.get(record_keys)
+            entries = self.get(record_keys, applied)
             if codec.sequences(entries).max(initial=0) <= applied:
                 return entries
             if self.settings.table_id is None:
@@ -203,8 +211,7 @@ class RecordIndex:
 
     def put(self, record_keys: pa.Array, entries: Entries) -> None:
         """Write an entry for each record key (distinct, shape (n,)) unless a newer one is stored."""
-        for positions, keys in self.codec.encode(record_keys):
-            self.store.put(keys, entries[positions])
+        self.store.put_all([(keys, entries[positions]) for positions, keys in self.codec.encode(record_keys)])
 
     def applied_sequence(self) -> int | None:
         """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
@@ -218,10 +225,10 @@ class RecordIndex:
         """
         applied = self.store.applied()
         log = self.log.refresh()
-        if (applied.greatest or 0) > log.head:
+        if max(applied.greatest or 0, applied.written) > log.head:
             raise CorruptIndexError(
                 f"the index's commit log went back to an earlier state than the entries: url={self.url} "
-                f"log={log.head} entries={applied.greatest}; a server lost what it had acknowledged: "
+                f"log={log.head} entries={max(applied.greatest or 0, applied.written)}; a server lost what it had acknowledged: "
                 "drop the index and bootstrap it again"
             )
         return applied, log

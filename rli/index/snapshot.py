@@ -57,8 +57,8 @@ class IndexSnapshot:
         return self.identity == _derived_identity(store)
 
 
-def require_applied(store: Store, sequence: int) -> None:
-    """Raise ``IndexNotReadyError`` if an index has not applied all commits up to a sequence."""
+def require_applied(store: Store, sequence: int) -> int:
+    """The last commit sequence that an index has applied; raises ``IndexNotReadyError`` if it is below ``sequence``."""
     applied = store.applied_sequence()
     if applied is None or applied < sequence:
         raise IndexNotReadyError(
@@ -66,6 +66,7 @@ def require_applied(store: Store, sequence: int) -> None:
             f"host={platform.node()} applied sequence={applied} expected={sequence}; where several hosts work on one "
             "table together, use a store that all of them reach; otherwise run: rli index sync TABLE"
         )
+    return applied
 
 
 def give_identity(store: Store) -> None:

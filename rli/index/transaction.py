@@ -65,7 +65,7 @@ class IndexTransaction:
             ConflictError: a key was changed by a commit after the snapshot; begin again.
         """
         keys = as_key_array(record_keys)
-        entries = self._index.get(keys)
+        entries = self._index.get(keys, self._snapshot)
         self._require_unchanged([(keys, entries)])
         return self._index.locations(keys, entries)
 
@@ -119,7 +119,7 @@ class IndexTransaction:
                 return
             if log.head > self._snapshot:
                 staged = staging.read_chunks(index.store, self._writer, self._chunks)
-                self._require_unchanged((keys := changes.record_keys, index.get(keys)) for changes in staged)
+                self._require_unchanged((keys := changes.record_keys, index.get(keys, log.head)) for changes in staged)
             index.log.append(
                 log,
                 self.instant,

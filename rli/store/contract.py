@@ -16,13 +16,16 @@ of which may lose its last changes while the others keep theirs, keeps one in ea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.settings import IndexSettings
+
+SETTINGS: Final = "settings"
+"""The control record that holds the settings of the index (``rli.settings.IndexSettings``)."""
 
 APPLIED: Final = "applied"
 """The control record that holds the mark of a store that goes back in time as a whole, if at all."""
@@ -35,11 +38,14 @@ class Applied:
     Attributes:
         least: every part of the store has the entries of all commits up to this one; None before the first mark.
         greatest: some part has them up to this one. Far greater than ``least`` where a part has lost entries.
+        written: no part was given entries of a greater commit sequence; 0 where the store does not note it. Entries of
+            commits that the log does not know show that the log was lost.
         evidence: by which the store tells later whether a part may have lost entries since; the store's own.
     """
 
     least: int | None
     greatest: int | None
+    written: int = 0
     evidence: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -85,11 +91,20 @@ class Store(ABC):
         """The entry of each key, in the order of ``keys``; 0 where the store holds none.
 
         Keys may repeat and come in any order; a deleted key gives its tombstone.
+        """
+
+    def look_up(self, batches: Sequence[EncodedKeys], applied: int = 0) -> list[Entries]:  # noqa: ARG002
+        """What ``get`` gives for each of some batches, of whatever widths, in as few requests as the store can.
+
+        Args:
+            batches: the keys.
+            applied: the caller knows that all commits up to this sequence were applied.
 
         Raises:
-            IndexNotReadyError: a part that keys belong to has lost entries of commits that ``applied_sequence`` told
-                this instance of (stores of several servers).
+            IndexNotReadyError: a part of the store that keys belong to has lost entries of these commits. Stores that
+                go back in time as a whole, if at all, need not look.
         """
+        return [self.get(keys) for keys in batches]
 
     @abstractmethod
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
@@ -98,6 +113,11 @@ class Store(ABC):
         Keys are distinct and come in any order; a tombstone is an entry like any other. When the call returns,
         all of it survives the death of this process.
         """
+
+    def put_all(self, batches: Sequence[tuple[EncodedKeys, Entries]]) -> None:
+        """``put`` some batches, of whatever widths, in as few requests as the store can."""
+        for keys, entries in batches:
+            self.put(keys, entries)
 
     @abstractmethod
     def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:

@@ -467,7 +467,7 @@ class Table:
         """
         definition, index = self.refreshed(), self.index
         synced = require_synced(definition, index)
-        return verify(Snapshot(definition, synced.timeline), index, tasks or InProcess())
+        return verify(Snapshot(definition, synced.timeline), index, tasks or InProcess(), synced.sequence)
 
     def repair_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
         """Make the index say what the table says; returns what was wrong."""

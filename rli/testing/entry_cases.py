@@ -34,6 +34,26 @@ class EntryCases:
         store.put(key_batch([]), entries_of(1, []))
         assert get_all(store, []) == []
 
+    def test_batches_of_many_widths_are_written_and_looked_up_together(self, store: Store) -> None:
+        batches = [
+            (key_batch(random_keys(5, width, seed=width), [0, 1, 2, 1, 0]), entries_of(1, range(width, width + 5)))
+            for width in (1, 8, 16, 36, 300)
+        ]
+        store.put_all(batches)
+        absent = key_batch([b"absent"])
+        found = store.look_up([keys for keys, _ in reversed(batches)] + [absent], applied=0)
+        expected = [entries.tolist() for _, entries in reversed(batches)] + [[0]]
+        assert [entries.tolist() for entries in found] == expected
+        assert [store.get(keys).tolist() for keys, _ in reversed(batches)] == expected[:-1]
+        assert store.look_up([]) == []
+        store.put_all([])
+
+    def test_a_look_up_after_a_commit_was_applied_finds_it(self, store: Store) -> None:
+        keys = key_batch([b"k", b"l"], [0, 1])
+        store.put_all([(keys, entries_of(3, [1, 2]))])
+        assert store.mark_applied(store.applied(), 3)
+        assert store.look_up([keys], applied=3)[0].tolist() == entries_of(3, [1, 2]).tolist()
+
     def test_get_answers_in_the_order_of_its_keys(self, store: Store) -> None:
         keys = [b"d", b"a", b"c", b"b"]
         store.put(key_batch(keys, [3, 1, 2, 1]), entries_of(1, [10, 11, 12, 13]))

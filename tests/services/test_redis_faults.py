@@ -315,7 +315,7 @@ def test_work_that_is_abandoned_leaves_no_answers_behind(store: Store) -> None:
     put_all(store, 1)
     keys = key_batch(KEYS, SHARDS)
     for _ in range(5):
-        pieces = store._reader.pieces(keys)  # noqa: SLF001  (get reads them all)
+        pieces = store._reader.pieces([keys])  # noqa: SLF001  (get reads them all)
         next(pieces)
         del pieces
         scan = store.scan(0, 10)

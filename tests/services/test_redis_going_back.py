@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
@@ -13,11 +14,13 @@ from redis.crc import key_slot
 import rli
 from rli import Step
 from rli.model import FileGroupId
+from rli.store.registry import open_store
+from rli.testing.batches import entries_of, key_batch
 from rli_redis import RedisStore
 from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
 from tests.support.locations import commit_places
-from tests.support.redis import SpareServer, cluster_url, spare_server
+from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server
 from tests.support.redis_cluster import Cluster
 from tests.support.services import REDIS_PORT
 from tests.support.tables import records
@@ -133,6 +136,70 @@ def test_the_server_with_the_commit_log_comes_back_from_an_old_snapshot(
     writer.table.drop_index()
 
 
+def test_the_server_with_the_commit_log_goes_back_to_before_the_first_commit(
+    url: str, spares: list[SpareServer], tmp_path: Path
+) -> None:
+    """It knows of no part of the index then. Two commits that overlapped would be registered in another order."""
+    location = tmp_path / "trips"
+    rli.create_table(location, record_key="id", partition_by="city", ordering="ts", index=url).close()
+    take_snapshot(spares[CONTROL])
+    with rli.open_table(location) as early, rli.open_table(location) as late:
+        waiting = [lambda: late.upsert(records(*((f"late{number}", "x", 1, 0.5) for number in range(20))))]
+
+        def on_step(step: Step) -> None:
+            if step is Step.WRITTEN and waiting:
+                waiting.pop()()
+
+        early.upsert(records(*((f"early{number}", "y", 1, 0.5) for number in range(20))), on_step=on_step)
+    go_back(spares[CONTROL])
+    keys = [f"{name}{number}" for name in ("late", "early") for number in range(20)]
+    with rli.open_table(location) as table:
+        with pytest.raises(rli.RliError):
+            table.lookup(keys)
+        with pytest.raises(rli.CorruptIndexError, match="commit log went back"):
+            table.sync_index()
+        table.drop_index()
+        for spare in spares:
+            with spare.client() as raw:
+                assert all_keys(raw) == set()
+        table.bootstrap_index()
+        assert table.lookup(keys)["partition_path"].to_pylist() == ["x"] * 20 + ["y"] * 20
+        table.drop_index()
+
+
+def test_the_server_with_the_commit_log_forgets_a_commit_that_was_not_yet_applied(
+    url: str, spares: list[SpareServer]
+) -> None:
+    """The other servers have entries of it, below no mark; its sequence must not be given out again."""
+    keys = key_batch([b"%016d" % number for number in range(30)], [number % 3 for number in range(30)])
+    with open_store(url, create=True) as store:
+        store.put(keys, entries_of(1, range(30)))
+        assert store.mark_applied(store.applied(), 1)
+        take_snapshot(spares[CONTROL])
+        store.put(keys, entries_of(2, range(30)))
+        go_back(spares[CONTROL])
+        applied = store.applied()
+        assert (applied.least, applied.greatest, applied.written) == (1, 1, 2)
+        store.drop()
+
+
+def test_a_sync_in_one_thread_hides_no_loss_from_another(url: str, spares: list[SpareServer]) -> None:
+    keys = key_batch([b"%016d" % number for number in range(30)], [number % 3 for number in range(30)])
+    with open_store(url, create=True) as store, ThreadPoolExecutor(1) as other:
+        store.put(keys, entries_of(1, range(30)))
+        assert store.mark_applied(store.applied(), 1)
+        take_snapshot(spares[OTHER])
+        since = store.applied()
+        store.put(keys, entries_of(2, range(30)))
+        assert store.mark_applied(since, 2)
+        go_back(spares[OTHER])
+        applied = store.applied_sequence() or 0
+        assert other.submit(store.applied).result().least == 1
+        with pytest.raises(rli.IndexNotReadyError, match="went back"):
+            store.look_up([keys], applied)
+        store.drop()
+
+
 def test_a_server_that_went_back_to_before_a_bootstrap_is_bootstrapped_again(
     url: str, spares: list[SpareServer], tmp_path: Path
 ) -> None:
@@ -140,9 +207,8 @@ def test_a_server_that_went_back_to_before_a_bootstrap_is_bootstrapped_again(
     writer.table.bootstrap_index()
     # As if no commit had been applied since the server came to have this part.
     with spares[OTHER].client() as raw:
-        for key in raw.scan_iter(match="{rli*"):
-            if raw.strlen(key) == 32:
-                raw.setrange(key, 28, bytes(4))
+        for key in raw.scan_iter(match="{rli*}"):
+            raw.setrange(key, 0, bytes(4))
     with pytest.raises(rli.IndexNotReadyError, match="rli index bootstrap"):
         writer.write()
     writer.table.bootstrap_index()

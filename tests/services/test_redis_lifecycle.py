@@ -250,7 +250,7 @@ def test_an_index_whose_maker_died_is_completed_by_the_next_one(
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("request_name", REMOVAL, ids=["look", "mark", "list", "retire", "unlink", "header"])
 @pytest.mark.slow
-def test_a_drop_whose_process_died_is_completed_by_the_next_one_who_comes(
+def test_a_drop_whose_process_died_is_completed_by_the_next_one_who_creates(
     raw: redis.Redis, redis_server: Service, url: str, request_name: str, fate: Fate, *, create: bool
 ) -> None:
     load_scripts(raw)
@@ -259,8 +259,13 @@ def test_a_drop_whose_process_died_is_completed_by_the_next_one_who_comes(
     assert was_killed(drop_and_die, (redis_server.host, redis_server.ports[REDIS_PORT]), request_name, fate)
     is_begun = request_name not in REMOVAL[:2] or (request_name, fate) == (REMOVAL[1], Fate.ANSWER_LOST)
     if is_begun and not create:
+        kept = all_keys(raw)
         with pytest.raises(IndexNotFoundError):
             open_store(url, create=False)
+        # Whoever only opens it may have been led here by a header that somebody forged.
+        assert all_keys(raw) == kept
+        with open_store(url, create=True) as store:
+            store.drop()
     else:
         with open_store(url, create=create) as store:
             if is_begun:
@@ -379,7 +384,7 @@ def bucket_keys(store: Store, number: int) -> tuple[bytes, bytes]:
     return names.family(16, SHARDS[number]), names.buckets(16, SHARDS[number], np.array([0]))[0]
 
 
-@pytest.mark.parametrize("what", ["state", "bucket", "set", "control", "control names"])
+@pytest.mark.parametrize("what", ["state", "bucket", "mark", "set", "control", "control names"])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, what: str, *, is_known: bool) -> None:
     with open_store(url, create=True) as store:
@@ -389,6 +394,7 @@ def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, wh
         key = {
             "state": state,
             "bucket": bucket,
+            "mark": names.mark(SHARDS[0]),
             "set": names.families,
             "control": names.control,
             "control names": names.control_names,
@@ -406,6 +412,11 @@ def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, wh
                 lambda: get_all(mine, KEYS, SHARDS),
                 lambda: mine.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS)))),
                 lambda: scanned(mine, [SHARDS[0]]),
+            ],
+            "mark": [
+                lambda: get_all(mine, KEYS, SHARDS),
+                lambda: mine.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS)))),
+                mine.applied,
             ],
             "set": [lambda: scanned(mine, [0]), mine.stats, lambda: get_all(mine, [b"never seen"])],
             "control": [
@@ -505,7 +516,7 @@ def test_a_server_named_twice_is_refused(redis_server: Service) -> None:
         open_store(url, create=False)
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 4])
 def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str, version: int) -> None:
     raw.set("{rli}index:trips", b'{"version":%d,"id":"AAA","server":0,"servers":1,"state":"ready"}' % version)
     for create in (False, True):
@@ -513,7 +524,70 @@ def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str, vers
             open_store(url, create=create)
 
 
-def test_the_stored_bytes_are_those_of_version_2(raw: redis.Redis, url: str) -> None:
+@pytest.mark.parametrize("index_id", ["*", "..*", "", "AAAA"])
+@pytest.mark.parametrize("state", ["ready", "dropping"])
+def test_a_header_with_a_forged_id_is_refused(raw: redis.Redis, url: str, index_id: str, state: str) -> None:
+    with open_store(url.replace("trips", "other"), create=True) as victim:
+        fill(victim)
+        header = b'{"version":3,"id":"%s","server":0,"servers":1,"state":"%s"}' % (index_id.encode(), state.encode())
+        raw.set("{rli}index:trips", header)
+        for create in (False, True):
+            with pytest.raises(IndexMismatchError, match="header"):
+                open_store(url, create=create)
+        expect_full(victim)
+
+
+def test_a_header_with_the_id_of_another_index_removes_nothing_of_it(raw: redis.Redis, url: str) -> None:
+    with open_store(url.replace("trips", "other"), create=True) as victim:
+        fill(victim)
+        index_id = names_of(victim).index_id.encode()
+        raw.set("{rli}index:trips", b'{"version":3,"id":"%s","server":0,"servers":1,"state":"dropping"}' % index_id)
+        with pytest.raises(IndexMismatchError, match="id of another index"):
+            open_store(url, create=True)
+        expect_full(victim)
+
+
+def to_version_2(raw: redis.Redis) -> None:
+    """Give the only index of a server the layout of version 2, in which each family had a mark."""
+    header = raw.get(b"{rli}index:trips")
+    assert isinstance(header, bytes)
+    index_id = Header.from_json(header).id.encode()
+    members: set[bytes] = raw.smembers(b"{rli%s}f" % index_id)  # type: ignore[assignment]
+    for member in members:
+        if member.startswith(b"shard "):
+            raw.srem(b"{rli%s}f" % index_id, member)
+        elif member.startswith(b"+"):
+            raw.sadd(b"{rli%s}f" % index_id, member[1:])
+    for key in all_keys(raw):
+        if len(key) == key.index(b"}") + 2 and raw.type(key) == b"string" and raw.strlen(key) == 28:
+            raw.append(key, raw.getrange(key[: key.index(b"}") + 1], 0, 3))
+    for key in all_keys(raw):
+        if key.startswith(b"{rli%s" % index_id) and key.endswith(b"}"):
+            raw.unlink(key)
+    raw.set(
+        b"{rli}index:trips", header.replace(b'"version": 3', b'"version": 2').replace(b'"version":3', b'"version":2')
+    )
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_an_index_of_version_2_is_upgraded_by_who_opens_it(raw: redis.Redis, url: str, *, create: bool) -> None:
+    with open_store(url, create=True) as store:
+        fill(store)
+        assert store.mark_applied(store.applied(), 1)
+        kept = store.stats().live_entries
+    to_version_2(raw)
+    with open_store(url, create=create) as store:
+        expect_full(store)
+        assert store.look_up([key_batch(KEYS, SHARDS)], applied=1)[0].tolist() == get_all(store, KEYS, SHARDS)
+        assert (store.applied().least, store.applied().greatest) == (1, 1)
+        store.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS))))
+        assert store.mark_applied(store.applied(), 2)
+        assert len(scanned(store, range(5))) == store.stats().live_entries == kept
+        store.drop()
+    assert all_keys(raw) == set()
+
+
+def test_the_stored_bytes_are_those_of_version_3(raw: redis.Redis, url: str) -> None:
     with open_store(url, create=True) as store:
         store.put(key_batch([b"key"], 65), entries_of(7, [5]))
         store.compare_and_set("settings", None, b"value")
@@ -523,17 +597,18 @@ def test_the_stored_bytes_are_those_of_version_2(raw: redis.Redis, url: str) -> 
     header = raw.get(b"{rli}index:trips")
     assert isinstance(header, bytes)
     assert Header.from_json(header) == Header(id=names.index_id, server=0, servers=1, state="ready")
-    assert b"".join(header.split()) == b'{"version":2,"id":"%s","server":0,"servers":1,"state":"ready"}' % index_id
+    assert b"".join(header.split()) == b'{"version":3,"id":"%s","server":0,"servers":1,"state":"ready"}' % index_id
     assert raw.get(b"{rli}id:" + index_id) == b"trips"
     assert raw.hgetall(b"{rli%s}c" % index_id) == {b"\xff": b"2", b"settings": b"value", b"applied": b"9"}
     assert raw.zrange(b"{rli%s}n" % index_id, 0, -1) == [b"applied", b"settings"]
     assert [len(token) for token in raw.lrange(b"{rli%s}t" % index_id, 0, -1)] == [8, 8]
     number = b"%d" % (3 << 16 | 65)
-    assert raw.smembers(b"{rli%s}f" % index_id) == {b"families", number, b"+" + number}
+    assert raw.smembers(b"{rli%s}f" % index_id) == {b"families", b"+" + number, b"shard 65"}
+    assert raw.get(b"{rli%sBB}" % index_id) == bytes.fromhex("00000009 00000007")
     state = raw.get(b"{rli%sBB}\x03" % index_id)
     bucket = raw.get(b"{rli%sBB}\x03\0\0\0\0" % index_id)
     assert isinstance(state, bytes)
     assert isinstance(bucket, bytes)
-    assert state[8:] == bytes.fromhex("00000001 0000000000000001 0000000000000000 00000009")
+    assert state[8:] == bytes.fromhex("00000001 0000000000000001 0000000000000000")
     assert bucket[4:] == bytes.fromhex("11 6b6579 07 05")
-    assert len(all_keys(raw)) == 8
+    assert len(all_keys(raw)) == 9

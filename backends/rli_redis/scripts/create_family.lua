@@ -1,15 +1,18 @@
--- Makes a family of empty buckets, unless it is there already.
+-- Makes a family of empty buckets, unless it is there already, and its shard's mark.
 --
--- KEYS[1]  the family's state            KEYS[2 ...]  all its buckets
+-- KEYS[1]  the family's state            KEYS[2]  the shard's mark            KEYS[3 ...]  all the family's buckets
 -- ARGV[1]  an empty bucket               ARGV[2]  the family's version (8 bytes)
--- ARGV[3]  the commit sequence up to which it has the entries of all commits
+-- ARGV[3]  the commit sequence up to which a new shard has the entries of all commits
 --
--- Returns 1 if it was made, 0 if it was there. Atomic as a whole.
+-- Returns 1 if the family was made, 0 if it was there. Atomic as a whole.
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  redis.call('SET', KEYS[2], struct.pack('>I4I4', ARGV[3], 0))
+end
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return 0
 end
-local written = { KEYS[1], ARGV[2] .. struct.pack('>I4I8I8I4', #KEYS - 1, 0, 0, ARGV[3]) }
-for position = 2, #KEYS do
+local written = { KEYS[1], ARGV[2] .. struct.pack('>I4I8I8', #KEYS - 2, 0, 0) }
+for position = 3, #KEYS do
   written[#written + 1] = KEYS[position]
   written[#written + 1] = ARGV[1]
 end

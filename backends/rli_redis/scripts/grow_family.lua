@@ -11,7 +11,7 @@ local state = redis.call('GET', KEYS[1])
 if not state then
   return false
 end
-local buckets, entries, tombstones, applied = struct.unpack('>I4I8I8I4', state, 9)
+local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
 if buckets ~= tonumber(ARGV[1]) then
   return 0
 end
@@ -28,6 +28,6 @@ for position = 2, #KEYS do
   written[#written + 1] = ARGV[position + 2]
 end
 written[#written + 1] = KEYS[1]
-written[#written + 1] = ARGV[2] .. struct.pack('>I4I8I8I4', buckets + #KEYS - 1 - split, entries, tombstones, applied)
+written[#written + 1] = ARGV[2] .. struct.pack('>I4I8I8', buckets + #KEYS - 1 - split, entries, tombstones)
 redis.call('MSET', unpack(written))
 return 1

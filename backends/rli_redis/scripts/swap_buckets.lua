@@ -1,20 +1,21 @@
 -- Puts new versions of a family's buckets in the place of those that were read, each if nobody changed it since.
 --
--- KEYS[1]      the family's state            KEYS[2 ...]  its buckets
+-- KEYS[1]      the family's state            KEYS[2]  the shard's mark            KEYS[3 ...]  the family's buckets
 -- ARGV[1]      the family's version (8 bytes) when its buckets were read
 -- ARGV[2]      the version that it is to have
 -- ARGV[3]      by how many entries and tombstones (4 bytes each, signed) all new versions together have more
 -- ARGV[4]      the stamp (4 bytes) that each bucket had when it was read
 -- ARGV[5]      by how many entries and tombstones each new version has more
--- ARGV[6 ...]  the new versions
+-- ARGV[6]      the greatest sequence among the new entries
+-- ARGV[7 ...]  the new versions
 --
--- Returns the numbers, from 0, of the buckets that had changed and were left alone; false if there is no family.
--- Atomic as a whole.
-local state = redis.call('GET', KEYS[1])
-if not state then
+-- Returns the numbers, from 0, of the buckets that had changed and were left alone; false if there is no family or no
+-- mark. Atomic as a whole.
+local state, mark = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
+if not state or not mark then
   return false
 end
-local buckets, entries, tombstones, applied = struct.unpack('>I4I8I8I4', state, 9)
+local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
 local refused, written, count = {}, {}, 0
 -- Calls into the server are most of a script's cost: buckets are looked at only if the family was changed at all.
 local is_unchanged = string.sub(state, 1, 8) == ARGV[1]
@@ -22,8 +23,8 @@ if is_unchanged then
   local more_entries, more_tombstones = struct.unpack('>i4i4', ARGV[3])
   entries, tombstones = entries + more_entries, tombstones + more_tombstones
 end
-for position = 2, #KEYS do
-  local at = 4 * (position - 2)
+for position = 3, #KEYS do
+  local at = 4 * (position - 3)
   local is_same = is_unchanged
   if not is_same and redis.call('GETRANGE', KEYS[position], 0, 3) == string.sub(ARGV[4], at + 1, at + 4) then
     local more_entries, more_tombstones = struct.unpack('>i4i4', ARGV[5], 2 * at + 1)
@@ -35,12 +36,17 @@ for position = 2, #KEYS do
     written[count + 2] = ARGV[position + 4]
     count = count + 2
   else
-    refused[#refused + 1] = position - 2
+    refused[#refused + 1] = position - 3
   end
 end
 if count > 0 then
   written[count + 1] = KEYS[1]
-  written[count + 2] = ARGV[2] .. struct.pack('>I4I8I8I4', buckets, entries, tombstones, applied)
+  written[count + 2] = ARGV[2] .. struct.pack('>I4I8I8', buckets, entries, tombstones)
+  local applied, greatest = struct.unpack('>I4I4', mark)
+  if greatest < tonumber(ARGV[6]) then
+    written[count + 3] = KEYS[2]
+    written[count + 4] = struct.pack('>I4I4', applied, ARGV[6])
+  end
   redis.call('MSET', unpack(written))
 end
 return refused

@@ -70,9 +70,13 @@ class SliceCheck:
     sample: tuple[str, ...]
 
 
-def verify(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> VerifyReport:
-    """Compare the index with the table, key by key, both ways."""
-    checks = list(tasks.run(partial(check_slice, snapshot, index), list(snapshot.slices.values())))
+def verify(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, applied: int = 0) -> VerifyReport:
+    """Compare the index with the table, key by key, both ways.
+
+    Raises:
+        IndexNotReadyError: the store has lost entries of commits up to the sequence ``applied``.
+    """
+    checks = list(tasks.run(partial(check_slice, snapshot, index, applied=applied), list(snapshot.slices.values())))
     records = sum(check.records for check in checks)
     missing = sum(check.missing for check in checks)
     misplaced = sum(check.misplaced for check in checks)
@@ -145,13 +149,13 @@ def find_repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner
     return sorted(set(elsewhere))[:_SAMPLE] or ["(within one file)"]
 
 
-def check_slice(snapshot: Snapshot, index: RecordIndex, file_slice: FileSlice) -> SliceCheck:
-    """Compare the records of one file slice with the index: a task."""
+def check_slice(snapshot: Snapshot, index: RecordIndex, file_slice: FileSlice, *, applied: int = 0) -> SliceCheck:
+    """Compare the records of one file slice with the index, which has applied all commits so far: a task."""
     number = index.log.refresh().number_of(file_slice.group)
     records = missing = misplaced = 0
     sample: list[str] = []
     for keys in snapshot.record_keys(file_slice):
-        absent, wrong = _judge(number, index.get(keys))
+        absent, wrong = _judge(number, index.get(keys, applied))
         records += len(keys)
         missing += int(absent.sum())
         misplaced += int(wrong.sum())

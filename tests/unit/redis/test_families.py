@@ -92,12 +92,13 @@ def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: in
     assert np.bincount(addresses(found, buckets), minlength=buckets).max() < 5 * 20
 
 
-def test_version_2_of_the_state() -> None:
-    stored = b"version!" + bytes.fromhex("00000102 0000000000000304 0000000000000005 00000607")
-    assert Family.from_bytes(stored) == Family(b"version!", 0x102, 0x304, 5, 0x607)
+@pytest.mark.parametrize("mark_of_version_2", ["", "00000607"])
+def test_the_state_of_versions_2_and_3(mark_of_version_2: str) -> None:
+    stored = b"version!" + bytes.fromhex("00000102 0000000000000304 0000000000000005" + mark_of_version_2)
+    assert Family.from_bytes(stored) == Family(b"version!", 0x102, 0x304, 5)
 
 
-@pytest.mark.parametrize("stored", [b"", bytes(28), bytes(31), bytes(33)])
+@pytest.mark.parametrize("stored", [b"", bytes(27), bytes(31), bytes(33)])
 def test_no_state(stored: bytes) -> None:
     with pytest.raises(CorruptIndexError, match="wrong length"):
         Family.from_bytes(stored)

@@ -1,0 +1,20 @@
+-- Gives a shard of layout 2 its mark, unless it has one: the least of its families'.
+--
+-- KEYS[1]      the mark                      KEYS[2 ...]  the states of the shard's families
+--
+-- Returns 1. Atomic as a whole.
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return 1
+end
+local least, greatest
+for position = 2, #KEYS do
+  local state = redis.call('GET', KEYS[position])
+  if state and #state == 32 then
+    local applied = struct.unpack('>I4', state, 29)
+    least, greatest = math.min(least or applied, applied), math.max(greatest or applied, applied)
+  end
+end
+if least then
+  redis.call('SET', KEYS[1], struct.pack('>I4I4', least, greatest))
+end
+return 1
