@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import Final
 
 from rli.errors import StoreUnavailableError
-from rli_redis.names import CONTROL_COUNTER, Names
+from rli_redis.names import Names
 from rli_redis.presence import Presence
-from rli_redis.scripts import COMPARE_AND_SET, LIST_CONTROL
+from rli_redis.scripts import COMPARE_AND_SET, LIST_CONTROL, READ_CONTROL
 from rli_redis.servers import Argument, Command, Servers
 
 TOKENS_KEPT: Final = 256
@@ -20,8 +21,20 @@ _SEEN_TOO_LITTLE: Final = -2
 _RECORDS_PER_COMMAND: Final = 256
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The last change that was seen, by its number and its token; the token is None before the first change."""
+
+    number: int
+    token: bytes | None
+
+
 class ControlRecords:
     """The control records of one index.
+
+    Attributes:
+        setbacks: how often changes that were seen had been lost later, or so many others had been made that nobody can
+            tell.
 
     Every method raises ``IndexNotFoundError`` if the index was dropped, and ``CorruptIndexError`` if the server has
     lost the records.
@@ -32,16 +45,21 @@ class ControlRecords:
         self._names = names
         self._presence = presence
         self._place = servers.place(names)
-        self._changes_seen: int | None = None
+        self._seen: _Change | None = None
+        self.setbacks = 0
 
     def read(self, name: str) -> bytes | None:
         """The value of a record, None where there is none."""
-        reply = self._servers.execute(Command(self._place, ("HMGET", self._names.control, CONTROL_COUNTER, name)))
-        if reply[0] is None:
+        seen = self._seen
+        keys = [self._names.control, self._names.control_tokens]
+        known_of = 0 if seen is None else seen.number
+        reply = self._servers.execute(Command.run(self._place, READ_CONTROL, keys, [name, known_of]))
+        if reply is None:
             raise self._lost()
-        self._changes_seen = int(reply[0])
-        value: bytes | None = reply[1]
-        return value
+        changes, last, known, value = reply
+        self._have_seen(seen, _Change(changes, last), known)
+        found: bytes | None = value
+        return found
 
     def scan(self, prefix: str, start: str) -> list[tuple[str, bytes]]:
         """The records whose name begins with ``prefix`` and is not below ``start``, in order."""
@@ -76,14 +94,16 @@ class ControlRecords:
             TOKENS_KEPT,
         )
         while True:
-            seen = self._changes_seen
+            seen = self._seen
             if seen is None:
                 self.read(name)
                 continue
-            reply = self._servers.execute(self._setting(*change, seen, "0"), repeated=self._setting(*change, seen, "1"))
+            first, again = (self._setting(*change, seen.number, sent_again) for sent_again in ("0", "1"))
+            reply = self._servers.execute(first, repeated=again)
             if reply is None:
                 raise self._lost()
-            outcome, self._changes_seen = reply
+            outcome, changes, last, known = reply
+            self._have_seen(seen, _Change(changes, last), known)
             if outcome == _UNKNOWN:
                 raise StoreUnavailableError(
                     f"the answer to a change was lost, and whether it was made cannot be told any more: "
@@ -91,6 +111,12 @@ class ControlRecords:
                 )
             if outcome != _SEEN_TOO_LITTLE:
                 return bool(outcome)
+
+    def _have_seen(self, before: _Change | None, now: _Change, known: bytes | None) -> None:
+        """Remember the last change, and count a setback if the one before it is not what it was."""
+        if before is not None and known != before.token:
+            self.setbacks += 1
+        self._seen = now
 
     def _setting(self, *arguments: Argument) -> Command:
         keys = [self._names.control, self._names.control_names, self._names.control_tokens]

@@ -90,6 +90,10 @@ class RedisStore(Store):
         self._opened()
         return self._control.compare_and_set(name, expected, value)
 
+    @property
+    def setbacks(self) -> int:
+        return self._control.setbacks
+
     def applied(self) -> Applied:
         self._opened()
         applied = self._marks.read(self.applied_sequence())

@@ -40,15 +40,23 @@ class CommitLog:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._state = self._nothing = LogState.behind(Checkpoint(store))
+        self._setbacks = store.setbacks
 
     @property
     def last_read(self) -> LogState:
         """The log as some call read it last; empty before the first ``refresh``."""
         return self._state
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the store may have lost records since they were read, and may have others in their place (P25)."""
+        return self.store.setbacks != self._setbacks
+
     def refresh(self) -> LogState:
         """Read what was appended since the last call; all of it where the store went back to an earlier state."""
-        self._state = state = self._read_on(self._state)
+        setbacks = self.store.setbacks
+        state = self._read_on(self._nothing if self.is_doubtful else self._state)
+        self._state, self._setbacks = state, setbacks
         return state
 
     def append(  # noqa: PLR0913  (the fields of a record)

@@ -198,7 +198,7 @@ class RecordIndex:
             CorruptIndexError: an entry has a number that the commit log never gave out.
         """
         log = self.log.last_read
-        if not log.knows_all(entries):
+        if self.log.is_doubtful or not log.knows_all(entries):
             log = self.log.refresh()
             if not log.knows_all(entries):
                 raise CorruptIndexError(

@@ -143,6 +143,15 @@ class Store(ABC):
         Returns whether it was set. Names are ASCII, at most 200 characters; values may be of several megabytes.
         """
 
+    @property
+    def setbacks(self) -> int:
+        """How often this instance noticed that the store lost changes of control records, or that it may have.
+
+        ``applied_sequence`` looks. Where the number changes, control records that were read before may not hold any
+        more. Always 0 for stores that lose nothing that they acknowledged.
+        """
+        return 0
+
     # Marks -----------------------------------------------------------------------------------------------------
 
     def applied_sequence(self) -> int | None:

@@ -85,6 +85,15 @@ class MarkCases:
             assert fresh.applied().least == 1
             fresh.drop()
 
+    def test_changes_of_others_are_no_setback(self, url: str, store: Store) -> None:
+        assert store.mark_applied(store.applied(), 1)
+        before = store.setbacks
+        with self.open_store(url, create=False) as other:
+            assert other.compare_and_set("lease", None, b"other")
+            assert other.mark_applied(other.applied(), 2)
+        assert store.applied_sequence() == 2
+        assert store.setbacks == before
+
     def test_of_many_threads_the_greatest_mark_stays(self, store: Store) -> None:
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         with ThreadPoolExecutor(8) as threads:

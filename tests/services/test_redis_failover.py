@@ -16,6 +16,7 @@ from rli.errors import StoreUnavailableError
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys
+from rli_redis.scripts import READ_CONTROL
 from tests.support.checked_writer import CheckedWriter
 from tests.support.docker import Service, free_ports, running_service
 from tests.support.redis import replica_of, spare_server, url_of
@@ -115,7 +116,7 @@ def test_a_server_that_is_silent_on_one_connection_is_asked_on_another_one(
         open_store(url_of(proxy.host, proxy.port, timeout=6), create=True) as store,
     ):
         assert store.compare_and_set("settings", None, b"value")
-        proxy.once(b"HMGET", Fate.ANSWER_LOST, silence)
+        proxy.once(READ_CONTROL.sha.encode(), Fate.ANSWER_LOST, silence)
         assert store.read_control("settings") == b"value"
         assert proxy.is_done
 

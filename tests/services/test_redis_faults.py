@@ -17,7 +17,7 @@ from rli.testing.batches import differences, entries_of, entry, get_all, key_bat
 from rli.testing.processes import count_up
 from rli_redis import RedisStore
 from rli_redis.control import TOKENS_KEPT
-from rli_redis.scripts import COMPARE_AND_SET, CREATE_FAMILY, GROW_FAMILY, LIST_CONTROL, SWAP_BUCKETS
+from rli_redis.scripts import COMPARE_AND_SET, CREATE_FAMILY, GROW_FAMILY, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS
 from tests.support.docker import Service
 from tests.support.redis import SpareServer, client_of, redis_url, spare_server, url_of
 from tests.support.services import REDIS_PORT
@@ -68,7 +68,7 @@ def store(direct: Store, proxy: TcpProxy, url: str) -> Iterator[Store]:
 def known_scripts(redis_server: Service) -> None:
     """The first answer to a script is that of its work, not that nobody knows it."""
     with client_of(redis_server) as raw:
-        for script in (COMPARE_AND_SET, CREATE_FAMILY, GROW_FAMILY, LIST_CONTROL, SWAP_BUCKETS):
+        for script in (COMPARE_AND_SET, CREATE_FAMILY, GROW_FAMILY, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS):
             raw.script_load(script.source)
 
 
@@ -212,7 +212,7 @@ def test_control_records_are_read_whole(direct: Store, store: Store, proxy: TcpP
     for name, value in wanted:
         assert direct.compare_and_set(name, None, value)
     proxy.once(LIST_CONTROL.sha.encode(), fate)
-    proxy.once(b"HMGET", fate)
+    proxy.once(READ_CONTROL.sha.encode(), fate)
     assert store.scan_control("log/") == wanted
     assert store.read_control("log/0007") == wanted[7][1]
     assert proxy.is_done

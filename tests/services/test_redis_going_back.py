@@ -183,6 +183,24 @@ def test_the_server_with_the_commit_log_forgets_a_commit_that_was_not_yet_applie
         store.drop()
 
 
+def test_a_reader_that_stays_open_gives_no_numbers_their_old_meaning(spares: list[SpareServer]) -> None:
+    """The only server loses the end of the log, and another commit gets the sequence and the file group's number."""
+    places = [FileGroupId("p", "a-0"), FileGroupId("p", "b-0"), FileGroupId("q", "c-0")]
+    with rli.create_index(spares[OTHER].url(name="alone")) as writer:
+        commit_places(writer, {"k1": places[0]})
+        take_snapshot(spares[OTHER])
+        commit_places(writer, {"k2": places[1]})
+        with rli.open_index(writer.store.url) as reader:
+            assert reader.lookup(["k2"])["file_id"].to_pylist() == ["b-0"]
+            go_back(spares[OTHER])
+            with rli.open_index(writer.store.url) as another:
+                commit_places(another, {"k3": places[2]})
+            found = reader.lookup(["k1", "k2", "k3"])
+        assert found["partition_path"].to_pylist() == ["p", None, "q"]
+        assert found["file_id"].to_pylist() == ["a-0", None, "c-0"]
+        writer.drop()
+
+
 def test_a_sync_in_one_thread_hides_no_loss_from_another(url: str, spares: list[SpareServer]) -> None:
     keys = key_batch([b"%016d" % number for number in range(30)], [number % 3 for number in range(30)])
     with open_store(url, create=True) as store, ThreadPoolExecutor(1) as other:

@@ -7,26 +7,32 @@
 -- ARGV[6]  a token of this change alone                                         ARGV[7]  how many tokens are kept
 -- ARGV[8]  how many changes had been made before it, as many as are known of     ARGV[9]  "1" if it is sent again
 --
--- Returns what came of it and the number of changes now: 1 if the record was changed, by this call or by an earlier
+-- Returns what came of it, the number of changes now, the token of the last one, and that of change ARGV[8] unless it is
+-- kept no more or was lost. What came of it is 1 if the record was changed, by this call or by an earlier
 -- one with the same token, 0 if not, -1 if nobody can tell, -2 if too much was changed since ARGV[8] for a first call;
 -- false if there are no records. Atomic as a whole.
 --
 -- The first call, too, looks for its token: it may come after the second one, from a connection that was cut.
+local seen = tonumber(ARGV[8])
 local changes = tonumber(redis.call('HGET', KEYS[1], '\255') or '')
 if not changes then
   return false
 end
-if changes ~= tonumber(ARGV[8]) then
+local function token_of(change)
+  return change <= changes and redis.call('LINDEX', KEYS[3], changes - change)
+end
+local last, known = token_of(changes), token_of(seen)
+if changes ~= seen then
   if redis.call('LPOS', KEYS[3], ARGV[6]) then
-    return { 1, changes }
+    return { 1, changes, last, known }
   end
-  if changes - tonumber(ARGV[8]) > redis.call('LLEN', KEYS[3]) then
-    return { ARGV[9] == '1' and -1 or -2, changes }
+  if changes - seen > redis.call('LLEN', KEYS[3]) then
+    return { ARGV[9] == '1' and -1 or -2, changes, last, known }
   end
 end
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
 if stored ~= (ARGV[2] == '1' and ARGV[3]) then
-  return { 0, changes }
+  return { 0, changes, last, known }
 end
 if ARGV[4] == '1' then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[5])
@@ -37,4 +43,4 @@ else
 end
 redis.call('LPUSH', KEYS[3], ARGV[6])
 redis.call('LTRIM', KEYS[3], 0, ARGV[7] - 1)
-return { 1, redis.call('HINCRBY', KEYS[1], '\255', 1) }
+return { 1, redis.call('HINCRBY', KEYS[1], '\255', 1), ARGV[6], known }
