@@ -13,15 +13,14 @@ import pytest
 from rli.layout.meta_columns import without_meta_columns
 from tests.support.docker import Service, free_ports
 from tests.support.hbase import new_table, url_of
-from tests.support.hbase_hudi import hbase_on_host, hbase_options, rows_in, write_client_settings
+from tests.support.hbase_hudi import hbase_on_host, hbase_options, rows_in
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
-from tests.support.hudi import HudiEngine
+from tests.support.hudi import LAST_WITH_HBASE, HudiEngine
 from tests.support.hudi_options import write_options
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
 
-LAST_WITH_HBASE: Final = "1.0.2"
 BY_CITY: Final = Layout(partition_by=("city",))
 
 
@@ -38,34 +37,26 @@ def hbase(ports: tuple[int, int]) -> Iterator[Service]:
         yield service
 
 
-@pytest.fixture(scope="module")
-def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiEngine]:
-    class_path = tmp_path_factory.mktemp("class-path")
-    write_client_settings(class_path)
-    with HudiEngine(LAST_WITH_HBASE, class_path) as engine:
-        yield engine
-
-
 class Turns:
     """A table that both write, and the HBase table of its index."""
 
-    def __init__(self, jvm: HudiEngine, history: History, ports: tuple[int, int], table: str) -> None:
+    def __init__(self, engine: HudiEngine, history: History, ports: tuple[int, int], table: str) -> None:
         self.history = history
-        self._jvm = jvm
+        self._engine = engine
         self._thrift, zookeeper = ports
         self._table = table
         self._options = {
-            **write_options(jvm, history.layout, index="HBASE"),
+            **write_options(engine, history.layout, index="HBASE"),
             **hbase_options(zookeeper, table),
         }
 
     def hudi_upserts(self, *rows: Row) -> None:
-        self._jvm.write(self.history.path, pa.Table.from_pylist(list(rows), SCHEMA), self._options)
+        self._engine.write(self.history.path, pa.Table.from_pylist(list(rows), SCHEMA), self._options)
         self.history.expect_upserted(rows)
 
     def hudi_deletes(self, *rows: Row) -> None:
         options = {**self._options, "hoodie.datasource.write.operation": "delete"}
-        self._jvm.write(self.history.path, pa.Table.from_pylist(list(rows), SCHEMA), options)
+        self._engine.write(self.history.path, pa.Table.from_pylist(list(rows), SCHEMA), options)
         self.history.expect_deleted([row["id"] for row in rows])
 
     def stored(self) -> dict[str, tuple[str, str, str]]:
@@ -90,12 +81,13 @@ class Turns:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("engine", [LAST_WITH_HBASE], indirect=True)
 def test_writers_of_both_kinds_share_an_index(
-    hbase: Service, ports: tuple[int, int], jvm: HudiEngine, tmp_path: Path
+    hbase: Service, ports: tuple[int, int], engine: HudiEngine, tmp_path: Path
 ) -> None:
     table = new_table()
     history = new_history(BY_CITY, tmp_path, url_of(hbase.host, ports[0], table, schema="hudi"))
-    turns = Turns(jvm, history, ports, table)
+    turns = Turns(engine, history, ports, table)
     history.upsert([trip("a"), trip("b"), trip("c", city="Rome"), trip("d", city="Rome"), trip("Ünïcode 😀")])
 
     # Hudi updates, moves and deletes what we wrote, and inserts.
@@ -120,5 +112,5 @@ def test_writers_of_both_kinds_share_an_index(
     assert history.table.bootstrap_index() == len(history.rows)
     turns.hudi_upserts(trip("a", ts=6, city="Lima"), trip("h", ts=6))
     turns.require_agreement()
-    assert sorted_rows(without_meta_columns(jvm.read(history.path))) == history.rows
+    assert sorted_rows(without_meta_columns(engine.read(history.path))) == history.rows
     history.table.close()

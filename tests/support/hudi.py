@@ -16,6 +16,9 @@ from tests.support.spark import REPOSITORY
 
 HUDI_VERSIONS: Final = ("1.2.0", "1.0.2", "0.15.0")
 
+LAST_WITH_HBASE: Final = "1.0.2"
+"""The newest of them that has an index in HBase."""
+
 _NO_OPTIONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 # No server inside the writer, and few tasks: tables of tests are small.
