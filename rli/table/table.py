@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
@@ -18,6 +18,7 @@ from rli.errors import (
     IndexNotFoundError,
     IndexNotReadyError,
     InvalidInputError,
+    LeaseLostError,
     RliError,
     UnsupportedTableError,
 )
@@ -34,7 +35,6 @@ from rli.layout.support import require_writable
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.settings import TableSettings
 from rli.store.registry import without_password
-from rli.table.coordination.lease import KeptHolding
 from rli.table.coordination.place import relocate, require_place
 from rli.table.coordination.readiness import await_synced, require_synced
 from rli.table.coordination.recovery import exclusive, recover
@@ -44,7 +44,8 @@ from rli.table.following.sync import SyncResult, sync
 from rli.table.following.verify import VerifyReport, repair, verify
 from rli.table.services.archive import ArchiveResult, archive
 from rli.table.services.clean import CleanResult, clean, finish_cleans
-from rli.table.services.restore import RestoreResult, finish_restore, request_restore
+from rli.table.services.fence import Fence
+from rli.table.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
 from rli.table.services.rollback import finish_rollback, request_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
 from rli.table.state.adoption import adopt
@@ -206,9 +207,13 @@ class Table:
         if instant in finished.rollbacks:
             return finished.rollbacks[instant]
         with exclusive(definition, index, writer) as lease:
-            snapshot = _snapshot_to_undo(definition, index)
-            rollback = request_rollback(definition, snapshot, instant, lease.require_held)
-            finish_rollback(definition, rollback)
+            fence = Fence(definition, lease.require_held)
+            snapshot = _snapshot_to_undo(definition, index, fence)
+            rollback = request_rollback(definition, snapshot, instant, fence)
+            # It is announced: if another process takes the lease over, that one carries it out.
+            with suppress(LeaseLostError):
+                finish_rollback(definition, rollback, fence)
+        recover(definition, index, writer)
         sync(definition, index, InProcess())
         return rollback
 
@@ -226,19 +231,20 @@ class Table:
             InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+            LeaseLostError: this process was paused so long that another one took over; there is no savepoint.
         """
-        with self._exclusively("savepoint") as (definition, _):
-            return create_savepoint(definition, instant, comment)
+        with self._exclusively("savepoint") as (definition, fence):
+            return create_savepoint(definition, instant, comment, fence)
 
     def delete_savepoint(self, instant: str) -> None:
         """Keep the table's state as of a commit no longer.
 
         Raises:
             InstantNotFoundError: the commit has no savepoint.
-            UnsupportedTableError, IndexNotReadyError: as ``savepoint``.
+            UnsupportedTableError, IndexNotReadyError, LeaseLostError: as ``savepoint``.
         """
-        with self._exclusively("deletion of a savepoint") as (definition, _):
-            delete_savepoint(definition, instant)
+        with self._exclusively("deletion of a savepoint") as (definition, fence):
+            delete_savepoint(definition, instant, fence)
 
     def restore(self, instant: str) -> RestoreResult:
         """Go back to a commit: all later ones are undone, and gone for good.
@@ -265,10 +271,16 @@ class Table:
         if instant in finished.restores:
             return finished.restores[instant]
         with exclusive(definition, index, writer) as lease:
-            snapshot = _snapshot_to_undo(definition, index)
-            restore = request_restore(definition, snapshot, instant, lease.require_held)
-            done = RestoreResult(None, instant, ()) if restore is None else finish_restore(definition, restore)
+            fence = Fence(definition, lease.require_held)
+            snapshot = _snapshot_to_undo(definition, index, fence)
+            restore = request_restore(definition, snapshot, instant, fence)
+            # As for a rollback.
+            with suppress(LeaseLostError):
+                if restore is not None:
+                    finish_restore(definition, restore, fence)
+        recover(definition, index, writer)
         sync(definition, index, InProcess())
+        done = RestoreResult(None, instant, ()) if restore is None else restore_outcome(definition, restore)
         if done is None:
             raise ConflictError(
                 f"another writer committed after the restore was planned, and its commit stays: restore={restore} "
@@ -327,9 +339,11 @@ class Table:
             InvalidInputError: ``keep_commits`` is less than 1.
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+            LeaseLostError: this process was paused so long that another one took over, which finishes the clean if it
+                was announced.
         """
-        with self._exclusively("clean") as (definition, _):
-            return clean(definition, keep_commits)
+        with self._exclusively("clean") as (definition, fence):
+            return clean(definition, keep_commits, fence)
 
     def archive(self, keep_commits: int = 30) -> ArchiveResult:
         """Move old commits from the active timeline to Hudi's archive, so that reading the timeline stays cheap.
@@ -347,8 +361,8 @@ class Table:
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
             LeaseLostError: this process was paused so long that another one took over; nothing was archived.
         """
-        with self._exclusively("archive") as (definition, lease):
-            return archive(definition, keep_commits, lease.require_held)
+        with self._exclusively("archive") as (definition, fence):
+            return archive(definition, keep_commits, fence)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -550,7 +564,7 @@ class Table:
         self.close()
 
     @contextmanager
-    def _exclusively(self, service: str) -> Iterator[tuple[TableDefinition, KeptHolding]]:
+    def _exclusively(self, service: str) -> Iterator[tuple[TableDefinition, Fence]]:
         """Hold the lease for a table service; the index has followed the timeline."""
         definition, index = self.refreshed(), self.index
         require_writable(definition.properties)
@@ -558,7 +572,7 @@ class Table:
         recover(definition, index, writer)
         with exclusive(definition, index, writer) as lease:
             sync(definition, index, InProcess())
-            yield definition, lease
+            yield definition, Fence(definition, lease.require_held)
 
     def _open_index(self) -> RecordIndex:
         settings = self.settings
@@ -604,10 +618,10 @@ class Table:
         return Table, (self.definition,)
 
 
-def _snapshot_to_undo(definition: TableDefinition, index: RecordIndex) -> Snapshot:
+def _snapshot_to_undo(definition: TableDefinition, index: RecordIndex, fence: Fence) -> Snapshot:
     """The table's state, once no clean is planned that could delete what undoing a commit brings back to life."""
     synced = sync(definition, index, InProcess())
-    finish_cleans(definition)
+    finish_cleans(definition, fence)
     switch_off_metadata_table(definition.storage, definition.properties)
     return Snapshot(definition, synced.timeline)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -90,14 +90,19 @@ class Archive:
             return None
         return ArchiveFile(self._path(archive_log.next_file_name(newest)), archive_log.to_log_file(entries))
 
-    def add(self, path: str, size: int) -> None:
+    def add(self, path: str, size: int, create: Callable[[str, bytes], bool]) -> None:
         """Let a file of the archive count that lies where it belongs; may be repeated.
+
+        Args:
+            path: of the file.
+            size: its bytes.
+            create: writes a file unless one exists.
 
         Raises:
             CorruptTableError: a file of the archive cannot be read.
         """
         if self.layout.keeps_completion_times:
-            self._history.add(posixpath.basename(path), size)
+            self._history.add(posixpath.basename(path), size, create)
 
     @property
     def _history(self) -> History:

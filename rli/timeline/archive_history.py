@@ -7,7 +7,7 @@ the archive, and ``_version_``, which says which version counts. A file exists f
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -106,12 +106,13 @@ class History:
             found.update(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return found
 
-    def add(self, name: str, size: int) -> None:
+    def add(self, name: str, size: int, create: Callable[[str, bytes], bool]) -> None:
         """Let a file count that lies in the folder; may be repeated.
 
         Args:
             name: of the file.
             size: its bytes.
+            create: writes a file unless one exists.
 
         Raises:
             CorruptTableError: the manifest cannot be read.
@@ -121,9 +122,11 @@ class History:
         if any(file["fileName"] == name for file in files):
             return
         manifest = json.dumps({"files": [*files, {"fileName": name, "fileLen": size}]}, indent=2)
-        self.storage.write_bytes(self._path(f"{_MANIFEST}{version + 1}"), manifest.encode())
+        create(self._path(f"{_MANIFEST}{version + 1}"), manifest.encode())
         self.storage.sync(folders=[self.folder])
-        self.storage.write_bytes(self._path(_VERSION_FILE), str(version + 1).encode())
+        # As Hudi does. Without this file the greatest manifest counts, so nobody who was paused here does any harm.
+        self.storage.delete_files([self._path(_VERSION_FILE)])
+        create(self._path(_VERSION_FILE), str(version + 1).encode())
         self.storage.sync(folders=[self.folder])
 
     def _latest_version(self) -> int:

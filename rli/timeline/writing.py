@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
+from uuid import uuid4
 
 from rli.storage import Draft, Storage
 from rli.timeline.instant import State
@@ -53,6 +55,18 @@ class TimelineWriter:
         """Say that work on a requested instant begins; False if that was said before."""
         return self._create(self.layout.pending_path(time, action, State.INFLIGHT), content)
 
+    def start_from(self, content: Draft, time: str, action: str) -> bool:
+        """Say that work on a requested instant begins, with a draft's content; False if that was said before.
+
+        Raises:
+            FileNotFoundError: the draft was taken back.
+        """
+        return self._publish(content, self.layout.pending_path(time, action, State.INFLIGHT))
+
+    def completed(self, time: str, action: str) -> bytes | None:
+        """The metadata of a completed instant; None if it is not completed."""
+        return next((self.storage.read_bytes(path) for path in self._completed_paths(time, action)), None)
+
     def started(self, time: str, action: str) -> bytes | None:
         """What ``start`` was given; None if work on the instant has not begun."""
         return self.storage.read_bytes(self.layout.pending_path(time, action, State.INFLIGHT))
@@ -91,9 +105,30 @@ class TimelineWriter:
         if paths:
             self.sync()
 
+    def withdraw_content(self, time: str, action: str, content: bytes) -> None:
+        """Take a publication with this content back; one with another content stays.
+
+        In layout 1 a name may come back with another content, after this process was paused. So the file is taken
+        away first, where nobody else touches it, and put back if it is another one.
+        """
+        for path in self._completed_paths(time, action):
+            taken = posixpath.join(posixpath.dirname(path), f".{posixpath.basename(path)}.{uuid4().hex}.taken")
+            try:
+                self.storage.move(path, taken)
+            except FileNotFoundError:
+                continue
+            found = self.storage.read_bytes(taken) or b""
+            if found != content:
+                self.storage.create(path, found)
+            self.storage.delete_files([taken])
+
     def remove(self, time: str, action: str) -> None:
         """Remove an instant with all its states, the furthest first; states that it never reached are passed over."""
         self.withdraw(time, action)
+        self.remove_pending(time, action)
+
+    def remove_pending(self, time: str, action: str) -> None:
+        """Remove the requested and inflight states of an instant."""
         self.storage.delete_files(self.pending_paths(time, action))
 
     def pending_paths(self, time: str, action: str) -> list[str]:

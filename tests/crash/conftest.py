@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,19 +19,19 @@ from tests.support.tables import records, turn_into_version_9
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a table of two commits and its index, whose URL is to be given at opening."""
-    return _write_template(tmp_path_factory.mktemp("template"), version=6)
+    return write_template(tmp_path_factory.mktemp("template"), version=6)
 
 
 @pytest.fixture(scope="session")
 def template_9(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a table of version 9."""
-    return _write_template(tmp_path_factory.mktemp("template"), version=9)
+    return write_template(tmp_path_factory.mktemp("template"), version=9)
 
 
 @pytest.fixture(scope="session")
 def template_leased(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with the lease in the table, and a second index of it."""
-    folder = _write_template(tmp_path_factory.mktemp("template"), version=6, lease=LeasePlace.TABLE)
+    folder = write_template(tmp_path_factory.mktemp("template"), version=6, lease=LeasePlace.TABLE)
     with open_table(folder / "table", index=other_index_url(folder)) as other:
         other.bootstrap_index(shards=3)
     return folder
@@ -39,12 +40,11 @@ def template_leased(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session", params=[6, 9])
 def scattered_template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same in both versions, with a file group of its own for what each commit brings to a partition."""
-    return _write_template(tmp_path_factory.mktemp("template"), version=request.param, small_file_size=0)
+    return write_template(tmp_path_factory.mktemp("template"), version=request.param, small_file_size=0)
 
 
-def _write_template(
-    folder: Path, version: int, lease: LeasePlace = LeasePlace.INDEX, small_file_size: int | None = None
-) -> Path:
+def write_template(folder: Path, version: int, lease: LeasePlace = LeasePlace.INDEX, **settings: Any) -> Path:
+    """A folder with a table of two commits and its index."""
     table = create_table(
         folder / "table",
         record_key="id",
@@ -53,7 +53,7 @@ def _write_template(
         index=index_url(folder),
         shards=3,
         lease=lease,
-        small_file_size=small_file_size,
+        **settings,
     )
     if version == 9:
         turn_into_version_9(table)

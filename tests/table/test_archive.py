@@ -21,6 +21,7 @@ from rli import (
 )
 from rli.model import Step
 from rli.table.services.archive import ArchiveResult, archive
+from rli.table.services.fence import Fence
 from tests.support.faults import PointedStorage
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
 
@@ -290,7 +291,7 @@ def test_who_lost_the_lease_archives_nothing(table: Table) -> None:
     state = rows_of(table.read(as_of=instants[1]))
     other = open_table(table.location)
     with pytest.raises(LeaseLostError, match="nothing was archived"):
-        archive(table.definition, 1, lambda: assert_restored(other, instants[1]))
+        archive(table.definition, 1, Fence(table.definition, lambda: assert_restored(other, instants[1])))
     assert rows_of(table) == state
     assert check_archived(table) == []
     assert _times(table) == instants[:2]
@@ -313,7 +314,7 @@ def test_an_archive_that_was_paused_removes_nothing_that_came_later(table: Table
             other.restore(later[0])
 
     definition = replace(table.definition, storage=PointedStorage(table.location, at_point=succeed))
-    assert archive(definition, 1, lambda: None).instants_archived == 3
+    assert archive(definition, 1, Fence(definition, lambda: None)).instants_archived == 3
     assert _times(table) == [instants[3], later[0]]
     assert check_archived(table) == [(time, "commit") for time in instants[:3]]
     check_stored(table)

@@ -19,6 +19,7 @@ from rli import (
 )
 from rli.model import Step
 from rli.table.coordination.recovery import exclusive
+from rli.table.services.fence import Fence
 from rli.table.services.restore import RestoreResult, finish_restore, request_restore
 from tests.support.faults import PointedStorage
 from tests.support.tables import (
@@ -238,7 +239,8 @@ def test_writes_that_others_make_anew_after_a_restore(table: Table) -> None:
 def _announce_restore(table: Table, instant: str) -> None:
     """What a process leaves that dies when it has planned a restore."""
     with exclusive(table.definition, table.index, "restore that dies") as lease:
-        assert request_restore(table.definition, table.snapshot(), instant, lease.require_held)
+        fence = Fence(table.definition, lease.require_held)
+        assert request_restore(table.definition, table.snapshot(), instant, fence)
 
 
 def test_a_planned_restore_is_finished_before_a_write_at_work_is_published(table: Table) -> None:
@@ -284,8 +286,8 @@ def test_who_lost_the_lease_restores_nothing(table: Table) -> None:
     def succeed() -> None:
         _commit(other, 3)
 
-    with pytest.raises(LeaseLostError, match="nothing was undone"):
-        request_restore(table.definition, table.snapshot(), instants[0], succeed)
+    with pytest.raises(LeaseLostError, match="took the lease over"):
+        request_restore(table.definition, table.snapshot(), instants[0], Fence(table.definition, succeed))
     assert [row["id"] for row in rows_of(table)] == ["a", "m", "n2", "n3"]
     check_stored(table)
 
@@ -301,8 +303,11 @@ def test_a_restore_that_was_paused_undoes_nothing_that_came_later(table: Table) 
             later.append(other.upsert(records(("n2", "z", 9, 9.0))).instant or "")
 
     definition = replace(table.definition, storage=PointedStorage(table.location, at_point=succeed))
-    restore = request_restore(definition, table.snapshot(), instants[0], lambda: None)
+    fence = Fence(definition, lambda: None)
+    restore = request_restore(definition, table.snapshot(), instants[0], fence)
     assert restore is not None
-    assert finish_restore(definition, restore) is None
+    done = finish_restore(definition, restore, fence)
+    assert done is not None
+    assert (done.instant, done.restored_to) == (restore, instants[0])
     assert [i.time for i in table.snapshot().timeline.completed_writes][-1:] == later
     _require_state(table, [*states[0], {"id": "n2", "city": "z", "ts": 9, "v": 9.0}])

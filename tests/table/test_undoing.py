@@ -9,6 +9,7 @@ import pytest
 from rli import IndexNotReadyError, Table, UnsupportedTableError, create_table, open_table
 from rli.layout.file_names import BaseFileName
 from rli.table.coordination.recovery import exclusive
+from rli.table.services.fence import Fence
 from rli.table.services.rollback import request_rollback
 from rli.table.state.snapshot import Snapshot
 from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
@@ -77,7 +78,7 @@ def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) 
     undone = planner.upsert(records(("b", "x", 1, 1.0), ("c", "y", 1, 1.0))).instant or ""
     definition = planner.definition
     with exclusive(definition, planner.index, "rollback") as lease:
-        request_rollback(definition, Snapshot.now(definition), undone, lease.require_held)
+        request_rollback(definition, Snapshot.now(definition), undone, Fence(definition, lease.require_held))
     planner.close()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with open_table(tmp_path / "link") as table:

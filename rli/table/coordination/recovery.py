@@ -27,8 +27,11 @@ from rli.table.coordination.liveness import MOST_KEPT_SECONDS, Holding
 from rli.table.coordination.requests import remove_abandoned_requests
 from rli.table.coordination.shared_records import SharedRecords, shared_records
 from rli.table.services.archive import finish_archives
+from rli.table.services.clean import finish_clean
+from rli.table.services.fence import Fence, settle_prepared
 from rli.table.services.restore import RestoreResult, finish_restore
 from rli.table.services.rollback import finish_rollback
+from rli.table.services.savepoint import DELETION, drop_unfinished, finish_deletion
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.timeline.instant import Action, is_instant_time
@@ -59,10 +62,11 @@ def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterat
     """
     records = shared_records(table, index)
     with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
-        _clear_displaced(table, records, lease)
+        fence = Fence(table, lease.require_held)
+        _clear_displaced(table, records, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
-        _finish_undoing(table)
-        finish_archives(table)
+        _finish_announced(table, fence)
+        finish_archives(table, fence)
         yield lease
 
 
@@ -97,11 +101,12 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished
     ):
         return Finished()
     with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
-        finished = _clear_displaced(table, records, lease)
+        fence = Fence(table, lease.require_held)
+        finished = _clear_displaced(table, records, lease, fence)
         # Asked again, because the lease may have been long in coming.
         for instant in abandoned_instants(table.storage, records):
             _clear(table, records, instant)
-        return finished | _finish_undoing(table)
+        return finished | _finish_announced(table, fence)
 
 
 def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] = ()) -> None:
@@ -173,15 +178,15 @@ def _instant_of(name: str) -> str:
     return instant
 
 
-def _clear_displaced(table: TableDefinition, records: SharedRecords, lease: KeptHolding) -> Finished:
+def _clear_displaced(table: TableDefinition, records: SharedRecords, lease: KeptHolding, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     if not lease.displaced:
         return Finished()
     for writer in lease.displaced:
-        # Of the holders only writes are named by an instant; rollbacks and restores leave marks.
+        # Of the holders only writes are named by an instant; table services leave marks.
         if is_instant_time(writer):
             _clear(table, records, writer)
-    finished = _finish_undoing(table)
+    finished = _finish_announced(table, fence)
     lease.settle()
     return finished
 
@@ -220,20 +225,34 @@ def _put_mark(records: SharedRecords, name: str) -> bool:
     return False
 
 
-def _finish_undoing(table: TableDefinition) -> Finished:
-    """Finish rollbacks and restores that were announced, drop those that were not. The caller has the lease."""
+def _finish_announced(table: TableDefinition, fence: Fence) -> Finished:
+    """Finish services that were announced, drop those that were not. The caller has the lease."""
     finished = Finished()
-    for mark in table.storage.list_files(paths.UNDOING):
+    settle_prepared(table.storage)
+    for mark in [*table.storage.list_files(paths.UNDOING), *table.storage.list_files(paths.SERVICES)]:
         instant, _, action = mark.name.partition(".")
-        if table.timeline_writer.requested(instant, action) is None:
-            # From here on nobody else can announce it, and it may just have been.
-            table.storage.settle(mark.path)
-        if table.timeline_writer.requested(instant, action) is None:
-            continue
-        if action == Action.RESTORE:
-            restored = finish_restore(table, instant)
-            if restored is not None:
-                finished.restores[restored.restored_to] = restored
-        else:
-            finished.rollbacks[finish_rollback(table, instant)] = instant
+        if action == DELETION:
+            finish_deletion(table, instant)
+        elif action == Action.SAVEPOINT:
+            drop_unfinished(table, instant)
+        elif _is_announced(table, mark.path, instant, action):
+            finished |= _finish(table, instant, action, fence)
     return finished
+
+
+def _is_announced(table: TableDefinition, mark: str, instant: str, action: str) -> bool:
+    """Whether a plan is on the timeline; if it is not, it never will be."""
+    if table.timeline_writer.requested(instant, action) is None:
+        # From here on nobody else can announce it, and it may just have been.
+        table.storage.settle(mark)
+    return table.timeline_writer.requested(instant, action) is not None
+
+
+def _finish(table: TableDefinition, instant: str, action: str, fence: Fence) -> Finished:
+    if action == Action.ROLLBACK:
+        return Finished(rollbacks={finish_rollback(table, instant, fence): instant})
+    if action == Action.RESTORE:
+        restored = finish_restore(table, instant, fence)
+        return Finished() if restored is None else Finished(restores={restored.restored_to: restored})
+    finish_clean(table, table.load_timeline(), instant, fence)
+    return Finished()

@@ -19,7 +19,6 @@ import hashlib
 import json
 import posixpath
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -28,6 +27,7 @@ from rli.errors import InvalidInputError, LeaseLostError
 from rli.layout.file_slices import FileSlice, list_base_files
 from rli.model import FileGroupId
 from rli.table.services.clean import delete_journals, earliest_kept, finish_cleans
+from rli.table.services.fence import Fence
 from rli.table.state import paths
 from rli.table.state.caller_transactions import delete_uncommitted_records
 from rli.table.state.definition import TableDefinition
@@ -57,19 +57,19 @@ class ArchiveResult:
     files_deleted: int
 
 
-def archive(table: TableDefinition, keep_commits: int, require_held: Callable[[], None]) -> ArchiveResult:
+def archive(table: TableDefinition, keep_commits: int, fence: Fence) -> ArchiveResult:
     """Move all but the last ``keep_commits`` commits, and what goes with them, to the archive; see ``Table.archive``.
 
     Args:
         table: the table; the caller holds the lease, and the index has followed the timeline.
         keep_commits: how many commits stay.
-        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
+        fence: of the caller.
     """
     if keep_commits < 1:
         raise InvalidInputError(
             f"an archive leaves at least the last commit: keep_commits={keep_commits}; keep 1 or more"
         )
-    finish_cleans(table)
+    finish_cleans(table, fence)
     timeline = table.load_timeline()
     kept = earliest_kept(timeline, keep_commits)
     if kept is None:
@@ -87,8 +87,8 @@ def archive(table: TableDefinition, keep_commits: int, require_held: Callable[[]
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     # Their instants, too, would come to count as archived.
     delete_uncommitted_records(table.storage, timeline)
-    _publish(table, timeline.layout, _files_of(table, leaving), require_held)
-    finish_archives(table)
+    _publish(table, timeline.layout, _files_of(table, leaving), fence)
+    finish_archives(table, fence)
     # Neither a rollback nor an index that is behind gets at the commits any more.
     delete_journals(table, boundary)
     return ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
@@ -145,9 +145,7 @@ def _files_of(table: TableDefinition, leaving: list[Instant]) -> list[list[Insta
     return [sorted(found[key], key=lambda instant: _STATES.index(instant.state)) for key in sorted(found)]
 
 
-def _publish(
-    table: TableDefinition, layout: TimelineLayout, files: list[list[Instant]], require_held: Callable[[], None]
-) -> None:
+def _publish(table: TableDefinition, layout: TimelineLayout, files: list[list[Instant]], fence: Fence) -> None:
     """Write instants to the archive, and down which files leave the active timeline for it."""
     storage, file = table.storage, table.archive.file_for(files)
     # Pending states first, so that none seems to be pending; then in the order of the times: what a reader takes for
@@ -164,7 +162,7 @@ def _publish(
     draft = storage.draft(paths.archive_content(folder), b"" if file is None else file.content)
     storage.write_bytes(paths.archive_plan(folder), json.dumps(plan).encode())
     storage.sync(folders=[folder])
-    require_held()
+    fence.require_held()
     if file is None:
         return
     try:
@@ -175,20 +173,20 @@ def _publish(
         ) from error
 
 
-def finish_archives(table: TableDefinition) -> None:
+def finish_archives(table: TableDefinition, fence: Fence) -> None:
     """Finish archives whose file has its name, drop those whose has not; may be repeated. The caller holds the lease."""
     storage = table.storage
     for folder in storage.list_folders(paths.ARCHIVING):
         # From here on nobody else can give the file its name, and it may just have got it.
         storage.settle(paths.archive_content(folder))
         plan = json.loads(storage.read_bytes(paths.archive_plan(folder)) or b"null")
-        if plan is not None and _is_published(table, plan):
+        if plan is not None and _is_published(table, plan, fence):
             storage.delete_files(plan["files"])
             table.timeline_writer.sync()
         storage.delete_folder(folder)
 
 
-def _is_published(table: TableDefinition, plan: dict[str, Any]) -> bool:
+def _is_published(table: TableDefinition, plan: dict[str, Any], fence: Fence) -> bool:
     """Whether the instants of a plan are in the archive; sees to it that their file counts."""
     if plan["archive"] is None:
         return True
@@ -197,5 +195,5 @@ def _is_published(table: TableDefinition, plan: dict[str, Any]) -> bool:
     if content is None or hashlib.sha256(content).hexdigest() != plan["digest"]:
         return False
     table.storage.sync(folders=[posixpath.dirname(plan["archive"])])
-    table.archive.add(plan["archive"], len(content))
+    table.archive.add(plan["archive"], len(content), fence.create)
     return True

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from rli.errors import InvalidInputError
 from rli.layout.file_slices import FileSlice, list_base_files
 from rli.model import FileGroupId
-from rli.table.services.announcing import planned_files
+from rli.table.services.fence import Fence
+from rli.table.services.undo_plan import planned_files
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
@@ -49,20 +50,20 @@ class CleanResult:
     journals_deleted: int
 
 
-def clean(table: TableDefinition, keep_commits: int) -> CleanResult:
+def clean(table: TableDefinition, keep_commits: int, fence: Fence) -> CleanResult:
     """Remove what only readers older than the last ``keep_commits`` commits need; see ``Table.clean``.
 
     The caller holds the lease, and the index has followed the timeline.
     """
     if keep_commits < 1:
         raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
-    finish_cleans(table)
+    finish_cleans(table, fence)
     timeline = table.load_timeline()
     earliest = earliest_kept(timeline, keep_commits)
     if earliest is None:
         return CleanResult(None, None, 0, 0, 0)
     unneeded = unneeded_files(Snapshot(table, timeline), earliest)
-    instant = _carry_out(table, timeline, earliest, unneeded) if unneeded else None
+    instant = _carry_out(table, timeline, earliest, unneeded, fence) if unneeded else None
     return CleanResult(
         instant=instant,
         earliest_kept=earliest.time,
@@ -75,12 +76,12 @@ def clean(table: TableDefinition, keep_commits: int) -> CleanResult:
     )
 
 
-def finish_cleans(table: TableDefinition) -> None:
+def finish_cleans(table: TableDefinition, fence: Fence) -> None:
     """Carry out cleans that were planned, by whichever engine, and not completed; the caller holds the lease."""
     timeline = table.load_timeline()
     for instant in timeline.pending:
         if instant.action == Action.CLEAN:
-            _finish(table, timeline, instant.time)
+            finish_clean(table, timeline, instant.time, fence)
 
 
 def earliest_kept(timeline: Timeline, keep_commits: int) -> Instant | None:
@@ -124,7 +125,9 @@ def _superseded(snapshot: Snapshot, base_files: Iterable[FileSlice], earliest: s
         yield from older if is_replaced else older[:-1]
 
 
-def _carry_out(table: TableDefinition, timeline: Timeline, earliest: Instant, unneeded: list[FileSlice]) -> str:
+def _carry_out(
+    table: TableDefinition, timeline: Timeline, earliest: Instant, unneeded: list[FileSlice], fence: Fence
+) -> str:
     files: dict[str, tuple[str, ...]] = {}
     for file_slice in unneeded:
         partition_path = file_slice.group.partition_path
@@ -132,23 +135,31 @@ def _carry_out(table: TableDefinition, timeline: Timeline, earliest: Instant, un
     last = timeline.completed_writes[-1]
     plan = CleanPlan(earliest.time, earliest.action, last.time, files)
     instant = timeline.next_time(table.now())
-    table.timeline_writer.request(instant, Action.CLEAN, plan.to_avro())
-    _finish(table, table.load_timeline(), instant)
+    fence.announce(instant, Action.CLEAN, plan.to_avro())
+    finish_clean(table, table.load_timeline(), instant, fence)
     return instant
 
 
-def _finish(table: TableDefinition, timeline: Timeline, instant: str) -> None:
-    """Delete what a plan names, but for files that came to be needed again since, because of a rollback."""
+def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence: Fence) -> None:
+    """Delete what a plan names, but for files that came to be needed again since, because of a rollback.
+
+    May be repeated. The caller holds the lease.
+    """
     started = time.monotonic()
     writer = table.timeline_writer
-    plan_name = f"{instant}.{Action.CLEAN}.{State.REQUESTED}"
-    plan = CleanPlan.from_avro(writer.requested(instant, Action.CLEAN) or b"", plan_name)
-    switch_off_metadata_table(table.storage, table.reloaded().properties)
-    writer.start(instant, Action.CLEAN)
-    live = {file_slice.path for file_slice in Snapshot(table, timeline).slices.values()}
-    table.storage.delete_files(path for path in planned_files(plan.files) if path not in live)
-    content = plan.completed(instant, int((time.monotonic() - started) * 1000))
-    writer.complete(instant, Action.CLEAN, content, timeline.next_time(table.now()))
+    planned = writer.requested(instant, Action.CLEAN)
+    if planned is None:
+        # Nobody can carry it out: all but this trace of it was archived, or its plan removed by hand.
+        writer.remove(instant, Action.CLEAN)
+    else:
+        plan = CleanPlan.from_avro(planned, f"{instant}.{Action.CLEAN}.{State.REQUESTED}")
+        switch_off_metadata_table(table.storage, table.reloaded().properties)
+        fence.start(instant, Action.CLEAN)
+        live = {file_slice.path for file_slice in Snapshot(table, timeline).slices.values()}
+        table.storage.delete_files(path for path in planned_files(plan.files) if path not in live)
+        milliseconds = int((time.monotonic() - started) * 1000)
+        fence.complete(instant, Action.CLEAN, plan.completed(instant, milliseconds))
+    table.storage.delete_files([paths.service_mark(instant, Action.CLEAN)])
 
 
 def delete_journals(table: TableDefinition, earliest: str) -> int:

@@ -8,11 +8,11 @@ table is as it was after one of them. The index follows in the next sync (``rli.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rli.errors import InstantNotFoundError
-from rli.table.services.announcing import announce, planned_files, require_undoable, written_files
+from rli.table.services.fence import Fence
+from rli.table.services.undo_plan import planned_files, require_undoable, written_files
 from rli.table.state import paths
 from rli.table.state.cleaned import require_files_as_of
 from rli.table.state.definition import TableDefinition
@@ -38,16 +38,14 @@ class RestoreResult:
     undone: tuple[str, ...]
 
 
-def request_restore(
-    table: TableDefinition, snapshot: Snapshot, instant_time: str, require_held: Callable[[], None]
-) -> str | None:
+def request_restore(table: TableDefinition, snapshot: Snapshot, instant_time: str, fence: Fence) -> str | None:
     """Put the plan to go back to a commit on the timeline, as the instant that is returned; None if it is the last.
 
     Args:
         table: the table.
         snapshot: its present state; the caller holds the lease.
         instant_time: of the commit.
-        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
+        fence: of the caller.
 
     Raises:
         LeaseLostError: another writer took the lease over; nothing was undone.
@@ -62,11 +60,11 @@ def request_restore(
     require_files_as_of(snapshot, snapshot.as_of(instant_time))
     restore = snapshot.timeline.next_time(table.now())
     plan = RestorePlan(instant_time, tuple((instant.time, instant.action) for instant in later))
-    announce(table, restore, Action.RESTORE, plan.to_avro(), require_held)
+    fence.announce(restore, Action.RESTORE, plan.to_avro())
     return restore
 
 
-def finish_restore(table: TableDefinition, restore: str) -> RestoreResult | None:
+def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> RestoreResult | None:
     """Carry out a planned restore; may be repeated. The caller holds the lease.
 
     Returns:
@@ -75,31 +73,41 @@ def finish_restore(table: TableDefinition, restore: str) -> RestoreResult | None
     """
     started = time.monotonic()
     storage, writer = table.storage, table.timeline_writer
-    plan_name = f"{restore}.{Action.RESTORE}.requested"
-    plan = RestorePlan.from_avro(writer.requested(restore, Action.RESTORE) or b"", plan_name)
+    plan = _plan_of(table, restore)
     begun = writer.started(restore, Action.RESTORE)
     if begun is None:
         begun = _intended(table, restore, plan).to_avro()
-        writer.start(restore, Action.RESTORE, begun)
+        fence.start(restore, Action.RESTORE, begun)
     metadata = RestoreMetadata.from_avro(begun, f"{restore}.{Action.RESTORE}.inflight")
     visible = {instant.time for instant in table.load_timeline().completed_writes if instant.time > plan.restored_to}
-    is_overtaken = bool(visible - {rollback.instant_time for rollback in metadata.rollbacks})
-    if is_overtaken:
+    if visible - {rollback.instant_time for rollback in metadata.rollbacks}:
         metadata = metadata.without(visible)
     for rollback in metadata.rollbacks:
         writer.withdraw(rollback.instant_time, rollback.action)
     for rollback in metadata.rollbacks:
         storage.delete_files(planned_files(rollback.deleted))
         storage.sync(folders=rollback.deleted)
-    completed_at = table.load_timeline().next_time(table.now())
     milliseconds = int((time.monotonic() - started) * 1000)
-    writer.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro(), completed_at)
+    fence.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro())
     # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
     for rollback in metadata.rollbacks:
         writer.remove(rollback.instant_time, rollback.action)
-    storage.delete_files([paths.undoing_mark(restore, Action.RESTORE)])
+    storage.delete_files([paths.service_mark(restore, Action.RESTORE)])
+    return restore_outcome(table, restore)
+
+
+def restore_outcome(table: TableDefinition, restore: str) -> RestoreResult | None:
+    """What a completed restore did, whichever process carried it out; None if another engine overtook its plan."""
+    plan, content = _plan_of(table, restore), table.timeline_writer.completed(restore, Action.RESTORE)
+    metadata = RestoreMetadata.from_avro(content or b"", f"{restore}.{Action.RESTORE}")
     undone = tuple(rollback.instant_time for rollback in metadata.rollbacks)
+    is_overtaken = undone != tuple(commit_time for commit_time, _ in plan.undone)
     return None if is_overtaken else RestoreResult(restore, plan.restored_to, undone)
+
+
+def _plan_of(table: TableDefinition, restore: str) -> RestorePlan:
+    content = table.timeline_writer.requested(restore, Action.RESTORE)
+    return RestorePlan.from_avro(content or b"", f"{restore}.{Action.RESTORE}.requested")
 
 
 def require_commit(timeline: Timeline, instant_time: str) -> Instant:

@@ -7,12 +7,12 @@ writer. The index follows in the next sync (``rli.table.following.undoing``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.layout.file_slices import list_partition
 from rli.model import FileGroupId
-from rli.table.services.announcing import announce, planned_files, require_undoable, written_files
+from rli.table.services.fence import Fence
+from rli.table.services.undo_plan import planned_files, require_undoable, written_files
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
@@ -21,16 +21,14 @@ from rli.timeline.instant import Action, Instant
 from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 
 
-def request_rollback(
-    table: TableDefinition, snapshot: Snapshot, instant_time: str, require_held: Callable[[], None]
-) -> str:
+def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: str, fence: Fence) -> str:
     """Put the plan to roll back a completed commit on the timeline, as the instant that is returned.
 
     Args:
         table: the table.
         snapshot: its present state; the caller holds the lease.
         instant_time: of the commit.
-        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
+        fence: of the caller.
 
     Raises:
         LeaseLostError: another writer took the lease over; nothing was rolled back.
@@ -55,7 +53,7 @@ def request_rollback(
     _require_files_before(snapshot, latest, commit)
     plan = RollbackPlan(instant_time, latest.action, written_files(table.storage, commit))
     time_of_rollback = snapshot.timeline.next_time(table.now())
-    announce(table, time_of_rollback, Action.ROLLBACK, plan.to_avro(), require_held)
+    fence.announce(time_of_rollback, Action.ROLLBACK, plan.to_avro())
     return time_of_rollback
 
 
@@ -85,12 +83,12 @@ def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMe
             )
 
 
-def finish_rollback(table: TableDefinition, rollback: str) -> str:
+def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
     """Carry out a planned rollback, and say which commit it undid; may be repeated. The caller holds the lease."""
     started = time.monotonic()
     storage, writer = table.storage, table.timeline_writer
     plan = RollbackPlan.from_avro(writer.requested(rollback, Action.ROLLBACK) or b"", f"{rollback}.rollback.requested")
-    writer.start(rollback, Action.ROLLBACK)
+    fence.start(rollback, Action.ROLLBACK)
     # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
     # instant that is older than all others would pass for one of an archived commit.
     writer.withdraw(plan.instant_time, plan.action)
@@ -103,8 +101,7 @@ def finish_rollback(table: TableDefinition, rollback: str) -> str:
         milliseconds=int((time.monotonic() - started) * 1000),
         deleted=plan.files,
     )
-    completed_at = table.load_timeline().next_time(table.now())
-    writer.complete(rollback, Action.ROLLBACK, metadata.to_avro(), completed_at)
+    fence.complete(rollback, Action.ROLLBACK, metadata.to_avro())
     writer.remove(plan.instant_time, plan.action)
-    storage.delete_files([paths.undoing_mark(rollback, Action.ROLLBACK)])
+    storage.delete_files([paths.service_mark(rollback, Action.ROLLBACK)])
     return plan.instant_time

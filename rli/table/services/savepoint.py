@@ -8,7 +8,9 @@ from typing import Final
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.table.services.clean import finish_cleans
+from rli.table.services.fence import Fence
 from rli.table.services.restore import require_commit
+from rli.table.state import paths
 from rli.table.state.cleaned import require_files_as_of
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
@@ -17,8 +19,11 @@ from rli.timeline.savepoint_metadata import SavepointMetadata
 
 _SAVED_BY: Final = "rli"
 
+DELETION: Final = "deletion"
+"""What the mark of a deletion is named by; it holds the content of the savepoint that goes."""
 
-def create_savepoint(table: TableDefinition, instant_time: str | None, comment: str) -> str:
+
+def create_savepoint(table: TableDefinition, instant_time: str | None, comment: str, fence: Fence) -> str:
     """Keep a commit, or the last one; returns its time. One that is kept already stays as it is.
 
     The caller holds the lease.
@@ -28,7 +33,7 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
         UnsupportedTableError: all commits before it were archived.
     """
     # What they delete, the savepoint might need.
-    finish_cleans(table)
+    finish_cleans(table, fence)
     current = Snapshot.now(table)
     latest = current.timeline.latest_write
     if instant_time is None and latest is None:
@@ -47,20 +52,41 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
         name = posixpath.basename(file_slice.path)
         files[group.partition_path] = (*files.get(group.partition_path, ()), name)
     metadata = SavepointMetadata(_SAVED_BY, int(time.time() * 1000), comment, files)
-    writer = table.timeline_writer
-    writer.start(saved, Action.SAVEPOINT)
-    writer.complete(saved, Action.SAVEPOINT, metadata.to_avro(), current.timeline.next_time(table.now()))
+    mark = paths.service_mark(saved, Action.SAVEPOINT)
+    table.storage.write_bytes(mark, b"")
+    fence.start(saved, Action.SAVEPOINT)
+    fence.complete(saved, Action.SAVEPOINT, metadata.to_avro())
+    table.storage.delete_files([mark])
     return saved
 
 
-def delete_savepoint(table: TableDefinition, instant_time: str) -> None:
+def drop_unfinished(table: TableDefinition, instant_time: str) -> None:
+    """Remove the traces of a savepoint that was begun and not made. The caller holds the lease."""
+    if not table.timeline_writer.is_completed(instant_time, Action.SAVEPOINT):
+        table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
+    table.storage.delete_files([paths.service_mark(instant_time, Action.SAVEPOINT)])
+
+
+def delete_savepoint(table: TableDefinition, instant_time: str, fence: Fence) -> None:
     """Keep a commit no longer. The caller holds the lease.
 
     Raises:
         InstantNotFoundError: no savepoint keeps it.
     """
-    if all(instant.time != instant_time for instant in table.load_timeline().savepoints):
+    content = table.timeline_writer.completed(instant_time, Action.SAVEPOINT)
+    if content is None:
         raise InstantNotFoundError(
             f"no savepoint keeps this commit: instant={instant_time}; list the savepoints: rli timeline TABLE"
         )
-    table.timeline_writer.remove(instant_time, Action.SAVEPOINT)
+    fence.create(paths.service_mark(instant_time, DELETION), content)
+    finish_deletion(table, instant_time)
+
+
+def finish_deletion(table: TableDefinition, instant_time: str) -> None:
+    """Delete the savepoint that a mark names; may be repeated. The caller holds the lease, or has lost it since."""
+    mark = paths.service_mark(instant_time, DELETION)
+    content = table.storage.read_bytes(mark)
+    if content is not None:
+        table.timeline_writer.withdraw_content(instant_time, Action.SAVEPOINT, content)
+        table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
+        table.storage.delete_files([mark])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from rli.timeline.instant import UNDOING_ACTIONS
+
 _FOLDER: Final = ".hoodie/.rli"
 
 FOLDERS: Final = (_FOLDER, ".hoodie", "")
@@ -15,6 +17,8 @@ WORK: Final = f"{_FOLDER}/work"
 REQUESTS: Final = f"{_FOLDER}/requests"
 JOURNAL: Final = f"{_FOLDER}/journal"
 UNDOING: Final = f"{_FOLDER}/undoing"
+SERVICES: Final = f"{_FOLDER}/services"
+PREPARED: Final = f"{_FOLDER}/prepared"
 
 ARCHIVING: Final = f"{_FOLDER}/archiving"
 RECORDS: Final = f"{_FOLDER}/records"
@@ -53,9 +57,9 @@ def commit_content(instant: str) -> str:
     return f"{work_folder(instant)}/commit"
 
 
-def undoing_mark(instant: str, action: str) -> str:
-    """Holds the plan of a rollback or restore of rli's; with the plan on the timeline, any writer finishes it."""
-    return f"{UNDOING}/{instant}.{action}"
+def service_mark(instant: str, action: str) -> str:
+    """Holds the plan of a table service of rli's; once it is announced, every holder of the lease carries it out."""
+    return f"{UNDOING if action in UNDOING_ACTIONS else SERVICES}/{instant}.{action}"
 
 
 def archiving_folder(attempt: str) -> str:

@@ -85,7 +85,7 @@ def test_each_version_of_a_history_lists_all_files_before(tmp_path: Path) -> Non
         instants = [_archived(time) for time in times]
         content = archive_history.to_parquet(instants)
         history.storage.write_bytes(f"history/{archive_history.file_name(instants)}", content)
-        history.add(archive_history.file_name(instants), len(content))
+        history.add(archive_history.file_name(instants), len(content), history.storage.create)
     assert (tmp_path / "history" / "_version_").read_text() == "2"
     files = json.loads((tmp_path / "history" / "manifest_2").read_text())["files"]
     assert [file["fileName"] for file in files] == [
@@ -99,4 +99,4 @@ def test_each_version_of_a_history_lists_all_files_before(tmp_path: Path) -> Non
     assert history.since(TIMES[2]) == {(TIMES[2], "commit")}
     (tmp_path / "history" / "manifest_2").write_text("{")
     with pytest.raises(CorruptTableError, match="file=history/manifest_2"):
-        history.add("x.parquet", 1)
+        history.add("x.parquet", 1, history.storage.create)

@@ -1,48 +1,16 @@
-"""Announcing a rollback or a restore: the plan comes onto the timeline before anything is undone.
-
-The plan is written to a mark first, and the mark gets its name on the timeline. Whoever takes the lease over removes
-marks whose plan was not announced, so nobody who lost the lease announces anything (docs/protocol.md, P4); whoever finds
-a mark whose plan was announced carries the plan out.
-"""
+"""What a plan to undo commits may name, and which files it names."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from rli.errors import LeaseLostError, UnsupportedTableError
+from rli.errors import UnsupportedTableError
 from rli.storage import Storage
 from rli.table.file_groups.journal_list import COMMIT_MARK
-from rli.table.state import paths
-from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
 from rli.timeline.commit_metadata import CommitMetadata
 from rli.timeline.instant import Action, Instant
-
-
-def announce(table: TableDefinition, time: str, action: str, plan: bytes, require_held: Callable[[], None]) -> None:
-    """Put a plan on the timeline, as a requested instant.
-
-    Args:
-        table: the table.
-        time: of the new instant.
-        action: rollback or restore.
-        plan: its content.
-        require_held: raises ``LeaseLostError`` once the caller holds the lease no more.
-
-    Raises:
-        LeaseLostError: another writer took the lease over; nothing was announced.
-    """
-    mark = paths.undoing_mark(time, action)
-    draft = table.storage.draft(mark, plan)
-    table.storage.sync(folders=[paths.UNDOING])
-    require_held()
-    try:
-        table.timeline_writer.request_from(draft, time, action)
-    except FileNotFoundError as error:
-        raise LeaseLostError(
-            f"another writer took the lease over: {action}={time}; nothing was undone, call it again"
-        ) from error
 
 
 def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
