@@ -25,6 +25,7 @@ from rli.errors import (
 from rli.index.record_index import IndexStats, RecordIndex, create_index, open_index
 from rli.index.transaction import IndexTransaction
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange, Step
+from rli.settings import Maintenance
 from rli.table.catalog import create_table, open_table
 from rli.table.following.verify import VerifyReport
 from rli.table.services.archive import ArchiveResult
@@ -52,6 +53,7 @@ __all__ = [
     "KeyMode",
     "LeaseLostError",
     "LeasePlace",
+    "Maintenance",
     "OnPartitionChange",
     "PartitionChangeError",
     "RecordIndex",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rli.errors import SettingsError
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
@@ -68,6 +68,48 @@ class IndexSettings(StoredSettings):
     table_id: str | None = None
 
 
+class Maintenance(StoredSettings):
+    """What writers do for the table after their commits; the names are Hudi's, the numbers three times Hudi's.
+
+    Attributes:
+        clean_automatic: whether old base files are removed.
+        clean_max_commits: after how many commits.
+        cleaner_commits_retained: as of how many commits the table can still be read, at least.
+        archive_automatic: whether old instants leave the active timeline.
+        keep_min_commits: how many commits stay on it, at least.
+        keep_max_commits: how many commits may be on it before others leave.
+        clustering_inline: whether small base files are put together.
+        clustering_inline_max_commits: after how many commits.
+    """
+
+    clean_automatic: bool = True
+    clean_max_commits: Annotated[int, Field(ge=1)] = 20
+    cleaner_commits_retained: Annotated[int, Field(ge=1)] = 30
+    archive_automatic: bool = True
+    keep_min_commits: Annotated[int, Field(ge=2)] = 60
+    keep_max_commits: Annotated[int, Field(ge=3)] = 90
+    clustering_inline: bool = True
+    clustering_inline_max_commits: Annotated[int, Field(ge=1)] = 30
+
+    @classmethod
+    def off(cls) -> Self:
+        """Nothing happens by itself."""
+        return cls(clean_automatic=False, archive_automatic=False, clustering_inline=False)
+
+    @property
+    def is_off(self) -> bool:
+        return not (self.clean_automatic or self.archive_automatic or self.clustering_inline)
+
+    @model_validator(mode="after")
+    def _require_order(self) -> Self:
+        if not self.cleaner_commits_retained < self.keep_min_commits < self.keep_max_commits:
+            raise ValueError(
+                "cleaner_commits_retained < keep_min_commits < keep_max_commits is needed: "
+                f"{self.cleaner_commits_retained}, {self.keep_min_commits}, {self.keep_max_commits}"
+            )
+        return self
+
+
 class TableSettings(StoredSettings):
     """What rli keeps with a table beside Hudi's own properties.
 
@@ -83,6 +125,7 @@ class TableSettings(StoredSettings):
         lease_seconds: for how long a writer that shows no life keeps what it holds.
         lease: where the writers agree on which of them commits.
         durability: what an acknowledged commit survives.
+        maintenance: what writers do for the table after their commits.
     """
 
     format_version: Literal[1] = 1
@@ -96,6 +139,7 @@ class TableSettings(StoredSettings):
     lease_seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
     lease: LeasePlace = LeasePlace.INDEX
     durability: Durability = Durability.DISK
+    maintenance: Maintenance = Maintenance()
 
 
 def _describe(error: ValidationError) -> str:

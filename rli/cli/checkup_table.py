@@ -29,6 +29,9 @@ from rli.timeline.instant import Instant
 _LEAST_FREE_BYTES: Final = 1 << 30
 _NAMED: Final = 5
 
+_MANY_COMMITS: Final = 180
+"""On the active timeline: twice as many as writers leave there by default."""
+
 
 class TableCheckup:
     """Looks at a table and its index, whatever their state.
@@ -115,6 +118,14 @@ class TableCheckup:
             f"instants={len(timeline.instants)} commits={len(timeline.completed_writes)} "
             f"pending={len(timeline.pending)} last={timeline.latest_write.time if timeline.latest_write else 'none'}",
         )
+        if len(timeline.completed_writes) > _MANY_COMMITS:
+            self._add(
+                "maintenance",
+                f"a long active timeline, which every read and write loads: commits={len(timeline.completed_writes)}",
+                Verdict.WARNING,
+                "run: rli clean TABLE, then rli archive TABLE; to let writers do it: rli maintenance TABLE --on; a "
+                "savepoint or a pending instant may keep old commits",
+            )
         return snapshot
 
     def _look_at_files(self, snapshot: Snapshot) -> int | None:

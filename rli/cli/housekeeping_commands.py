@@ -1,4 +1,4 @@
-"""Commands that keep a table in order: clean, archive, relocate."""
+"""Commands that keep a table in order: clean, archive, maintenance, relocate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import typer
 import rli
 from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command
 from rli.cli.output import human_bytes, print_facts, report
+from rli.settings import Maintenance
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --json")
+    add_command(app, maintenance, "rli maintenance trips", "rli maintenance trips --off")
     add_command(app, archive, "rli archive trips", "rli archive trips --keep 100 --json")
     add_command(app, relocate, "rli relocate /data/trips", "rli relocate /mnt/trips --also")
 
@@ -94,3 +96,22 @@ def relocate(
     """Let the index serve a table that was moved. An index in the table's own folder needs no such command."""
     done = RelocatedTable(rli.open_table(table, index=index).relocate(also=also))
     report(done, as_json=as_json, render=lambda: print_facts({"locations": ", ".join(done.locations)}))
+
+
+def maintenance(
+    table: TableArgument,
+    *,
+    on: Annotated[
+        bool | None,
+        typer.Option(
+            "--on/--off", help="Switch it on, with its defaults, or off. Default: say what it does.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say, or change, what writers do for the table after every few commits."""
+    opened = rli.open_table(table)
+    if on is not None:
+        opened.set_maintenance(Maintenance() if on else Maintenance.off())
+    found = opened.settings.maintenance
+    report(found, as_json=as_json, render=lambda: print_facts(found.model_dump()))

@@ -134,6 +134,9 @@ def create(
             "cut; for file systems that are slow to sync."
         ),
     ] = Durability.DISK,
+    maintenance: Annotated[
+        bool, typer.Option(help="Writers clean, archive and cluster the table after every few commits.")
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty table with its index."""
@@ -152,6 +155,7 @@ def create(
         target_file_size=target_file_size,
         lease=lease,
         durability=durability,
+        maintenance=maintenance,
     )
     if index is not None and index.startswith("memory:"):
         print_note("the index is in the memory of this command and ends with it; bootstrap one elsewhere before use")

@@ -14,7 +14,7 @@ from rli.layout.avro_schema import to_avro
 from rli.layout.properties import new_table_properties, save_properties
 from rli.layout.schema import RESERVED_PREFIX, written_schema
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
-from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE
+from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE, Maintenance
 from rli.storage import Storage
 from rli.table.coordination.place import require_place
 from rli.table.creation import claimed
@@ -47,6 +47,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     lease: LeasePlace | str = LeasePlace.INDEX,
     durability: Durability | str = Durability.DISK,
     storage_options: Mapping[str, str] | None = None,
+    maintenance: Maintenance | bool = True,
 ) -> Table:
     """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
 
@@ -75,6 +76,8 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         durability: what an acknowledged commit survives. "disk": a power cut. "os": the death of every process, but no
             power cut, after which the last commits may be gone.
         storage_options: of an object store, credentials among them: see docs/object-stores.md. They are not stored.
+        maintenance: what writers do for the table after their commits: clean, archive, cluster small files. False:
+            nothing.
 
     Raises:
         TableExistsError, IndexExistsError: there is one already; nothing was changed.
@@ -95,6 +98,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         lease_seconds=lease_seconds,
         lease=lease,
         durability=durability,
+        maintenance=_maintenance(chosen=maintenance),
     )
     storage = durable_as(storage, settings)
     if settings.lease is LeasePlace.TABLE:
@@ -158,6 +162,12 @@ def _require_index_of_host(storage: Storage, index: str | None) -> None:
             f"each host needs an index of its own: path={storage.location} lease={LeasePlace.TABLE}; give index= on a "
             "disk of this host, for example lmdb:///var/lib/rli/trips, and the other hosts bootstrap theirs"
         )
+
+
+def _maintenance(*, chosen: Maintenance | bool) -> Maintenance:
+    if isinstance(chosen, Maintenance):
+        return chosen
+    return Maintenance() if chosen else Maintenance.off()
 
 
 def _columns(names: Sequence[str] | str, argument: str) -> tuple[str, ...]:

@@ -33,11 +33,12 @@ from rli.index.record_index import (
 )
 from rli.layout.support import require_writable
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
-from rli.settings import TableSettings
+from rli.settings import Maintenance, TableSettings
 from rli.store.registry import without_password
 from rli.table.coordination.place import relocate, require_place
 from rli.table.coordination.readiness import await_synced, require_synced
 from rli.table.coordination.recovery import exclusive, recover
+from rli.table.coordination.service import table_service
 from rli.table.file_groups.tasks import InProcess, TaskRunner
 from rli.table.following.bootstrap import bootstrap
 from rli.table.following.sync import SyncResult, sync
@@ -46,8 +47,9 @@ from rli.table.services.archive import ArchiveResult, archive
 from rli.table.services.clean import CleanResult, clean, finish_cleans
 from rli.table.services.fence import Fence
 from rli.table.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
-from rli.table.services.rollback import finish_rollback, request_rollback
+from rli.table.services.rollback import clusterings_after, finish_rollback, request_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
+from rli.table.state import paths
 from rli.table.state.adoption import adopt
 from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.state.cleaned import whole_snapshot
@@ -191,7 +193,7 @@ class Table:
     def rollback(self, instant: str) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
 
-        Files, index and timeline are as before the commit, in time proportional to the commit; of a commit of another
+        Clusterings of rli that came after it change no record, and are undone with it. Files, index and timeline are as before the commit, in time proportional to the commit; of a commit of another
         engine the index is scanned once. A rollback that was interrupted may be called again, and is finished.
 
         Raises:
@@ -209,6 +211,9 @@ class Table:
         with exclusive(definition, index, writer) as lease:
             fence = Fence(definition, lease.require_held)
             snapshot = _snapshot_to_undo(definition, index, fence)
+            for clustering in clusterings_after(snapshot, instant):
+                finish_rollback(definition, request_rollback(definition, snapshot, clustering, fence), fence)
+                snapshot = _snapshot_to_undo(definition, index, fence)
             rollback = request_rollback(definition, snapshot, instant, fence)
             # It is announced: if another process takes the lease over, that one carries it out.
             with suppress(LeaseLostError):
@@ -363,6 +368,16 @@ class Table:
         """
         with self._exclusively("archive") as (definition, fence):
             return archive(definition, keep_commits, fence)
+
+    def set_maintenance(self, maintenance: Maintenance) -> None:
+        """Change what writers do for the table after their commits; running ones follow at the next occasion.
+
+        Args:
+            maintenance: the new settings; ``Maintenance.off()`` for nothing.
+        """
+        settings = self.settings.model_copy(update={"maintenance": maintenance})
+        self.definition.storage.write_bytes(paths.SETTINGS, settings.to_json())
+        self.definition = self.definition.with_settings(settings)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -566,13 +581,8 @@ class Table:
     @contextmanager
     def _exclusively(self, service: str) -> Iterator[tuple[TableDefinition, Fence]]:
         """Hold the lease for a table service; the index has followed the timeline."""
-        definition, index = self.refreshed(), self.index
-        require_writable(definition.properties)
-        writer = f"{service} at {datetime.now(UTC).isoformat()}"
-        recover(definition, index, writer)
-        with exclusive(definition, index, writer) as lease:
-            sync(definition, index, InProcess())
-            yield definition, Fence(definition, lease.require_held)
+        with table_service(self.refreshed(), self.index, service) as entered:
+            yield entered
 
     def _open_index(self) -> RecordIndex:
         settings = self.settings

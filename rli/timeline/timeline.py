@@ -23,6 +23,11 @@ _FILE_NAME: Final = re.compile(
 _STATE_RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 _TIME_LENGTHS: Final = range(14, 21)
 
+_MOST_REMEMBERED: Final = 1024
+"""Rollbacks and restores whose content is kept in memory."""
+
+_REMEMBERED: Final[dict[tuple[str, frozenset[tuple[str, str]], str, int], Undone]] = {}
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -73,6 +78,19 @@ class Timeline:
         """
         saved = {instant.time for instant in self.savepoints}
         return tuple(instant for instant in self.completed_writes if instant.time not in saved)
+
+    @property
+    def last_clean(self) -> str | None:
+        """Time of the last completed clean on the active timeline."""
+        return self._last(Action.CLEAN)
+
+    @property
+    def last_replacement(self) -> str | None:
+        """Time of the last completed replacement of file groups, such as a clustering, on the active timeline."""
+        return self._last(Action.REPLACE_COMMIT)
+
+    def _last(self, action: Action) -> str | None:
+        return max((instant.time for instant in self.completed if instant.action == action), default=None)
 
     @property
     def latest_write(self) -> Instant | None:
@@ -133,12 +151,23 @@ class Timeline:
         Raises:
             CorruptTableError: its file cannot be read; names it.
         """
-        path = self.layout.path(instant.file_name)
-        return Undone.from_avro(instant.action, self.storage.read_bytes(path) or b"", path)
+        return _read_undone(self.storage, instant.action, self.layout.path(instant.file_name), instant.size)
 
     @cached_property
     def _write_times(self) -> frozenset[str]:
         return frozenset(instant.time for instant in self.completed_writes)
+
+
+def _read_undone(storage: Storage, action: str, path: str, size: int) -> Undone:
+    """What a rollback or restore undid: a file that is never changed, asked for at each load of the timeline."""
+    key = storage.location, frozenset(storage.options.items()), path, size
+    found = _REMEMBERED.get(key)
+    if found is None:
+        found = Undone.from_avro(action, storage.read_bytes(path) or b"", path)
+        if len(_REMEMBERED) >= _MOST_REMEMBERED:
+            _REMEMBERED.clear()
+        _REMEMBERED[key] = found
+    return found
 
 
 def load_timeline(storage: Storage, layout: TimelineLayout) -> Timeline:

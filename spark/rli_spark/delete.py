@@ -21,7 +21,7 @@ from rli.table.file_groups.work_rows import Change
 from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
-from rli.table.writing.retries import write_until_committed
+from rli.table.writing.maintenance import write_and_maintain
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, keep
 from rli_spark.errors import unwrapped_errors
@@ -78,10 +78,11 @@ def delete(
     records, seconds = shared_records(definition, index), definition.require_settings().lease_seconds
     with request_folder(definition.storage, records, seconds) as folder:
         request = Request.of(df, lambda tables: _keys(tables, key_generator), folder)
-        return write_until_committed(
+        return write_and_maintain(
             partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step, caller=caller),
             partial(_write_deletes, request),
             most,
+            SparkTasks(df.sparkSession),
         )
 
 

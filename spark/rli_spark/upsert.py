@@ -48,7 +48,7 @@ from rli.table.file_groups.work_rows import Change
 from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.table import pass_over
 from rli.table.writing.conflicts import ReadSet
-from rli.table.writing.retries import write_until_committed
+from rli.table.writing.maintenance import write_and_maintain
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, keep, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
@@ -124,10 +124,11 @@ def upsert(
     with request_folder(definition.storage, records, seconds) as folder:
         told_apart = data.withColumn(_TIE_BREAKER, F.xxhash64(*_hashable(data)))
         request = Request.of(told_apart, lambda tables: _keyed(tables, key_generator, ordering), folder)
-        return write_until_committed(
+        return write_and_maintain(
             partial(WriteTransaction.begin, definition, index, SparkTasks(df.sparkSession), on_step, caller=caller),
             partial(_write_records, _Records(request, written_schema(incoming), on_change)),
             most,
+            SparkTasks(df.sparkSession),
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 from rli import IndexNotReadyError, Step, Table, create_table, open_index, open_table
 from rli.table.coordination.liveness import Holding
 from rli.table.coordination.recovery import exclusive, writer_record
+from rli.table.services.fence import Fence
 from rli.table.services.rollback import request_rollback
 from rli.table.state.snapshot import Snapshot
 from tests.support.children import was_killed
@@ -85,7 +86,7 @@ def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None
     undone = table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or ""
     definition = table.definition
     with exclusive(definition, table.index, "rollback") as lease:
-        request_rollback(definition, Snapshot.now(definition), undone, lease.require_held)
+        request_rollback(definition, Snapshot.now(definition), undone, Fence(definition, lease.require_held))
         # The commit becomes pending again, and nobody but the holder of the lease may go on from there.
         (completed,) = (i for i in table.timeline() if i.time == undone)
         Path(table.location, definition.timeline_writer.layout.path(completed.file_name)).unlink()

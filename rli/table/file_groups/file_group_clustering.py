@@ -26,6 +26,9 @@ from rli.table.file_groups.work_rows import Change
 from rli.table.state.paths import unpublished_file
 from rli.timeline.commit_metadata import WriteStat
 
+CLUSTER: Final = "CLUSTER"
+"""Hudi's name of the operation."""
+
 _ATTEMPT: Final = "0-0-0"
 _SAMPLE: Final = 5
 

@@ -57,13 +57,16 @@ class ArchiveResult:
     files_deleted: int
 
 
-def archive(table: TableDefinition, keep_commits: int, fence: Fence) -> ArchiveResult:
+def archive(
+    table: TableDefinition, keep_commits: int, fence: Fence, *, most_commits: int | None = None
+) -> ArchiveResult:
     """Move all but the last ``keep_commits`` commits, and what goes with them, to the archive; see ``Table.archive``.
 
     Args:
         table: the table; the caller holds the lease, and the index has followed the timeline.
         keep_commits: how many commits stay.
         fence: of the caller.
+        most_commits: how many commits leave at most, the oldest first; by default all.
     """
     if keep_commits < 1:
         raise InvalidInputError(
@@ -71,7 +74,8 @@ def archive(table: TableDefinition, keep_commits: int, fence: Fence) -> ArchiveR
         )
     finish_cleans(table, fence)
     timeline = table.load_timeline()
-    kept = earliest_kept(timeline, keep_commits)
+    count = len(timeline.completed_writes)
+    kept = earliest_kept(timeline, max(keep_commits, count - (most_commits or count)))
     if kept is None:
         return ArchiveResult(0, None, 0)
     base_files = list_base_files(table.storage)

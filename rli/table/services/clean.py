@@ -50,10 +50,22 @@ class CleanResult:
     journals_deleted: int
 
 
-def clean(table: TableDefinition, keep_commits: int, fence: Fence) -> CleanResult:
+def clean(
+    table: TableDefinition,
+    keep_commits: int,
+    fence: Fence,
+    *,
+    most_files: int | None = None,
+    keep_journals: bool = False,
+) -> CleanResult:
     """Remove what only readers older than the last ``keep_commits`` commits need; see ``Table.clean``.
 
-    The caller holds the lease, and the index has followed the timeline.
+    Args:
+        table: the table; the caller holds the lease, and the index has followed the timeline.
+        keep_commits: how many commits stay readable.
+        fence: of the caller.
+        most_files: base files to delete at most, the oldest first; by default all.
+        keep_journals: whether to leave the journals for the archive: they bring an index up to date that is behind.
     """
     if keep_commits < 1:
         raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
@@ -62,7 +74,8 @@ def clean(table: TableDefinition, keep_commits: int, fence: Fence) -> CleanResul
     earliest = earliest_kept(timeline, keep_commits)
     if earliest is None:
         return CleanResult(None, None, 0, 0, 0)
-    unneeded = unneeded_files(Snapshot(table, timeline), earliest)
+    found = unneeded_files(Snapshot(table, timeline), earliest)
+    unneeded = sorted(found, key=lambda file_slice: file_slice.instant)[:most_files]
     instant = _carry_out(table, timeline, earliest, unneeded, fence) if unneeded else None
     return CleanResult(
         instant=instant,
@@ -70,9 +83,9 @@ def clean(table: TableDefinition, keep_commits: int, fence: Fence) -> CleanResul
         files_deleted=len(unneeded),
         bytes_deleted=sum(file_slice.size for file_slice in unneeded),
         # A restore to a savepoint needs the journals of all later commits.
-        journals_deleted=delete_journals(
-            table, min([earliest.time, *(instant.time for instant in timeline.savepoints)])
-        ),
+        journals_deleted=0
+        if keep_journals
+        else delete_journals(table, min([earliest.time, *(instant.time for instant in timeline.savepoints)])),
     )
 
 

@@ -11,6 +11,8 @@ import time
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.layout.file_slices import list_partition
 from rli.model import FileGroupId
+from rli.table.file_groups.file_group_clustering import CLUSTER
+from rli.table.file_groups.journal_list import COMMIT_MARK
 from rli.table.services.fence import Fence
 from rli.table.services.undo_plan import planned_files, require_undoable, written_files
 from rli.table.state import paths
@@ -55,6 +57,19 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: s
     time_of_rollback = snapshot.timeline.next_time(table.now())
     fence.announce(time_of_rollback, Action.ROLLBACK, plan.to_avro())
     return time_of_rollback
+
+
+def clusterings_after(snapshot: Snapshot, instant_time: str) -> list[str]:
+    """Clusterings of rli that are all that came after a commit, the newest first; none if anything else did."""
+    later: list[str] = []
+    for instant in reversed(snapshot.timeline.completed_writes):
+        if instant.time == instant_time:
+            return later
+        commit = snapshot.commit(instant)
+        if commit.operation != CLUSTER or COMMIT_MARK not in commit.extra:
+            return []
+        later.append(instant.time)
+    return []
 
 
 def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:

@@ -6,7 +6,7 @@ import posixpath
 from typing import Any
 from uuid import uuid4
 
-from rli.settings import TableSettings
+from rli.settings import Maintenance, TableSettings
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.index_location import to_stored
@@ -41,5 +41,6 @@ def with_index_at(definition: TableDefinition, index_url: str) -> TableDefinitio
     """The same table with its index elsewhere, for this process only."""
     stored = definition.settings
     if stored is None:
-        return definition.with_settings(new_table_settings(index_url=index_url))
+        # The engine that made the table cleans and archives it as it was told to.
+        return definition.with_settings(new_table_settings(index_url=index_url, maintenance=Maintenance.off()))
     return definition.with_settings(stored.model_copy(update={"index_url": index_url}))

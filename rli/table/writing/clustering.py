@@ -9,8 +9,9 @@ nothing is lost by leaving it as it was.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from rli.layout.file_slices import FileSlice
 from rli.layout.support import require_writable
 from rli.model import CommitResult, Step
 from rli.settings import TableSettings
-from rli.table.file_groups.file_group_clustering import ClusteringContext, cluster_file_groups
+from rli.table.file_groups.file_group_clustering import CLUSTER, ClusteringContext, cluster_file_groups
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.state.definition import TableDefinition
 from rli.table.writing.conflicts import ReadSet
@@ -29,7 +30,6 @@ from rli.table.writing.retries import write_until_committed
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli.timeline.instant import Action
 
-_OPERATION: Final = "CLUSTER"
 _NO_READS: Final = ReadSet(frozenset())
 
 
@@ -41,12 +41,13 @@ def cluster(
     tasks: TaskRunner,
     attempts: int,
     on_step: OnStep,
+    most_bytes: int | None = None,
 ) -> CommitResult:
-    """Rewrite small base files into fewer; see ``Table.cluster``."""
+    """Rewrite small base files into fewer, at most so many bytes of them; see ``Table.cluster``."""
     require_writable(table.properties)
     return write_until_committed(
         partial(WriteTransaction.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT),
-        partial(_write_clusters, tasks, smaller_than),
+        partial(_write_clusters, tasks, smaller_than, most_bytes),
         attempts,
     )
 
@@ -77,6 +78,13 @@ def plan_clustering(
     return [found for found in clusters if len(found) > 1]
 
 
+def first_clusters(plan: Sequence[tuple[FileSlice, ...]], most_bytes: int) -> list[tuple[FileSlice, ...]]:
+    """As many new file groups of a plan as have sources of so many bytes together, those of the most sources first."""
+    by_gain = sorted(plan, key=len, reverse=True)
+    sizes = accumulate(sum(file_slice.size for file_slice in cluster) for cluster in by_gain)
+    return [cluster for cluster, size in zip(by_gain, sizes, strict=True) if size <= most_bytes]
+
+
 def _fill(slices: list[FileSlice], target_size: int) -> list[tuple[FileSlice, ...]]:
     clusters: list[list[FileSlice]] = []
     rooms: list[int] = []
@@ -91,9 +99,13 @@ def _fill(slices: list[FileSlice], target_size: int) -> list[tuple[FileSlice, ..
     return [tuple(cluster) for cluster in clusters]
 
 
-def _write_clusters(tasks: TaskRunner, smaller_than: int | None, write: WriteTransaction) -> PreparedWrite:
+def _write_clusters(
+    tasks: TaskRunner, smaller_than: int | None, most_bytes: int | None, write: WriteTransaction
+) -> PreparedWrite:
     schema = write.snapshot.schema or pa.schema([])
     plan = plan_clustering(write.snapshot.slices.values(), write.table.require_settings(), smaller_than)
+    if most_bytes is not None:
+        plan = first_clusters(plan, most_bytes)
     write.on_step(Step.RESOLVED)
     context = ClusteringContext(write.context(schema), write.index, write.sequence)
     results = []
@@ -107,4 +119,4 @@ def _write_clusters(tasks: TaskRunner, smaller_than: int | None, write: WriteTra
             f"other writers changed all file groups that were to be clustered: new file groups={len(plan)}; cluster "
             "again later"
         )
-    return PreparedWrite(results, schema, _OPERATION, 0, _NO_READS)
+    return PreparedWrite(results, schema, CLUSTER, 0, _NO_READS)

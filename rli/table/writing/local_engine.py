@@ -41,7 +41,7 @@ from rli.table.file_groups.work_rows import Change
 from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.state.definition import TableDefinition
 from rli.table.writing.conflicts import ReadSet, newer_keys
-from rli.table.writing.retries import write_until_committed
+from rli.table.writing.maintenance import write_and_maintain
 from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 
 
@@ -59,10 +59,11 @@ def upsert(
     require_writable(table.properties)
     ordering = table.properties.ordering_field
     keyed = newest_of(with_keys(records, table.key_generator, ordering), ordering)
-    return write_until_committed(
+    return write_and_maintain(
         partial(WriteTransaction.begin, table, index, InProcess(), on_step, caller=caller),
         partial(_write_records, keyed, records.nbytes / max(records.num_rows, 1), on_change),
         attempts,
+        InProcess(),
     )
 
 
@@ -78,10 +79,11 @@ def delete(
     """Remove records by key; see ``Table.delete``."""
     keys = as_key_array(record_keys).unique()
     require_record_keys(keys)
-    return write_until_committed(
+    return write_and_maintain(
         partial(WriteTransaction.begin, table, index, InProcess(), on_step, caller=caller),
         partial(_write_deletes, keys),
         attempts,
+        InProcess(),
     )
 
 

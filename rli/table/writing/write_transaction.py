@@ -103,6 +103,7 @@ class WriteTransaction:
         instant: the write's instant.
         sequence: the commit sequence that the write builds on.
         snapshot: the state of the table that the write builds on.
+        timeline_after: the timeline with this commit, once it is committed.
     """
 
     def __init__(  # noqa: PLR0917  (called by ``begin`` alone)
@@ -121,6 +122,7 @@ class WriteTransaction:
         self._action = action
         self._caller = caller
         self._tasks = tasks
+        self.timeline_after: Timeline | None = None
         self._published = False
         self._was_held = True
         self._promoted: list[str] = []
@@ -230,13 +232,14 @@ class WriteTransaction:
             self.abort()
             raise
         try:
-            sync(
+            synced = sync(
                 self.table,
                 self.index,
                 self._tasks,
                 on_registered=partial(self.on_step, Step.REGISTERED),
                 on_part=partial(self.on_step, Step.CHANGES_APPLIED),
             )
+            self.timeline_after = synced.timeline
             self.on_step(Step.APPLIED)
         finally:
             # The commit stands whatever happens to the index: the next sync brings that up to date.

@@ -112,9 +112,15 @@ def test_index_settings() -> None:
 def test_table_settings() -> None:
     # The first one was written before writers had settings of their own, the second before they chose a place to meet,
     # the third before tables said what their commits survive.
-    for name in ("table-1.json", "table-1-writers.json", "table-1-lease.json", "table-1-durability.json"):
+    for name in (
+        "table-1.json",
+        "table-1-writers.json",
+        "table-1-lease.json",
+        "table-1-durability.json",
+        "table-1-maintenance.json",
+    ):
         assert TableSettings.from_json(golden(name)) == TABLE_SETTINGS
-    assert TABLE_SETTINGS.to_json() == golden("table-1-durability.json")
+    assert TABLE_SETTINGS.to_json() == golden("table-1-maintenance.json")
 
 
 def test_journal_list(storage: Storage, tmp_path: Path) -> None:
