@@ -30,9 +30,10 @@ _SEQUENCE_SHIFT: Final = np.uint64(32)
 _FILE_GROUP_MASK: Final = np.uint64(0xFFFF_FFFF)
 
 
-def pack(sequence: int, file_groups: NDArray[np.integer]) -> Entries:
-    """Entries of one commit: its sequence paired with each file-group number (shape (n,), any integer type)."""
-    return (np.uint64(sequence) << _SEQUENCE_SHIFT) | file_groups.astype(np.uint64)
+def pack(sequence: int | NDArray[np.integer], file_groups: NDArray[np.integer]) -> Entries:
+    """Entries of one commit sequence, or of one for each entry, and of file-group numbers (shape (n,))."""
+    high: Entries = np.asarray(sequence, np.uint64) << _SEQUENCE_SHIFT
+    return high | file_groups.astype(np.uint64)
 
 
 def sequences(entries: Entries) -> NDArray[np.uint32]:

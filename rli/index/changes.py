@@ -52,8 +52,11 @@ class LocationChanges:
         nothing = pa.nulls(len(record_keys), pa.string())
         return cls(record_keys, nothing, nothing)
 
-    def apply(self, index: RecordIndex, sequence: int) -> None:
-        """Bring the changes into the index as those of one commit sequence; may be repeated and raced."""
+    def apply(self, index: RecordIndex, sequence: int | NDArray[np.int64]) -> None:
+        """Bring the changes into the index as those of one commit sequence, or of one for each key.
+
+        May be repeated and raced.
+        """
         numbers = file_group_numbers(index.log, self.partition_paths, self.file_ids)
         index.put(self.record_keys, codec.pack(sequence, numbers))
 

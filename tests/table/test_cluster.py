@@ -25,6 +25,7 @@ from rli.layout.meta_columns import FILE_NAME, META_COLUMNS
 from rli.model import FileGroupId
 from rli.settings import TableSettings
 from rli.table.writing.clustering import plan_clustering
+from tests.crash.writes import pointed
 from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of, turn_into_version_9
 
 KEPT = [name for name in META_COLUMNS if name != FILE_NAME]
@@ -268,3 +269,18 @@ def test_the_plan_follows_the_given_limit() -> None:
     assert plan_clustering(slices("p", 100, 200), settings, smaller_than=200) == []
     assert len(plan_clustering(slices("p", 100, 200), settings, smaller_than=201)) == 1
     assert plan_clustering(slices("p", 600, 700, 5000), settings, smaller_than=9999) == []
+
+
+def test_a_clustering_and_its_rollback_take_one_write_of_the_store_for_each_file_group(scattered: Table) -> None:
+    """However many commits its records come from."""
+    for number in range(10):
+        scattered.upsert(records((f"more{number + 10}", "x", 1, 1.0)))
+    points: list[str] = []
+    table = pointed(scattered, points.append)
+    created = table.cluster().files_created
+    # A pointed store reports each put in two halves, and keys have two lengths.
+    assert points.count("before put") <= 4 * created
+    points.clear()
+    table.rollback(table.snapshot().timeline.completed_writes[-1].time)
+    assert points.count("before put") <= 4 * created
+    check_stored(scattered)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from rli.errors import CorruptTableError
 from rli.index.changes import LocationChanges, named_groups
@@ -25,6 +26,8 @@ from rli.storage import Storage
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.work_rows import Change
 from rli.table.state.paths import journal_file
+
+Positions: TypeAlias = NDArray[np.int64]
 
 FORMAT_VERSION: Final = "1"
 _VERSION_KEY: Final = "rli.journal.version"
@@ -80,7 +83,9 @@ class Journal:
                 pc.if_else(deleted, nothing, pa.scalar(self.group.file_id)),
             )
 
-    def regrouped(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[int, LocationChanges]]:
+    def regrouped(
+        self, storage: Storage, instants: Sequence[str | None]
+    ) -> Iterator[tuple[Positions, LocationChanges]]:
         """Where a clustering puts the keys, each of which stays where it is since the same instant as before.
 
         Args:
@@ -88,10 +93,10 @@ class Journal:
             instants: prior instants in a fixed order.
 
         Yields:
-            The position in ``instants`` of the keys' prior instant, and the changes.
+            For each key the position of its prior instant in ``instants``, and the changes.
         """
-        for position, part in self._by_prior_instant(storage, instants):
-            yield position, LocationChanges.placing(part.column("record_key"), self.group)
+        for positions, batch in self._with_prior_instants(storage, instants):
+            yield positions, LocationChanges.placing(batch.column("record_key"), self.group)
 
     def placed_keys(self, storage: Storage) -> Iterator[pa.Array]:
         """The keys that are new in the file group."""
@@ -103,7 +108,7 @@ class Journal:
         for batch in self._batches(storage):
             yield batch.filter(pc.equal(batch.column("change"), int(Change.DELETE))).column("record_key")
 
-    def undone(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[int, LocationChanges]]:
+    def undone(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[Positions, LocationChanges]]:
         """Where the keys were before the commit.
 
         Args:
@@ -111,11 +116,11 @@ class Journal:
             instants: prior instants in a fixed order; None stands for keys that were absent.
 
         Yields:
-            The position in ``instants`` of the keys' prior instant, and the changes that bring them back.
+            For each key the position of its prior instant in ``instants``, and the changes that bring the keys back.
         """
-        for position, part in self._by_prior_instant(storage, instants):
-            columns = (part.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
-            yield position, LocationChanges(*columns)
+        for positions, batch in self._with_prior_instants(storage, instants):
+            columns = (batch.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
+            yield positions, LocationChanges(*columns)
 
     def prior_instants(self, storage: Storage) -> set[str]:
         """The instants since which the keys had been where they were; keys that were absent have none."""
@@ -133,15 +138,18 @@ class Journal:
             found.update(group for group in named.groups if group is not None)
         return found
 
-    def _by_prior_instant(
+    def _with_prior_instants(
         self, storage: Storage, instants: Sequence[str | None]
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        positions = {instant: position for position, instant in enumerate(instants)}
+    ) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+        known = pa.array(instants, pa.string())
         for batch in self._batches(storage):
-            prior = batch.column("prior_instant")
-            for instant in sorted(pc.unique(prior).to_pylist(), key=positions.__getitem__):
-                chosen = pc.is_null(prior) if instant is None else pc.fill_null(pc.equal(prior, instant), False)
-                yield positions[instant], batch.filter(chosen)
+            found = pc.index_in(batch.column("prior_instant"), value_set=known)
+            if found.null_count:
+                raise CorruptTableError(
+                    f"a journal file names an instant that its commit does not: file={self.path}; "
+                    "bootstrap the index again"
+                )
+            yield found.to_numpy(zero_copy_only=False).astype(np.int64), batch
 
     def _batches(self, storage: Storage, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         try:

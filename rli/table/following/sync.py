@@ -204,8 +204,8 @@ def apply_journals(storage: Storage, index: RecordIndex, sequence: int, journals
 
 def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
     """Apply one journal file of a clustering: a task."""
-    for position, changes in journal.regrouped(storage, record.located_at):
-        changes.apply(index, record.first_sequence + position)
+    for positions, changes in journal.regrouped(storage, record.located_at):
+        changes.apply(index, record.first_sequence + positions)
 
 
 def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:

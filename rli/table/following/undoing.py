@@ -100,8 +100,8 @@ def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: 
     start, journal = item
     after = record.located_at[start - record.first_sequence + 1 :]
     instants = (None, *takewhile(lambda time: time != record.instant, after))
-    for position, changes in journal.undone(storage, instants):
-        changes.apply(index, start + position)
+    for positions, changes in journal.undone(storage, instants):
+        changes.apply(index, start + positions)
 
 
 def reread(
