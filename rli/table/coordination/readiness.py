@@ -121,10 +121,11 @@ def _not_ready(table: TableDefinition, index: RecordIndex, unseen: Unseen) -> In
     if unseen.withdrawn:
         return IndexNotReadyError(
             f"commits of the table are being rolled back: table={table.location} index={index.url} "
-            f"instants={list(unseen.withdrawn)}; try again once that is done; if its process is dead, write to the table "
-            "(another engine: with that engine) or run rli index sync TABLE"
+            f"instants={list(unseen.withdrawn)}; try again once that is done, or, if its process is dead, write to the "
+            "table (another engine: with that engine) or run: rli index sync TABLE"
         )
     return IndexNotReadyError(
         f"the index is older than the table: table={table.location} index={index.url} "
-        f"instants={list(unseen.unapplied)}; run: rli index sync TABLE; or wait longer for its writers: timeout=SECONDS"
+        f"instants={list(unseen.unapplied)} (writers that are slow get longer by timeout=SECONDS); "
+        "run: rli index sync TABLE"
     )
