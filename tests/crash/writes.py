@@ -12,6 +12,7 @@ from typing import Final
 
 from rli import IndexNotReadyError, RecordIndex, Step, Table, open_table
 from rli.table.file_groups.tasks import Item, Result
+from rli.timeline.instant import UNDOING_ACTIONS
 from tests.support.faults import AtPoint, PointedStorage, PointedStore
 from tests.support.table_model import Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records
@@ -168,14 +169,21 @@ def require_honest_lookups(table: Table, rows: Rows) -> None:
     assert found == [rows[key][1] if key in rows else None for key in keys]
 
 
-def require_recovery(folder: Path, write: str, follow_up: str) -> bool:
-    """Check a table whose writer was killed, before and after the next write; whether the killed write took effect."""
+def require_recovery(folder: Path, write: str, follow_up: str, *, drop: bool = True) -> bool:
+    """Check a table whose writer was killed, before and after the next write; whether the killed write took effect.
+
+    Args:
+        folder: of the copy.
+        write: what was interrupted.
+        follow_up: the next write.
+        drop: whether to drop the index in the end.
+    """
     table = open_copy(folder)
     rows = read_rows(table)
     assert rows in (BEFORE, AFTER[write])
     require_honest_lookups(table, rows)
-    # A rollback that was announced is finished by the next writer, whatever that came for.
-    announced = any(instant.action == "rollback" for instant in table.snapshot().timeline.pending)
+    # A rollback or restore that was announced is finished by the next writer, whatever that came for.
+    announced = any(instant.action in UNDOING_ACTIONS for instant in table.snapshot().timeline.pending)
     settled = AFTER[write] if announced else rows
     if follow_up == "upsert":
         batch = [("a", "z", 9, 9.0), ("e", "y", 9, 9.0), ("g", "x", 9, 9.0), ("next", "y", 9, 9.0)]
@@ -193,6 +201,7 @@ def require_recovery(folder: Path, write: str, follow_up: str) -> bool:
         expected = settled
     assert read_rows(table) == expected
     check_stored(table)
-    table.drop_index()
+    if drop:
+        table.drop_index()
     table.close()
     return rows == AFTER[write]

@@ -1,0 +1,154 @@
+"""The power goes off at steps of a write: what was acknowledged is there, once, and the next write finds all or nothing.
+
+Where table and index are on two disks, the other disk keeps everything: so the one with the table has only what was
+synced there, and an index that is ahead of its table shows.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import rli
+from tests.crash.writes import EVERY_POINT, do_write, open_copy, place_index, pointed, require_recovery
+from tests.support.children import start_child
+from tests.support.power import Disk, Journal
+from tests.support.tables import check_stored, records
+
+pytestmark = pytest.mark.crash
+
+_POINTS: Final = 1 if EVERY_POINT else 9
+"""The power goes off at one of so many changes, beside those that matter most."""
+
+_ACKNOWLEDGED: Final = "acknowledged"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a table and its index are.
+
+    Attributes:
+        disk: whose power goes off; the table is on it.
+        index: folder of an index on another disk, None if it is beside the table.
+    """
+
+    disk: Disk
+    index: Path | None
+
+    def fill(self, template: Path) -> None:
+        """Put a copy of the template there; the disk is mounted."""
+        folder = self.disk.mounted_at
+        shutil.copytree(template, folder, dirs_exist_ok=True)
+        if self.index is not None:
+            shutil.move(folder / "index", self.index)
+            place_index(folder, f"lmdb://{self.index}")
+        os.sync()
+
+    def cut(self, number: int, point: str) -> None:
+        """Keep the disk as it is at a point of a write, and the index that is elsewhere."""
+        image = self.disk.cut(f"cut-{number:04d}").image
+        image.with_suffix(".point").write_text(point)
+        if self.index is not None:
+            shutil.copytree(self.index, image.with_suffix(".index"))
+
+    def cuts(self) -> list[tuple[Disk, str]]:
+        """The disk at each of the points, and their names."""
+        images = sorted(self.disk.image.parent.glob("cut-*.img"))
+        return [
+            (Disk(image, self.disk.mounted_at, self.disk.journal), image.with_suffix(".point").read_text())
+            for image in images
+        ]
+
+    def go_back(self, disk: Disk) -> None:
+        """Start the machine again after a cut: check the disk, and let the other index be as it was then."""
+        disk.repair()
+        if self.index is not None:
+            shutil.rmtree(self.index)
+            shutil.copytree(disk.image.with_suffix(".index"), self.index)
+
+
+class CutNowAndThen:
+    """Cuts the power at some of the points of a write, and goes on with it."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._passed = 0
+
+    def __call__(self, point: str) -> None:
+        self._passed += 1
+        if self._passed % _POINTS == 0 or point.startswith(("after publish", "after delete .hoodie/2", _ACKNOWLEDGED)):
+            self._place.cut(self._passed, point)
+
+
+def write_and_cut(place: Place, write: str) -> None:
+    """A child's work: a write during which the power goes off again and again."""
+    cut = CutNowAndThen(place)
+    table = pointed(open_copy(place.disk.mounted_at), cut)
+    if write == "clean and archive":
+        table.clean(keep_commits=1)
+        table.archive(keep_commits=1)
+    else:
+        do_write(table, write)
+    cut(_ACKNOWLEDGED)
+
+
+@pytest.mark.parametrize(
+    ("write", "journal", "index"),
+    [
+        ("upsert", Journal.ON, "beside the table"),
+        ("upsert", Journal.ON, "elsewhere"),
+        ("upsert", Journal.OFF, "beside the table"),
+        ("upsert", Journal.OFF, "elsewhere"),
+        ("rollback", Journal.OFF, "elsewhere"),
+        ("restore", Journal.OFF, "elsewhere"),
+        ("cluster", Journal.OFF, "elsewhere"),
+        ("clean and archive", Journal.ON, "elsewhere"),
+    ],
+)
+def test_the_power_goes_off(tmp_path: Path, template: Path, write: str, journal: Journal, index: str) -> None:
+    place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index" if index == "elsewhere" else None)
+    with place.disk.mounted():
+        place.fill(template)
+        child = start_child(write_and_cut, place, write)
+        child.join()
+        assert child.exitcode == 0
+    cuts = place.cuts()
+    assert cuts[-1][1] == _ACKNOWLEDGED
+    leaves_rows = write in {"cluster", "clean and archive"}
+    for disk, point in cuts:
+        place.go_back(disk)
+        with disk.mounted() as folder:
+            took_effect = require_recovery(folder, "cluster" if leaves_rows else write, "upsert", drop=False)
+        assert took_effect or point != _ACKNOWLEDGED
+
+
+def create_and_cut(place: Place) -> None:
+    """A child's work: each step of a new table is acknowledged before the power goes off."""
+    location = place.disk.mounted_at / "new/folder/table"
+    table = rli.create_table(location, record_key="id", partition_by="city", ordering="ts")
+    place.cut(0, "")
+    for number in range(1, 4):
+        table.upsert(records(("a", "x", number, 0.0), (f"b{number}", f"y{number}", 1, 0.0)))
+        place.cut(number, "")
+
+
+@pytest.mark.parametrize("journal", Journal)
+def test_what_was_acknowledged_of_a_new_table_is_there(tmp_path: Path, journal: Journal) -> None:
+    place = Place(Disk.made_in(tmp_path, journal), None)
+    with place.disk.mounted():
+        child = start_child(create_and_cut, place)
+        child.join()
+        assert child.exitcode == 0
+    for number, (disk, _) in enumerate(place.cuts()):
+        place.go_back(disk)
+        with disk.mounted() as folder, rli.open_table(folder / "new/folder/table") as table:
+            assert len(table.timeline()) == number
+            expected = {"a": number, **{f"b{upsert}": 1 for upsert in range(1, number + 1)}} if number else {}
+            assert {row["id"]: row["ts"] for row in table.read().to_pylist()} == expected
+            table.upsert(records(("a", "z", 9, 9.0)))
+            check_stored(table)
