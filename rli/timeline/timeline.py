@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import takewhile
 from typing import Final
 
 from rli.errors import CorruptTableError, InstantNotFoundError
@@ -41,6 +42,8 @@ class Timeline:
         undoing: completed rollbacks and restores, those after ``as_of`` included.
         first: time of the first write that is not only kept for a savepoint: older writes were archived. None where
             the timeline holds no write.
+        torn: the last writes whose completed files are empty. They count as inflight: their engine is about to write the
+            file, or the power went off.
     """
 
     instants: tuple[Instant, ...]
@@ -49,6 +52,7 @@ class Timeline:
     undoing: tuple[Instant, ...]
     first: str | None
     as_of: str | None = None
+    torn: tuple[Instant, ...] = ()
 
     @cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -184,13 +188,15 @@ def load_timeline(storage: Storage, layout: TimelineLayout) -> Timeline:
         CorruptTableError: an instant's file is broken; names the file.
     """
     while True:
-        instants = tuple(sorted(_furthest_states(list_instants(storage, layout)), key=_order))
+        listed = sorted(_furthest_states(list_instants(storage, layout)), key=_order)
+        torn = _torn(listed, layout)
+        instants = tuple(sorted((_as_pending(i) if i in torn else i for i in listed), key=_order))
         first = _first_write(instants)
         # Instants leave for the archive in the order of their times. While the first one that was listed is there, no
         # later one has left while the folder was listed; else commits might be missing from the middle.
         if first is None or storage.exists(layout.path(first.file_name)):
             undoing = tuple(i for i in instants if i.is_completed and i.action in UNDOING_ACTIONS)
-            return Timeline(instants, layout, storage, undoing, first.time if first else None)
+            return Timeline(instants, layout, storage, undoing, first.time if first else None, torn=torn)
 
 
 def list_instants(storage: Storage, layout: TimelineLayout) -> list[Instant]:
@@ -243,9 +249,28 @@ def _problem(instant: Instant, layout: TimelineLayout) -> str | None:
     has_completion = instant.completion_time is not None
     if has_completion != (instant.is_completed and layout.keeps_completion_times):
         return "a file of the timeline does not fit the layout of the timeline"
-    if instant.is_completed and instant.action in WRITE_ACTIONS and instant.size == 0:
-        return "a completed commit is empty"
     return None
+
+
+def _torn(ordered: Iterable[Instant], layout: TimelineLayout) -> tuple[Instant, ...]:
+    """The completed writes without content, if none with content comes after any of them.
+
+    Raises:
+        CorruptTableError: one does: what later commits built on was there.
+    """
+    writes = [instant for instant in ordered if instant.is_completed and instant.action in WRITE_ACTIONS]
+    torn = tuple(takewhile(lambda instant: instant.size == 0, reversed(writes)))
+    for instant in writes[: len(writes) - len(torn)]:
+        if instant.size == 0:
+            raise CorruptTableError(
+                f"a completed commit is empty, and a later one is not: file={layout.path(instant.file_name)}; restore the "
+                "file from a backup"
+            )
+    return torn
+
+
+def _as_pending(instant: Instant) -> Instant:
+    return replace(instant, state=State.INFLIGHT, completion_time=None)
 
 
 def _furthest_states(instants: Iterable[Instant]) -> list[Instant]:

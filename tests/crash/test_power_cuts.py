@@ -15,9 +15,10 @@ from typing import Final
 import pytest
 
 import rli
-from tests.crash.writes import EVERY_POINT, do_write, open_copy, place_index, pointed, require_recovery
+from tests.crash.writes import do_write, open_copy, place_index, pointed, require_recovery
 from tests.support.children import start_child
 from tests.support.power import Disk, Journal
+from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_stored, records
 
 pytestmark = pytest.mark.crash

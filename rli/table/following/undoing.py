@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.codec import entries as codec
-from rli.errors import IndexNotReadyError
+from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.index.log_record import LogRecord
 from rli.index.log_state import LogState
 from rli.index.record_index import RecordIndex
@@ -52,7 +52,7 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, inst
     undone_instants = snapshot.timeline.undone_by(instant).instants
     delete_records_of(storage, frozenset(undone_instants))
     undone = log.standing(undone_instants)
-    found = [load_journals(storage, time) for time in undone]
+    found = [readable_journals(storage, time) for time in undone]
     commits = [journals for journals in found if journals is not None]
     followed_by_journal = len(commits) == len(found)
     groups: set[FileGroupId]
@@ -72,6 +72,17 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, inst
         located_at=[time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))],
         undoes=undone,
     )
+
+
+def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
+    """The journals of a commit if each of them can be read, else None."""
+    try:
+        journals = load_journals(storage, instant)
+        for journal in journals or ():
+            journal.prior_groups(storage)
+    except CorruptTableError:
+        return None
+    return journals
 
 
 def journals_to_undo(storage: Storage, record: LogRecord) -> list[tuple[int, Journal]]:

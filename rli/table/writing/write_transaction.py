@@ -28,6 +28,7 @@ from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.table.coordination.lease import KeptHolding
 from rli.table.coordination.recovery import exclusive, is_published, recover, undo_unpublished, writer_record
 from rli.table.coordination.shared_records import shared_records
+from rli.table.coordination.torn import roll_back_torn
 from rli.table.file_groups.file_group_writer import FileGroupResult, WriteContext
 from rli.table.file_groups.journal import Journal
 from rli.table.file_groups.journal_list import COMMIT_MARK, save_journals
@@ -166,7 +167,9 @@ class WriteTransaction:
         """
         current = table.reloaded()
         require_writable(current.properties)
-        recover(current, index, f"recovery before {datetime.now(UTC).isoformat()}")
+        recoverer = f"recovery before {datetime.now(UTC).isoformat()}"
+        recover(current, index, recoverer)
+        roll_back_torn(current, index, recoverer)
         give_identity(index.store)
         timeline = current.load_timeline()
         require_first(current.storage, timeline, caller.transaction)

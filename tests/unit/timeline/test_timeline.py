@@ -88,9 +88,6 @@ def test_what_hudi_passes_over_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "layout_version"),
     [
-        (f"{T1}.commit", b"", 1),
-        (f"{T1}.replacecommit", b"", 1),
-        (f"{T1}_{T2}.commit", b"", 2),
         (f"{T1}.commit", COMMIT, 2),
         (f"{T1}_{T2}.commit", COMMIT, 1),
         ("2024.commit", COMMIT, 1),
@@ -101,6 +98,20 @@ def test_broken_instants_are_reported(tmp_path: Path, name: str, content: bytes,
     storage.write_bytes(f".hoodie/{name}" if layout_version == 1 else f".hoodie/timeline/{name}", content)
     with pytest.raises(CorruptTableError, match=f"file=.*{name}"):
         load_timeline(storage, TimelineLayout.of(layout_version))
+
+
+@pytest.mark.parametrize(("version", "completed"), [(1, ""), (2, "_20990101000000000")])
+def test_empty_commits_at_the_end_are_not_completed(tmp_path: Path, version: int, completed: str) -> None:
+    storage, layout = Storage(str(tmp_path)), TimelineLayout.of(version)
+    for time, content in ((T1, COMMIT), (T2, b""), (T3, b"")):
+        storage.write_bytes(layout.path(f"{time}{completed}.commit"), content)
+    timeline = load_timeline(storage, layout)
+    assert [instant.time for instant in timeline.completed_writes] == [T1]
+    assert [instant.time for instant in timeline.pending] == [T2, T3]
+    assert {instant.time for instant in timeline.torn} == {T2, T3}
+    storage.write_bytes(layout.path(f"{T4}{completed}.commit"), COMMIT)
+    with pytest.raises(CorruptTableError, match=f"file=.*{T2}"):
+        load_timeline(storage, layout)
 
 
 def test_visible_are_completed_and_archived_writes(tmp_path: Path) -> None:
