@@ -27,6 +27,9 @@ CLOCK_SLACK_SECONDS: Final = 600.0
 MOST_KEPT_SECONDS: Final = 7 * 24 * 3600.0
 """For how long a record may hold without a sign of life, at most."""
 
+_MOST_SECONDS_AHEAD: Final = 366 * 24 * 3600.0
+"""A record that expires later is damaged or forged: no clock of a host is so wrong."""
+
 _NOBODY: Final = ""
 _UNKNOWN: Final = ""
 
@@ -97,7 +100,7 @@ class Holding:
         Raises:
             CorruptIndexError: it would be held for longer than any writer of rli asks for.
         """
-        if self.expires_at - now > MOST_KEPT_SECONDS + CLOCK_SLACK_SECONDS:
+        if self.expires_at - now > _MOST_SECONDS_AHEAD:
             raise _damaged(f"it expires in {self.expires_at - now:.0f} seconds")
         slack = 0.0 if self.process.is_on_this_host else CLOCK_SLACK_SECONDS
         return now >= self.expires_at + slack or self.process.is_known_dead
