@@ -112,5 +112,6 @@ class LocalChanges(FileChanges):
         self.make_folder(folder)
         with self._filesystem.open_output_stream(temporary) as stream:
             stream.write(content)
-        self.sync([temporary])
+        if content:
+            self.sync([temporary])
         return temporary

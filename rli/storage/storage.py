@@ -200,7 +200,8 @@ class Storage:
         ``write_bytes``, ``create`` and ``draft`` do so for contents. What an object store has taken, it keeps.
 
         Args:
-            files: those that were written in another way; those that are gone are passed over.
+            files: those that were written in another way, and empty ones; those that are gone are passed over. A folder among
+                them stands for the names in it alone.
             folders: in which names were given or removed; the folders that lead there from the root are among them.
         """
         leading = (ancestors(self.full_path(folder), self.root) for folder in folders)

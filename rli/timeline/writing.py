@@ -87,12 +87,14 @@ class TimelineWriter:
     def publish(self, metadata: Draft, time: str, action: str, completion_time: str) -> bool:
         """Publish an instant whose metadata is a draft; False if it is published already.
 
+        What the caller does next, ``sync`` or a sync of the index, makes that survive a power cut.
+
         Raises:
             FileNotFoundError: the draft was taken back.
         """
         if self.is_completed(time, action):
             return False
-        return self._publish(metadata, self.layout.completed_path(time, action, completion_time))
+        return self.storage.publish(metadata, self.layout.completed_path(time, action, completion_time))
 
     def is_completed(self, time: str, action: str) -> bool:
         """Whether an instant is published."""
@@ -137,7 +139,7 @@ class TimelineWriter:
 
     def sync(self) -> None:
         """Make what the timeline shows, and shows no more, survive a power cut."""
-        self.storage.sync(folders=[self.layout.folder])
+        self.storage.sync([self.layout.folder])
 
     def _create(self, path: str, content: bytes) -> bool:
         created = self.storage.create(path, content)

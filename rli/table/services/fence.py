@@ -62,6 +62,7 @@ class Fence:
         completed_at = self.table.load_timeline().next_time(self.table.now())
         with self._prepared(content) as draft:
             writer.publish(draft, time, action, completed_at)
+        writer.sync()
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists; returns whether it was written."""

@@ -368,7 +368,7 @@ class WriteTransaction:
         storage = self.table.storage
         promoted = [*(stat.path for stat in stats), *records]
         storage.write_bytes(paths.manifest(self.instant), json.dumps(promoted).encode())
-        storage.sync(folders=[paths.work_folder(self.instant)])
+        storage.sync([paths.work_folder(self.instant)])
         self.on_step(Step.MANIFESTED)
         for partition_path in {stat.partition_path for stat in stats}:
             write_partition_metadata(storage, partition_path, self.instant)
@@ -445,7 +445,7 @@ def _announce(
             try:
                 # By its folder the write is found, after a power cut too, whatever else is left of it.
                 storage.make_folder(paths.work_folder(instant))
-                storage.sync(folders=[paths.WORK])
+                storage.sync([paths.WORK, posixpath.dirname(paths.WORK)])
                 if table.timeline_writer.request(instant, action):
                     return instant, holding
                 storage.delete_folder(paths.work_folder(instant))
