@@ -216,6 +216,16 @@ def test_a_damaged_claim_is_named(tmp_path: Path, memory_url: str, content: byte
         create_table(tmp_path / "t", record_key="id", index=memory_url)
 
 
+@pytest.mark.parametrize(
+    "content", [b"{", b"{}", b"[1]", b'{"version": 9, "archive": null, "digest": null, "files": []}']
+)
+def test_a_damaged_plan_of_an_archive_is_named(trips: Table, content: bytes) -> None:
+    _own(trips, ".rli/archiving/deadbeef/plan.json").write_bytes(content)
+
+    with pytest.raises(CorruptTableError, match="archiving/deadbeef"):
+        commit_version(trips, 1)
+
+
 @pytest.mark.parametrize("content", [b"{", b"{}", b"[1]", b"null"])
 def test_a_damaged_manifest_is_named(trips: Table, content: bytes) -> None:
     manifest = _own(trips, ".rli/work", DEAD, "manifest.json")

@@ -16,16 +16,18 @@ within an archive finds nothing left to remove when it goes on.
 from __future__ import annotations
 
 import hashlib
-import json
 import posixpath
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Literal
 from uuid import uuid4
 
-from rli.errors import InvalidInputError, LeaseLostError
+from pydantic import BaseModel, ValidationError
+
+from rli.errors import CorruptTableError, InvalidInputError, LeaseLostError
 from rli.layout.file_slices import FileSlice, list_base_files
 from rli.model import FileGroupId
+from rli.storage import Storage
 from rli.table.services.clean import delete_journals, earliest_kept, finish_cleans
 from rli.table.services.fence import Fence
 from rli.table.state import paths
@@ -38,7 +40,6 @@ from rli.timeline.instant import Action, Instant
 from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import Timeline, list_instants
 
-_PLAN_VERSION: Final = 1
 _STATES: Final = ("requested", "inflight", "completed")
 
 
@@ -149,22 +150,38 @@ def _files_of(table: TableDefinition, leaving: list[Instant]) -> list[list[Insta
     return [sorted(found[key], key=lambda instant: _STATES.index(instant.state)) for key in sorted(found)]
 
 
+class _Plan(BaseModel):
+    """What one archive is about to do, as its file says it.
+
+    Attributes:
+        version: of the format.
+        archive: the archive's file, relative to the table; None if no instant needs one.
+        digest: SHA-256 of that file.
+        files: those that leave the active timeline, in this order.
+    """
+
+    version: Literal[1]
+    archive: str | None
+    digest: str | None
+    files: tuple[str, ...]
+
+
 def _publish(table: TableDefinition, layout: TimelineLayout, files: list[list[Instant]], fence: Fence) -> None:
     """Write instants to the archive, and down which files leave the active timeline for it."""
     storage, file = table.storage, table.archive.file_for(files)
     # Pending states first, so that none seems to be pending; then in the order of the times: what a reader takes for
     # archived is all that is older than what it finds.
     leaving = [*(state for states in files for state in states[:-1]), *(states[-1] for states in files)]
-    plan = {
-        "version": _PLAN_VERSION,
-        "archive": None if file is None else file.path,
-        "digest": None if file is None else hashlib.sha256(file.content).hexdigest(),
-        "files": [layout.path(state.file_name) for state in leaving],
-    }
+    plan = _Plan(
+        version=1,
+        archive=None if file is None else file.path,
+        digest=None if file is None else hashlib.sha256(file.content).hexdigest(),
+        files=tuple(layout.path(state.file_name) for state in leaving),
+    )
     storage.make_folder(layout.archive_folder)
     folder = paths.archiving_folder(uuid4().hex)
     draft = storage.draft(paths.archive_content(folder), b"" if file is None else file.content)
-    storage.write_bytes(paths.archive_plan(folder), json.dumps(plan).encode())
+    storage.write_bytes(paths.archive_plan(folder), plan.model_dump_json().encode())
     storage.sync(folders=[folder])
     fence.require_held()
     if file is None:
@@ -183,21 +200,35 @@ def finish_archives(table: TableDefinition, fence: Fence) -> None:
     for folder in storage.list_folders(paths.ARCHIVING):
         # From here on nobody else can give the file its name, and it may just have got it.
         storage.settle(paths.archive_content(folder))
-        plan = json.loads(storage.read_bytes(paths.archive_plan(folder)) or b"null")
+        plan = _read_plan(storage, folder)
         if plan is not None and _is_published(table, plan, fence):
-            storage.delete_files(plan["files"])
+            storage.delete_files(plan.files)
             table.timeline_writer.sync()
         storage.delete_folder(folder)
 
 
-def _is_published(table: TableDefinition, plan: dict[str, Any], fence: Fence) -> bool:
+def _read_plan(storage: Storage, folder: str) -> _Plan | None:
+    """The plan of an archive; None if its process died before it had written one."""
+    content = storage.read_bytes(paths.archive_plan(folder))
+    if content is None:
+        return None
+    try:
+        return _Plan.model_validate_json(content)
+    except ValidationError as error:
+        raise CorruptTableError(
+            f"the plan of an archive is damaged: file={paths.archive_plan(folder)}; delete the folder {folder}, then "
+            "run: rli archive TABLE"
+        ) from error
+
+
+def _is_published(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
     """Whether the instants of a plan are in the archive; sees to it that their file counts."""
-    if plan["archive"] is None:
+    if plan.archive is None:
         return True
-    content = table.storage.read_bytes(plan["archive"])
+    content = table.storage.read_bytes(plan.archive)
     # Where another engine was first, its file has the name.
-    if content is None or hashlib.sha256(content).hexdigest() != plan["digest"]:
+    if content is None or hashlib.sha256(content).hexdigest() != plan.digest:
         return False
-    table.storage.sync(folders=[posixpath.dirname(plan["archive"])])
-    table.archive.add(plan["archive"], len(content), fence.create)
+    table.storage.sync(folders=[posixpath.dirname(plan.archive)])
+    table.archive.add(plan.archive, len(content), fence.create)
     return True
