@@ -80,7 +80,8 @@ class ObjectWriter:
     def write(self, content: bytes) -> int:
         """Take some content; the number of its bytes."""
         with as_os_errors(self._key):
-            return self._writer.write(content)
+            # Arrow hands on buffers of signed bytes, which the client refuses.
+            return self._writer.write(memoryview(content).cast("B"))
 
     def flush(self) -> None:
         """Nothing: an object appears whole."""
