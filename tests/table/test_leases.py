@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -106,6 +107,7 @@ def test_a_holder_that_was_displaced_leaves_its_successor_alone(shared: SharedRe
         first.require_held()
     first.release()
     second.require_held()
+    second.settle()
     second.release()
     assert shared.read_control("lease") is None
 
@@ -158,3 +160,13 @@ class _FailingOnce(Storage):
             self.__dict__["_has_failed"] = True
             raise OSError("a hiccup of the storage")
         super().delete_folder(path)
+
+
+def test_a_holder_that_did_not_clear_up_leaves_those_it_displaced_to_the_next(shared: SharedRecords) -> None:
+    assert shared.compare_and_set("lease", None, held(dead_process(), "paused", displaced=("older",)))
+    with suppress(OSError), table_lease(shared, "failing", 0.2):
+        raise OSError("clearing up failed")
+    with table_lease(shared, "next", 0.2) as lease:
+        assert lease.displaced == ("failing", "paused", "older")
+        lease.settle()
+    assert shared.read_control("lease") is None

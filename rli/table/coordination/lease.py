@@ -84,11 +84,12 @@ class KeptHolding:
     def release(self) -> bool:
         """Stop holding; returns whether this process had held on until now.
 
-        A record that another process has taken over, or put a mark into, is left alone.
+        A record that another process has taken over, or put a mark into, is left alone. One that names displaced writers
+        is left to lapse: its successor has to clear up after them (P3).
         """
         self._ended.set()
         self._thread.join()
-        if self._is_left:
+        if self._is_left or self._displaced:
             return False
         own = self._own_record()
         return own is not None and self._records.compare_and_set(self._name, own, None)
