@@ -119,3 +119,14 @@ def test_a_published_commit_stays_when_the_lease_is_broken(table: Table, step: S
 def test_breaking_a_free_lease_changes_nothing(table: Table) -> None:
     assert break_lease(table.definition, table.index) is None
     assert commit_version(table, 2)
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_record_of_a_request_is_an_error_until_the_lease_is_broken(table: Table, content: bytes) -> None:
+    assert records_of(table).compare_and_set(f"request/{'0' * 32}", None, content)
+    with pytest.raises(CorruptIndexError, match="rli lease break"):
+        commit_version(table, 2)
+
+    break_lease(table.definition, table.index)
+
+    assert commit_version(table, 2)

@@ -16,6 +16,7 @@ from rli.index.record_index import RecordIndex
 from rli.table.coordination.lease import LEASE
 from rli.table.coordination.liveness import Holding, ProcessId
 from rli.table.coordination.recovery import WRITERS, exclusive, recover
+from rli.table.coordination.requests import REQUESTS
 from rli.table.coordination.shared_records import SharedRecords, shared_records
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
@@ -95,6 +96,10 @@ def _replace_damaged_writers(records: SharedRecords) -> None:
         elif _is_damaged(content):
             # In the place of a record that nobody can read, one of a dead writer: recovery rolls its write back.
             records.compare_and_set(name, content, Holding("unknown", _UNKNOWN, _LAPSED, _AT_ONCE).to_json())
+    for name, content in records.scan_control(REQUESTS):
+        if _is_damaged(content):
+            # A request without a record is removed by the next write.
+            records.compare_and_set(name, content, None)
 
 
 def _is_damaged(content: bytes) -> bool:

@@ -25,7 +25,9 @@ from rli.table.state import paths
 
 _LOG = logging.getLogger(__name__)
 
-_REQUESTS: Final = "request/"
+REQUESTS: Final = "request/"
+"""What the names of the shared records of requests begin with."""
+
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 """Other names are passed over: a name becomes that of a folder which is deleted."""
 
@@ -66,7 +68,7 @@ def request_folder(storage: Storage, records: SharedRecords, seconds: float) -> 
     """
     name = uuid4().hex
     path = paths.request_folder(name)
-    holding = KeptHolding(records, _REQUESTS + name, name, seconds)
+    holding = KeptHolding(records, REQUESTS + name, name, seconds)
     holding.take(over=None)
     try:
         # After its record, and removed before it: a folder without a record is one that a dead process left.
@@ -81,14 +83,14 @@ def remove_abandoned_requests(storage: Storage, records: SharedRecords) -> None:
     """Remove the folders of requests whose process is dead."""
     # Folders first: whoever lives, and is found by its folder, is then found by its record too.
     folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.REQUESTS)}
-    stored = {name.removeprefix(_REQUESTS): content for name, content in records.scan_control(_REQUESTS)}
+    stored = {name.removeprefix(REQUESTS): content for name, content in records.scan_control(REQUESTS)}
     now = time.time()
     for name in sorted(name for name in folders | stored.keys() if _NAME.fullmatch(name)):
         holder = stored.get(name)
         if holder is not None:
             # The record first: a process that is only paused finds that it has lost the folder.
             is_over = Holding.from_json(holder).is_over(now)
-            if not (is_over and records.compare_and_set(_REQUESTS + name, holder, None)):
+            if not (is_over and records.compare_and_set(REQUESTS + name, holder, None)):
                 continue
         storage.delete_folder(paths.request_folder(name))
 
