@@ -125,7 +125,7 @@ class TableSettings(StoredSettings):
         lease_seconds: for how long a writer that shows no life keeps what it holds.
         lease: where the writers agree on which of them commits.
         durability: what an acknowledged commit survives.
-        maintenance: what writers do for the table after their commits.
+        maintenance: what writers do for the table after their commits; nothing where an earlier version made the table.
     """
 
     format_version: Literal[1] = 1
@@ -139,7 +139,7 @@ class TableSettings(StoredSettings):
     lease_seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
     lease: LeasePlace = LeasePlace.INDEX
     durability: Durability = Durability.DISK
-    maintenance: Maintenance = Maintenance()
+    maintenance: Maintenance = Maintenance.off()
 
 
 def _describe(error: ValidationError) -> str:

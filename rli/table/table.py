@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -53,7 +54,8 @@ from rli.table.state import paths
 from rli.table.state.adoption import adopt
 from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.state.cleaned import whole_snapshot
-from rli.table.state.definition import TableDefinition
+from rli.table.state.definition import TableDefinition, load_definition
+from rli.table.state.index_location import to_stored
 from rli.table.state.metadata_table import switch_off_metadata_table
 from rli.table.state.snapshot import Snapshot
 from rli.table.writing import local_engine
@@ -375,9 +377,12 @@ class Table:
         Args:
             maintenance: the new settings; ``Maintenance.off()`` for nothing.
         """
-        settings = self.settings.model_copy(update={"maintenance": maintenance})
-        self.definition.storage.write_bytes(paths.SETTINGS, settings.to_json())
-        self.definition = self.definition.with_settings(settings)
+        storage = self.definition.storage
+        # As they are stored now: this handle may have an index of its own, or be older than another one's change.
+        stored = load_definition(storage).require_settings()
+        storage.write_bytes(paths.SETTINGS, to_stored(storage, stored.model_copy(update={"maintenance": maintenance})))
+        storage.sync([posixpath.dirname(paths.SETTINGS)])
+        self.definition = self.definition.with_settings(self.settings.model_copy(update={"maintenance": maintenance}))
 
     # Reading ---------------------------------------------------------------------------------------------------
 

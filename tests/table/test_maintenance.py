@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -140,6 +141,33 @@ def test_maintenance_that_is_off_does_nothing(table: Table) -> None:
         commit(table, number)
     assert [instant.action for instant in table.timeline()] == ["commit"] * 12
     other.close()
+
+
+def test_a_handle_with_an_index_of_its_own_changes_the_maintenance_alone(table: Table, memory_url: str) -> None:
+    commit(table, 1)
+    stored = table.settings.index_url
+    elsewhere = open_table(table.location, index=f"{memory_url}-elsewhere")
+    elsewhere.set_maintenance(Maintenance.off())
+    again = open_table(table.location)
+    assert again.settings.index_url == stored
+    assert again.settings.maintenance.is_off
+    assert elsewhere.settings.index_url == f"{memory_url}-elsewhere"
+
+
+def test_a_table_of_an_earlier_version_is_not_maintained_unasked(table: Table) -> None:
+    path = Path(table.location, paths.SETTINGS)
+    settings = json.loads(path.read_bytes())
+    del settings["maintenance"]
+    path.write_text(json.dumps(settings))
+    assert open_table(table.location).settings.maintenance.is_off
+
+
+def test_an_archive_is_due_also_where_each_commit_is_followed_by_a_clean(tmp_path: Path, memory_url: str) -> None:
+    often = Maintenance(clean_max_commits=1, cleaner_commits_retained=1, keep_min_commits=2, keep_max_commits=4)
+    table = create_table(tmp_path / "often", record_key="id", partition_by="city", index=memory_url, maintenance=often)
+    for number in range(9):
+        commit(table, number)
+    assert sum(instant.is_write for instant in table.timeline()) <= 5
 
 
 def test_a_table_that_another_engine_made_is_left_to_it(table: Table, memory_url: str) -> None:

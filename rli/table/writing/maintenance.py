@@ -14,9 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-import pyarrow as pa
-
-from rli.errors import RliError, SettingsError
+from rli.errors import SettingsError
 from rli.model import CommitResult
 from rli.settings import Maintenance, TableSettings
 from rli.table.coordination.service import table_service
@@ -82,7 +80,7 @@ def due_services(timeline: Timeline, settings: Maintenance) -> list[str]:
         and _is_nth(since_clustering, settings.clustering_inline_max_commits),
         Action.CLEAN: settings.clean_automatic and _is_nth(since_clean, settings.clean_max_commits),
         # Where a savepoint or a pending write holds back the archive, it is tried again after some commits only.
-        "archive": settings.archive_automatic and excess > 0 and excess % settings.clean_max_commits == 1,
+        "archive": settings.archive_automatic and excess > 0 and (excess - 1) % settings.clean_max_commits == 0,
     }
     return [service for service, is_due in due.items() if is_due]
 
@@ -104,8 +102,9 @@ def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) ->
                     clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
                 else:
                     archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
-    except (RliError, OSError, pa.ArrowException) as error:
-        _LOG.warning("inline maintenance failed, the commit stands: table=%s cause=%s", table.location, error)
+    except Exception:  # noqa: BLE001  (see below)
+        # Whatever it is, the commit stands, and its caller must not take it for one that failed.
+        _LOG.exception("inline maintenance failed, the commit stands: table=%s", table.location)
 
 
 def _cluster(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> None:

@@ -19,7 +19,7 @@ from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
 from rli.index.changes import LocationChanges
 from rli.index.log_record import LogRecord
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
-from rli.settings import IndexSettings, TableSettings
+from rli.settings import IndexSettings, Maintenance, TableSettings
 from rli.storage import Storage
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.journal import Journal, write_journal
@@ -63,6 +63,7 @@ TABLE_SETTINGS = TableSettings(
     target_file_size=1_048_576,
     small_file_size=524_288,
     compression="snappy",
+    maintenance=Maintenance(),
 )
 JOURNAL = Journal(INSTANT, "f1-0_0-0-0.parquet", FileGroupId("here", "f1-0"))
 JOURNAL_ROWS = {
@@ -112,14 +113,10 @@ def test_index_settings() -> None:
 def test_table_settings() -> None:
     # The first one was written before writers had settings of their own, the second before they chose a place to meet,
     # the third before tables said what their commits survive.
-    for name in (
-        "table-1.json",
-        "table-1-writers.json",
-        "table-1-lease.json",
-        "table-1-durability.json",
-        "table-1-maintenance.json",
-    ):
-        assert TableSettings.from_json(golden(name)) == TABLE_SETTINGS
+    unmaintained = TABLE_SETTINGS.model_copy(update={"maintenance": Maintenance.off()})
+    for name in ("table-1.json", "table-1-writers.json", "table-1-lease.json", "table-1-durability.json"):
+        assert TableSettings.from_json(golden(name)) == unmaintained
+    assert TableSettings.from_json(golden("table-1-maintenance.json")) == TABLE_SETTINGS
     assert TABLE_SETTINGS.to_json() == golden("table-1-maintenance.json")
 
 
