@@ -220,3 +220,14 @@ def test_a_table_that_was_never_written_keeps_a_transaction(plain: Table) -> Non
     assert plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2)).inserted == 1
     assert plain.delete(["a"], transaction=(JOB, 1)) == first
     assert plain.read().num_rows == 1
+
+
+def test_files_that_a_file_system_leaves_behind_are_passed_over(table: Table) -> None:
+    first = table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
+    (folder,) = Path(table.location, paths.TRANSACTIONS).iterdir()
+    for name in (".DS_Store", ".nfs0001", "note.txt"):
+        (folder / name).write_text("x")
+    assert table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1)) == first
+    table.rollback(first.instant or "")
+    assert table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1)).inserted == 1
+    check_stored(table)

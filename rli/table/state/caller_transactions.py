@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -27,6 +28,7 @@ from rli.timeline.timeline import Timeline
 _VERSION: Final = 1
 _DIGITS: Final = 19
 _LONGEST_NAME: Final = 120
+_NAME: Final = re.compile(rf"[0-9]{{{_DIGITS}}}\.[0-9]{{17}}")
 
 _NOTHING: Final = CommitResult(
     instant=None,
@@ -120,12 +122,16 @@ def _delete(storage: Storage, records: Iterable[str]) -> None:
 
 
 def _all_records(storage: Storage) -> list[_Record]:
-    files = (file for folder in storage.list_folders(paths.TRANSACTIONS) for file in storage.list_files(folder))
-    return [_Record.at(file.path) for file in files]
+    return [record for folder in storage.list_folders(paths.TRANSACTIONS) for record in _records_in(storage, folder)]
 
 
 def _records(storage: Storage, transaction: CallerTransaction) -> list[_Record]:
-    return [_Record.at(file.path) for file in storage.list_files(_folder(transaction))]
+    return _records_in(storage, _folder(transaction))
+
+
+def _records_in(storage: Storage, folder: str) -> list[_Record]:
+    # File systems and file managers leave files of their own in folders.
+    return [_Record.at(file.path) for file in storage.list_files(folder) if _NAME.fullmatch(file.name)]
 
 
 def _folder(transaction: CallerTransaction) -> str:
