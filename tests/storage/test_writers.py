@@ -216,3 +216,15 @@ def test_nobody_builds_on_a_table_before_a_commit_is_there_that_was_decided(
     assert rival.upsert(records(("a", "x", 3, 0.3))).updated == 1
     assert read_rows(table)["a"][2] == 3
     check_stored(table)
+
+
+@pytest.mark.parametrize("lease", list(LeasePlace))
+def test_a_transaction_that_changes_nothing_is_committed(
+    object_store: ObjectStore, indexes: Iterator[str], lease: LeasePlace
+) -> None:
+    table = new_table(object_store, next(indexes), lease)
+    table.upsert(records(("a", "x", 5, 1.0)))
+    first = table.upsert(records(("a", "x", 1, 0.0)), transaction=("job", 1))
+    assert first.instant is not None
+    assert first.unchanged == 1
+    assert table.upsert(records(("a", "x", 9, 9.0)), transaction=("job", 1)) == first

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -303,3 +305,16 @@ def commit_of_another_engine(folder: Path, number: int, *rows: tuple[str, str, i
         (folder / f"t/.hoodie/{instant}.commit").write_text(json.dumps(content))
 
     return arrive
+
+
+def test_a_commit_whose_folder_cannot_be_removed_stands(trips: Table, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(point: str) -> None:
+        if point.startswith(f"after delete folder {paths.WORK}"):
+            raise OSError("still open elsewhere")
+
+    with caplog.at_level(logging.WARNING, logger="rli"):
+        assert pointed(trips, refuse).upsert(records(("a", "x", 1, 1.0))).inserted == 1
+    assert "still open elsewhere" in caplog.text
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("rli writer/")] == []
+    assert trips.upsert(records(("b", "x", 1, 1.0))).inserted == 1
+    check_stored(trips)

@@ -37,6 +37,11 @@ def request_folder(name: str) -> str:
     return f"{REQUESTS}/{name}"
 
 
+def begun(instant: str) -> str:
+    """Makes the work folder be there in an object store, where a folder is no more than a part of names."""
+    return f"{work_folder(instant)}/begun"
+
+
 def unpublished_files(instant: str) -> str:
     """Holds the base files of a write before they are moved into the table."""
     return f"{work_folder(instant)}/files"

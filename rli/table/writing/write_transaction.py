@@ -7,6 +7,7 @@ can be lost: the index is brought up to date from the journal, by this process o
 from __future__ import annotations
 
 import json
+import logging
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,8 @@ from rli.timeline.instant import Action, new_instant_time
 from rli.timeline.timeline import Timeline
 
 _MARK_VERSION: Final = "1"
+
+_LOG: Final = logging.getLogger(__name__)
 
 OnStep = Callable[[Step], None]
 
@@ -246,10 +249,18 @@ class WriteTransaction:
             self.on_step(Step.APPLIED)
         finally:
             # The commit stands whatever happens to the index: the next sync brings that up to date.
-            self.table.storage.delete_folder(paths.work_folder(self.instant))
-            self._holding.release()
+            self._tidy_up()
         self.on_step(Step.FINISHED)
         return _result(self.instant, published)
+
+    def _tidy_up(self) -> None:
+        """Remove the work folder; the next writer does so where this one cannot."""
+        try:
+            self.table.storage.delete_folder(paths.work_folder(self.instant))
+        except OSError as error:
+            _LOG.warning("the work folder of a commit could not be removed: instant=%s cause=%s", self.instant, error)
+        finally:
+            self._holding.release()
 
     def _require_not_undone(self) -> None:
         """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
@@ -445,6 +456,9 @@ def _announce(
             try:
                 # By its folder the write is found, after a power cut too, whatever else is left of it.
                 storage.make_folder(paths.work_folder(instant))
+                if not storage.is_local:
+                    # In an object store a folder is there with its first object, and this write may have no other.
+                    storage.write_bytes(paths.begun(instant), b"")
                 storage.sync([paths.WORK, posixpath.dirname(paths.WORK)])
                 if table.timeline_writer.request(instant, action):
                     return instant, holding
