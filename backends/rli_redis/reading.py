@@ -117,6 +117,15 @@ class Reader:
             self.families(unknown)
         return [self._families.get(family) for family in families]
 
+    def still_there(self, families: Iterable[WidthAndShard]) -> set[WidthAndShard]:
+        """Which families are there now; the others, whose server went back to before them, are forgotten."""
+        asked = set(families)
+        found = self._read_states(asked)
+        for gone in asked - found.keys():
+            self._families.pop(gone, None)
+        self._families |= found
+        return set(found)
+
     def read_family(self, width: int, shard: int, numbers: Positions) -> Command:
         """The command that reads a family's state and some of its buckets, atomically."""
         keys = [self._names.family(width, shard), *self._names.buckets(width, shard, numbers)]

@@ -69,7 +69,11 @@ class Writer:
         self._confirmed: set[WidthAndShard] = set()
 
     def confirm_again(self) -> None:
-        """Note all families that this writer knows: the server that keeps the set may have gone back to before."""
+        """Note the families that this writer knows: the server that keeps the set may have gone back to before.
+
+        Their own servers may have gone back, too. A family that is gone with its server's past is made again.
+        """
+        self._confirmed = self._reader.still_there(self._confirmed)
         confirm(self._servers, self._names, self._confirmed)
 
     def put(self, batches: Sequence[Batch]) -> None:
