@@ -109,7 +109,9 @@ class CommitLog:
         if not self._is_appended(record, content):
             return None
         state = after.extended([(record, content)])
-        self._state = _compacted(state)
+        # Another thread may have read a log that went back and has another record here (P25): that one is kept.
+        if self._state is after:
+            self._state = _compacted(state)
         return state
 
     def numbers_of(self, groups: Sequence[FileGroupId]) -> list[int]:
