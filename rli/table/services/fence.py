@@ -101,3 +101,4 @@ def settle_prepared(storage: Storage) -> None:
     for file in storage.list_files(paths.PREPARED):
         storage.settle(file.path)
         storage.delete_files([file.path])
+    storage.delete_folder(f"{paths.PREPARED}/drafts")
