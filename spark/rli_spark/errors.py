@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from rli import errors
 
 _CONFLICT: Final = re.compile(r"count=(?P<count>\d+) keys=(?P<keys>\[.*?\])(?: instants=(?P<instants>\[.*?\]))?; ")
-_RAISED: Final = re.compile(r"^(?:\w+: )*rli\.errors\.(\w+): (.+)$", re.MULTILINE)
+_RAISED: Final = re.compile(r"^(?:\w+: )*rli(?:\.\w+)+\.(\w+): (.+)$", re.MULTILINE)
 
 
 @contextmanager
