@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -90,22 +91,28 @@ def signalled(number: signal.Signals, most: int) -> Loss:
     """Sends a signal to some executors, and waits until the driver knows that they are gone."""
 
     def lose(spark: SparkSession) -> None:
-        if not executors(spark):
+        before, processes = set[str](), list[str]()
+        # Executors that idle are given back, so they may go while they are looked for.
+        while not (before and processes):
             spark.range(0, 4, 1, 4).count()
-        before = executors(spark)
-        pattern = f"CoarseGrainedExecutorBackend.*--driver-url.*{driver_port()}"
-        found = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True, check=True)
-        processes = found.stdout.split()[:most]
+            before = executors(spark)
+            pattern = f"CoarseGrainedExecutorBackend.*--driver-url.*{driver_port()}"
+            found = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True, check=False)
+            processes = found.stdout.split()[:most]
         for process in processes:
-            os.kill(int(process), number)
-        eventually(lambda: len(before - executors(spark)) >= len(processes), "executors are gone")
+            with suppress(ProcessLookupError):
+                os.kill(int(process), number)
+        # A process may have been one that the driver does not know yet.
+        fewest = min(len(processes), len(before))
+        eventually(lambda: len(before - executors(spark)) >= fewest, "executors are gone")
 
     return lose
 
 
 def idle(spark: SparkSession) -> None:
-    """Waits until Spark has given all executors back, and what they had cached with them."""
-    eventually(lambda: not executors(spark), "executors are given back")
+    """Waits until Spark has given an executor back, and what it had cached with it."""
+    before = executors(spark)
+    eventually(lambda: not before or before - executors(spark), "an executor is given back")
 
 
 kill = signalled(signal.SIGKILL, most=2)
