@@ -9,12 +9,14 @@ from functools import cached_property
 from typing import Final
 
 from pyarrow import fs
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import CorruptTableError
 from rli.storage.contract import Draft, FileChanges, OpenedStorage
 from rli.storage.local_files import ancestors
 from rli.storage.opening import open_location
 
+_LISTINGS: Final = 10
 _STEPS_ASIDE: Final = frozenset({".", ".."})
 
 
@@ -212,9 +214,12 @@ class Storage:
         self._changes.sync_folders_above(self.root)
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
-        return self.filesystem.get_file_info(
-            fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
+        selector = fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
+        # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
+        attempts = Retrying(
+            stop=stop_after_attempt(_LISTINGS), retry=retry_if_exception_type(FileNotFoundError), reraise=True
         )
+        return attempts(self.filesystem.get_file_info, selector)
 
     def _relative(self, full_path: str) -> str:
         return posixpath.relpath(full_path, self.root)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -93,3 +95,20 @@ def test_a_sync_covers_files_their_folders_and_what_leads_to_these(
     monkeypatch.setattr(os, "fsync", note_and_sync)
     storage.sync(["a/b/file", "a/gone"], ["a/b"])
     assert synced == {str(tmp_path / part) for part in ("a/b/file", "a/b", "a", "")}
+
+
+def test_a_folder_is_listed_while_others_make_and_remove_it(tmp_path: Path) -> None:
+    storage, ended = Storage(str(tmp_path)), Event()
+
+    def make_and_remove() -> None:
+        while not ended.is_set():
+            (tmp_path / "folder").mkdir()
+            (tmp_path / "folder").rmdir()
+
+    with ThreadPoolExecutor() as pool:
+        rival = pool.submit(make_and_remove)
+        try:
+            assert {len(storage.list_folders("folder")) for _ in range(5_000)} == {0}
+        finally:
+            ended.set()
+        rival.result()
