@@ -195,8 +195,9 @@ class Table:
     def rollback(self, instant: str) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
 
-        Clusterings of rli that came after it change no record, and are undone with it. Files, index and timeline are as before the commit, in time proportional to the commit; of a commit of another
-        engine the index is scanned once. A rollback that was interrupted may be called again, and is finished.
+        Clusterings of rli that came after it change no record, and are undone with it. Files, index and timeline are as
+        before the commit, in time proportional to the commit; of a commit of another engine the index is scanned once.
+        A rollback that was interrupted may be called again, and is finished.
 
         Raises:
             InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
