@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
@@ -40,28 +41,40 @@ class Retries:
         """The result of ``call``.
 
         Raises:
-            StoreUnavailableError: no attempt succeeded before the deadline; the last cause is its ``__cause__``.
+            StoreUnavailableError: no attempt succeeded before the deadline. The last cause is its ``__cause__``; the
+                message names earlier ones of other types too, since the last attempt may have had too little time left.
             Exception: what ``call`` raised, if that is not transient.
         """
+        causes: dict[type, BaseException] = {}
         attempts = Retrying(
             stop=stop_before_delay(self._deadline_seconds),
             wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
             retry=retry_if_exception(self._is_transient),
+            after=partial(_note, causes),
             before_sleep=self._log_attempt,
-            retry_error_callback=self._give_up,
+            retry_error_callback=partial(self._give_up, causes),
         )
         return attempts(call)
 
     def _log_attempt(self, state: RetryCallState) -> None:
         _LOG.info("store did not answer, trying again: store=%s cause=%s", self._store, _cause_of(state))
 
-    def _give_up(self, state: RetryCallState) -> None:
+    def _give_up(self, causes: Mapping[type, BaseException], state: RetryCallState) -> None:
         cause = _cause_of(state)
+        earlier = [_describe(other) for other in causes.values() if other is not cause]
         raise StoreUnavailableError(
             f"the store does not answer: store={self._store} attempts={state.attempt_number} "
-            f"seconds={self._deadline_seconds:g} last cause={_describe(cause)}; "
+            f"seconds={self._deadline_seconds:g} last cause={_describe(cause)}"
+            f"{f' earlier causes={earlier}' if earlier else ''}; "
             "check that it runs and can be reached (`rli doctor`), then try again: nothing that was acknowledged is lost"
         ) from cause
+
+
+def _note(causes: dict[type, BaseException], state: RetryCallState) -> None:
+    """Keep the last cause of each type: few, however many attempts there are."""
+    cause = _cause_of(state)
+    if cause is not None:
+        causes[type(cause)] = cause
 
 
 def _cause_of(state: RetryCallState) -> BaseException | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -260,14 +261,18 @@ def test_a_server_that_is_loading_is_awaited_until_the_deadline(redis_server: Se
         with open_store(server.url(name="trips"), create=True) as store:
             put_all(store)
         with server.client() as raw:
-            raw.mset({f"app:{number}": "x" for number in range(500)})
+            raw.config_set("rdbcompression", "no")
+            # A server that loads answers after each KiB, so between any two of these keys.
+            raw.mset({f"app:{number}": token_hex(512) for number in range(3000)})
             raw.bgrewriteaof()
             eventually(lambda: not raw.info("persistence")["aof_rewrite_in_progress"], "the file is rewritten")
         server.kill()
-        slow = ("--loading-process-events-interval-bytes", "1024", "--key-load-delay", "4000")
+        slow = ("--loading-process-events-interval-bytes", "1024", "--key-load-delay", "10000")
         server.start("--appendonly", "yes", *slow)
         with pytest.raises(StoreUnavailableError, match=r"does not answer.*loading the dataset"):
-            open_store(server.url(name="trips", timeout=0.3), create=False)
+            open_store(server.url(name="trips", timeout=1), create=False)
+        with server.client() as raw:
+            raw.config_set("key-load-delay", 0)
         with open_store(server.url(name="trips"), create=False) as store:
             expect_all(store)
 

@@ -40,3 +40,10 @@ def test_the_last_cause_is_named_when_the_deadline_has_passed() -> None:
     with pytest.raises(StoreUnavailableError, match=r"store://example.*connection refused") as caught:
         retries(deadline_seconds=0).run(Call(cause))
     assert caught.value.__cause__ is cause
+
+
+def test_an_earlier_cause_of_another_type_is_named_too() -> None:
+    errors = [ConnectionAbortedError("loading"), *(ConnectionResetError("too late") for _ in range(10_000))]
+    with pytest.raises(StoreUnavailableError, match=r"last cause=.*too late.* earlier causes=\[.*loading") as caught:
+        retries(deadline_seconds=0.5).run(Call(*errors))
+    assert str(caught.value).count("too late") == 1
