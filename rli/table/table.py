@@ -48,7 +48,7 @@ from rli.table.services.archive import ArchiveResult, archive
 from rli.table.services.clean import CleanResult, clean, finish_cleans
 from rli.table.services.fence import Fence
 from rli.table.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
-from rli.table.services.rollback import clusterings_after, finish_rollback, request_rollback
+from rli.table.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
 from rli.table.state import paths
 from rli.table.state.adoption import adopt
@@ -214,10 +214,13 @@ class Table:
         with exclusive(definition, index, writer) as lease:
             fence = Fence(definition, lease.require_held)
             snapshot = _snapshot_to_undo(definition, index, fence)
-            for clustering in clusterings_after(snapshot, instant):
+            *clusterings, commit = commits_to_undo(snapshot, instant)
+            # All of it is checked before any of it is done: a rollback that is refused changes nothing.
+            require_rollback(snapshot, [*clusterings, commit])
+            for clustering in clusterings:
                 finish_rollback(definition, request_rollback(definition, snapshot, clustering, fence), fence)
                 snapshot = _snapshot_to_undo(definition, index, fence)
-            rollback = request_rollback(definition, snapshot, instant, fence)
+            rollback = request_rollback(definition, snapshot, commit, fence)
             # It is announced: if another process takes the lease over, that one carries it out.
             with suppress(LeaseLostError):
                 finish_rollback(definition, rollback, fence)

@@ -86,7 +86,8 @@ def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None
     undone = table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or ""
     definition = table.definition
     with exclusive(definition, table.index, "rollback") as lease:
-        request_rollback(definition, Snapshot.now(definition), undone, Fence(definition, lease.require_held))
+        snapshot = Snapshot.now(definition)
+        request_rollback(definition, snapshot, snapshot.timeline.find(undone), Fence(definition, lease.require_held))
         # The commit becomes pending again, and nobody but the holder of the lease may go on from there.
         (completed,) = (i for i in table.timeline() if i.time == undone)
         Path(table.location, definition.timeline_writer.layout.path(completed.file_name)).unlink()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rli import IndexNotReadyError, Table, UnsupportedTableError, create_table, open_table
+from rli import (
+    IndexNotReadyError,
+    InstantNotFoundError,
+    Maintenance,
+    Table,
+    UnsupportedTableError,
+    create_table,
+    open_table,
+)
 from rli.layout.file_names import BaseFileName
 from rli.table.coordination.recovery import exclusive
 from rli.table.services.fence import Fence
@@ -78,7 +87,8 @@ def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) 
     undone = planner.upsert(records(("b", "x", 1, 1.0), ("c", "y", 1, 1.0))).instant or ""
     definition = planner.definition
     with exclusive(definition, planner.index, "rollback") as lease:
-        request_rollback(definition, Snapshot.now(definition), undone, Fence(definition, lease.require_held))
+        snapshot = Snapshot.now(definition)
+        request_rollback(definition, snapshot, snapshot.timeline.find(undone), Fence(definition, lease.require_held))
     planner.close()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with open_table(tmp_path / "link") as table:
@@ -99,6 +109,40 @@ def test_while_another_engine_rolls_back_the_index_does_not_follow(table: Table)
             call()
     path.write_bytes(content)
     assert table.delete(["a"]).deleted == 1
+    check_stored(table)
+
+
+def _keep_by_savepoint(table: Table, instant: str) -> None:
+    table.savepoint(instant)
+
+
+def _clean_as_others_do(table: Table, _: str) -> None:
+    first = min(table.timeline(), key=lambda instant: instant.time)
+    (path,) = Path(table.location, "x").glob(f"*_{first.time}.parquet")
+    path.unlink()
+
+
+def _archive_before(table: Table, _: str) -> None:
+    table.clean(keep_commits=1)
+    table.archive(keep_commits=2)
+
+
+@pytest.mark.parametrize("keep", [_keep_by_savepoint, _clean_as_others_do, _archive_before])
+def test_a_rollback_that_is_refused_leaves_the_clusterings_behind_the_commit(
+    tmp_path: Path, keep: Callable[[Table, str], None]
+) -> None:
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", small_file_size=0, maintenance=Maintenance.off()
+    )
+    table.upsert(records(("a", "x", 1, 1.0)))
+    table.upsert(records(("b", "x", 1, 1.0)))
+    instant = table.upsert(records(("a", "x", 2, 1.0), ("c", "x", 1, 1.0))).instant or ""
+    assert table.cluster().files_replaced == 3
+    keep(table, instant)
+    before, rows = table.timeline(), rows_of(table)
+    with pytest.raises((UnsupportedTableError, InstantNotFoundError)):
+        table.rollback(instant)
+    assert (table.timeline(), rows_of(table)) == (before, rows)
     check_stored(table)
 
 

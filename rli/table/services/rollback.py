@@ -7,6 +7,7 @@ writer. The index follows in the next sync (``rli.table.following.undoing``).
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.layout.file_slices import list_partition
@@ -23,53 +24,66 @@ from rli.timeline.instant import Action, Instant
 from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 
 
-def request_rollback(table: TableDefinition, snapshot: Snapshot, instant_time: str, fence: Fence) -> str:
-    """Put the plan to roll back a completed commit on the timeline, as the instant that is returned.
-
-    Args:
-        table: the table.
-        snapshot: its present state; the caller holds the lease.
-        instant_time: of the commit.
-        fence: of the caller.
+def commits_to_undo(snapshot: Snapshot, instant_time: str) -> list[Instant]:
+    """The commits that a rollback of one commit undoes, the newest first: clusterings of rli after it, then itself.
 
     Raises:
-        LeaseLostError: another writer took the lease over; nothing was rolled back.
-        InstantNotFoundError: it is not the last completed commit, or files that it replaced were cleaned.
-        UnsupportedTableError: it replaced whole file groups and is another engine's, a savepoint keeps it, or all before
-            it were archived.
+        InstantNotFoundError: the commit is not there, or commits came after it that change records.
     """
-    latest = snapshot.timeline.latest_write
-    if latest is None or latest.time != instant_time:
-        raise InstantNotFoundError(
-            f"only the last completed commit can be rolled back: instant={instant_time} "
-            f"last={latest.time if latest else 'none'}; roll later commits back first"
-        )
-    require_undoable(snapshot, [latest])
-    if len(snapshot.timeline.unsaved_writes) == 1 and table.has_archive():
-        # Base files of archived commits count because they are older than a commit of the active timeline.
-        raise UnsupportedTableError(
-            f"all commits before this one were archived: instant={instant_time}; it can no longer be rolled back, "
-            "delete or upsert the records instead"
-        )
-    commit = snapshot.commit(latest)
-    _require_files_before(snapshot, latest, commit)
-    plan = RollbackPlan(instant_time, latest.action, written_files(table.storage, commit))
-    time_of_rollback = snapshot.timeline.next_time(table.now())
-    fence.announce(time_of_rollback, Action.ROLLBACK, plan.to_avro())
-    return time_of_rollback
-
-
-def clusterings_after(snapshot: Snapshot, instant_time: str) -> list[str]:
-    """Clusterings of rli that are all that came after a commit, the newest first; none if anything else did."""
-    later: list[str] = []
+    later: list[Instant] = []
     for instant in reversed(snapshot.timeline.completed_writes):
+        later.append(instant)
         if instant.time == instant_time:
             return later
         commit = snapshot.commit(instant)
         if commit.operation != CLUSTER or COMMIT_MARK not in commit.extra:
-            return []
-        later.append(instant.time)
-    return []
+            break
+    latest = snapshot.timeline.latest_write
+    raise InstantNotFoundError(
+        f"only the last completed commit can be rolled back: instant={instant_time} "
+        f"last={latest.time if latest else 'none'}; roll later commits back first"
+    )
+
+
+def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:
+    """Pass commits that can be rolled back one after the other.
+
+    Args:
+        snapshot: the table's present state; the caller holds the lease.
+        commits: the last ones of the timeline, the newest first.
+
+    Raises:
+        InstantNotFoundError: files that one of them replaced were cleaned.
+        UnsupportedTableError: one of them replaced whole file groups and is another engine's, a savepoint keeps it, or all
+            commits before them were archived.
+    """
+    require_undoable(snapshot, commits)
+    if len(snapshot.timeline.unsaved_writes) <= len(commits) and snapshot.table.has_archive():
+        # Base files of archived commits count because they are older than a commit of the active timeline.
+        raise UnsupportedTableError(
+            f"all commits before this one were archived: instant={commits[-1].time}; it can no longer be rolled back, "
+            "delete or upsert the records instead"
+        )
+    for instant in commits:
+        _require_files_before(snapshot, instant, snapshot.commit(instant))
+
+
+def request_rollback(table: TableDefinition, snapshot: Snapshot, instant: Instant, fence: Fence) -> str:
+    """Put the plan to roll back the last completed commit on the timeline, as the instant that is returned.
+
+    Args:
+        table: the table.
+        snapshot: its present state; the caller holds the lease.
+        instant: the commit; ``require_rollback`` has passed it.
+        fence: of the caller.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; nothing was rolled back.
+    """
+    plan = RollbackPlan(instant.time, instant.action, written_files(table.storage, snapshot.commit(instant)))
+    time_of_rollback = snapshot.timeline.next_time(table.now())
+    fence.announce(time_of_rollback, Action.ROLLBACK, plan.to_avro())
+    return time_of_rollback
 
 
 def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
