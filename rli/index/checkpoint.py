@@ -179,6 +179,11 @@ class Checkpoint:
         """Those of its records whose sequences are greater, in order; they are read from the log."""
         return self._records_between(sequence + 1, self.head + 1)
 
+    def record_at(self, sequence: int) -> LogRecord | None:
+        """The record that begins with a sequence, read from the log; None if no record does."""
+        content = self.store.read_control(record_name(sequence)) if sequence > 0 else None
+        return None if content is None else LogRecord.from_json(sequence, content)
+
     def page(self, place: int) -> Page:
         """A page by its place in the list."""
         found = self._read.get(place)

@@ -71,6 +71,7 @@ class CommitLog:
         covers: Sequence[str] = (),
         staged_chunks: int = 0,
         undoes: Sequence[str] = (),
+        keeps_chunks: bool = False,
     ) -> LogState | None:
         """Add a record right behind a state of the log.
 
@@ -84,6 +85,7 @@ class CommitLog:
             covers: further instants that it brings.
             staged_chunks: chunks of changes in the store.
             undoes: instants that it takes back.
+            keeps_chunks: whether these stay for a while after they were applied.
 
         Returns:
             The log with the record at its end, or None when another writer appended first: refresh, check again, and
@@ -103,6 +105,7 @@ class CommitLog:
             covers=tuple(covers),
             staged_chunks=staged_chunks,
             undoes=tuple(undoes),
+            keeps_chunks=keeps_chunks,
         )
         _require_numbers_left(record)
         content = record.to_json()

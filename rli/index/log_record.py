@@ -31,6 +31,7 @@ class LogRecord:
         covers: further instants whose changes this record brings into the index (bootstrap).
         staged_chunks: how many chunks of changes lie in the store (transactions on the index alone).
         undoes: instants whose changes this record takes back, the newest first (rollback, restore).
+        keeps_chunks: whether the chunks stay for a while after they were applied.
     """
 
     instant: str | None
@@ -43,6 +44,7 @@ class LogRecord:
     covers: tuple[str, ...] = ()
     staged_chunks: int = 0
     undoes: tuple[str, ...] = ()
+    keeps_chunks: bool = False
 
     @property
     def instants(self) -> tuple[str, ...]:
@@ -66,6 +68,7 @@ class LogRecord:
                 "covers": self.covers,
                 "stagedChunks": self.staged_chunks,
                 **({"undoes": self.undoes} if self.undoes else {}),
+                **({"keepsChunks": True} if self.keeps_chunks else {}),
             },
             separators=(",", ":"),
         ).encode()
@@ -91,6 +94,7 @@ class LogRecord:
                 covers=tuple(fields["covers"]),
                 staged_chunks=fields["stagedChunks"],
                 undoes=tuple(fields.get("undoes", ())),
+                keeps_chunks=fields.get("keepsChunks") is True,
             )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptIndexError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -117,6 +117,14 @@ class LogState:
         if sequence < self.base.head:
             return (*self.base.records_after(sequence), *self.records)
         return self.records[bisect_right(self.records, sequence, key=lambda record: record.first_sequence) :]
+
+    def record_at(self, sequence: int) -> LogRecord | None:
+        """The record that begins with a sequence; None if no record does."""
+        if sequence <= self.base.head:
+            return self.base.record_at(sequence)
+        place = bisect_left(self.records, sequence, key=lambda record: record.first_sequence)
+        found = self.records[place : place + 1]
+        return found[0] if found and found[0].first_sequence == sequence else None
 
     def last_of(self, actions: frozenset[str]) -> str | None:
         """The instant of the last record with one of these actions; None without one."""

@@ -22,11 +22,12 @@ from rli.errors import (
     RliError,
     SettingsError,
 )
+from rli.index.applying import apply_transactions
 from rli.index.commit_log import CommitLog
 from rli.index.key_arrays import as_key_array
 from rli.index.log_state import LogState
 from rli.index.snapshot import IndexSnapshot, give_identity, require_applied
-from rli.index.transaction import IndexTransaction, apply_transactions
+from rli.index.transaction import IndexTransaction
 from rli.model import KeyMode
 from rli.settings import IndexSettings
 from rli.store.contract import Applied, Store

@@ -1,7 +1,8 @@
 """Changes of a transaction on the index alone, kept in the store until they are all applied.
 
-A transaction writes what it is given in chunks, control records ``stage/<writer>/<number>``. Once its commit is in
-the commit log, any process can apply the chunks; once they are applied, they are removed.
+A transaction writes its changes in chunks, control records ``stage/<writer>/<number>``. Once its commit is in
+the commit log, any process can apply the chunks; once they are applied, they are removed. Only those of the newest
+small transactions stay a while longer, for others to check against (P29).
 
 Chunks are applied from last to first: entries of one sequence do not replace each other, so what was staged last
 for a key is what stays.
@@ -9,7 +10,7 @@ for a key is what stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -21,27 +22,34 @@ from rli.store.contract import Store
 
 
 class ChunksGoneError(Exception):
-    """Chunks of a transaction are not in the store any more: all of them were applied once."""
+    """Chunks of a transaction are not in the store any more."""
 
 
 _PREFIX: Final = "stage/"
 _ROWS_PER_CHUNK: Final = 100_000
+_MOST_BYTES_KEPT: Final = 512 << 10
 _SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
 
 
-def write_chunks(store: Store, writer: str, first_number: int, changes: LocationChanges) -> int:
-    """Keep changes in the store; returns the number of the next chunk."""
+def write_chunks(store: Store, writer: str, first_number: int, changes: LocationChanges) -> list[int]:
+    """Keep changes in the store, in chunks numbered from ``first_number``; returns the bytes of each."""
     columns = [changes.record_keys, changes.partition_paths, changes.file_ids]
     batch = pa.record_batch(columns, schema=_SCHEMA)
-    number = first_number
+    sizes: list[int] = []
     for start in range(0, batch.num_rows, _ROWS_PER_CHUNK):
         sink = pa.BufferOutputStream()
         options = ipc.IpcWriteOptions(compression="zstd")
         with ipc.new_stream(sink, _SCHEMA, options=options) as stream:
             stream.write_batch(batch.slice(start, _ROWS_PER_CHUNK))
-        store.compare_and_set(_name(writer, number), None, sink.getvalue().to_pybytes())
-        number += 1
-    return number
+        content = sink.getvalue().to_pybytes()
+        store.compare_and_set(_name(writer, first_number + len(sizes)), None, content)
+        sizes.append(len(content))
+    return sizes
+
+
+def may_stay(sizes: Sequence[int]) -> bool:
+    """Whether the chunks of a transaction, given their bytes, are small enough to stay after they were applied."""
+    return len(sizes) == 1 and sizes[0] <= _MOST_BYTES_KEPT
 
 
 def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationChanges]:
@@ -66,7 +74,7 @@ def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationChang
 
 def remove_chunks(store: Store, writer: str, count: int) -> None:
     """Remove the chunks of a transaction; may be repeated."""
-    # The last one goes last.
+    # The last chunk goes last: its presence means that the removal is unfinished.
     if not count or store.read_control(_name(writer, count - 1)) is None:
         return
     for number in range(count):

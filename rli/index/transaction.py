@@ -6,32 +6,34 @@ the log, and adding the record is the commit: whatever dies afterwards, the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.codec import entries as codec
-from rli.errors import ConflictError, CorruptIndexError, InvalidInputError, InvalidKeyError, SchemaError
+from rli.errors import ConflictError, InvalidInputError, InvalidKeyError, LeaseLostError, SchemaError
 from rli.index import staging
+from rli.index.applying import apply_transactions
+from rli.index.changed_keys import ChangedKeys
 from rli.index.changes import LocationChanges
 from rli.index.key_arrays import as_key_array
+from rli.index.key_watch import KeyWatch, Verdict
 from rli.model import FileGroupId
 from rli.timeline.instant import new_instant_time
 
 if TYPE_CHECKING:
-    from rli.index.log_record import LogRecord
     from rli.index.log_state import LogState
     from rli.index.record_index import RecordIndex
-    from rli.store.contract import Applied
 
 _ACTION: Final = "transaction"
-_SAMPLE: Final = 10
+_KEYS_LOOKED_UP: Final = 16_384
+"""Keys that are looked up between two looks at the commit log; fewer where more transactions are committed (P29)."""
+
+_FEWEST_LOOKED_UP: Final = 1024
 
 
 class IndexTransaction:
@@ -47,7 +49,8 @@ class IndexTransaction:
         self._index = index
         self._snapshot = snapshot
         self._writer = uuid4().hex
-        self._chunks = 0
+        self._chunk_sizes: list[int] = []
+        self._watch = KeyWatch(index.store, snapshot)
         self._file_groups: set[FileGroupId] = set()
         self._open = True
         self.instant = instant
@@ -66,7 +69,9 @@ class IndexTransaction:
         """
         keys = as_key_array(record_keys)
         entries = self._index.get(keys, self._snapshot)
-        self._require_unchanged([(keys, entries)])
+        changed = ChangedKeys(self._index, self._snapshot)
+        changed.add(keys, entries)
+        changed.require_none()
         return self._index.locations(keys, entries)
 
     def stage(self, locations: pa.Table) -> None:
@@ -92,9 +97,10 @@ class IndexTransaction:
 
         Raises:
             ConflictError: a later commit took one of the keys; nothing of this transaction stays.
+            LeaseLostError: this process was taken for dead, and the staged changes were removed.
         """
         self._require_open()
-        if self._chunks:
+        if self._chunk_sizes:
             try:
                 self._append_to_log()
             except ConflictError:
@@ -108,7 +114,7 @@ class IndexTransaction:
             return
         self._open = False
         if not self._is_in(self._index.log.refresh()):
-            staging.remove_chunks(self._index.store, self._writer, self._chunks)
+            staging.remove_chunks(self._index.store, self._writer, len(self._chunk_sizes))
 
     def _append_to_log(self) -> None:
         """Add the record of this transaction to the log, which is the commit, and apply it."""
@@ -117,22 +123,67 @@ class IndexTransaction:
             log = apply_transactions(index)
             if self._is_in(log):
                 return
-            if log.head > self._snapshot:
-                staged = staging.read_chunks(index.store, self._writer, self._chunks)
-                self._require_unchanged((keys := changes.record_keys, index.get(keys, log.head)) for changes in staged)
+            try:
+                checked = self._checked(log)
+            except staging.ChunksGoneError:
+                self._require_in(index.log.refresh())
+                return
             index.log.append(
-                log,
+                checked,
                 self.instant,
                 _ACTION,
                 file_groups=sorted(self._file_groups),
                 writer=self._writer,
                 located_at=[self.instant],
-                staged_chunks=self._chunks,
+                staged_chunks=len(self._chunk_sizes),
+                keeps_chunks=staging.may_stay(self._chunk_sizes),
             )
+
+    def _checked(self, log: LogState) -> LogState:
+        """The log up to where nobody else has changed a staged key since the snapshot; at least up to ``log``.
+
+        Raises:
+            ConflictError: somebody has.
+        """
+        if self._watch.follow(log) is Verdict.UNCHANGED:
+            return log
+        keys_at_once = _KEYS_LOOKED_UP
+        while (checked := self._looked_up(log, keys_at_once)) is None:
+            log = apply_transactions(self._index)
+            keys_at_once = max(keys_at_once // 4, _FEWEST_LOOKED_UP)
+        return checked
+
+    def _looked_up(self, log: LogState, keys_at_once: int) -> LogState | None:
+        """Look all staged keys up as of the log, and follow it meanwhile; None if it grew too fast for that."""
+        self._watch.restart(log.head)
+        reached = log
+        changed = ChangedKeys(self._index, self._snapshot)
+        for keys in self._staged_keys(keys_at_once):
+            changed.add(keys, self._index.get(keys, log.head))
+            # Once there is a conflict, the rest is looked up to count it.
+            if not changed:
+                reached = self._index.log.refresh()
+                if self._watch.follow(reached) is not Verdict.UNCHANGED:
+                    return None
+        changed.require_none()
+        return reached
+
+    def _staged_keys(self, count: int) -> Iterator[pa.Array]:
+        for changes in staging.read_chunks(self._index.store, self._writer, len(self._chunk_sizes)):
+            for start in range(0, len(changes.record_keys), count):
+                yield changes.record_keys.slice(start, count)
 
     def _is_in(self, log: LogState) -> bool:
         # The answer to an append may have been lost, so that only the log can tell whether it was done.
         return any(record.writer == self._writer for record in log.records_after(self._snapshot))
+
+    def _require_in(self, log: LogState) -> None:
+        """The staged changes are gone: they were applied, or removed as those of a dead process."""
+        if not self._is_in(log):
+            raise LeaseLostError(
+                f"the staged changes of this transaction were removed: url={self._index.url} instant={self.instant}; "
+                "this process was taken for dead: begin a new transaction and tag again"
+            )
 
     def _stage(self, changes: LocationChanges) -> None:
         self._require_open()
@@ -141,30 +192,8 @@ class IndexTransaction:
             repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
             raise InvalidKeyError(f"a record key occurs more than once: key={repeated}; stage each key once")
         self._file_groups |= changes.file_groups()
-        self._chunks = staging.write_chunks(self._index.store, self._writer, self._chunks, changes)
-
-    def _require_unchanged(self, tagged: Iterable[tuple[pa.Array, codec.Entries]]) -> None:
-        """Raise ``ConflictError`` if any of the record keys, given with their entries, changed after the snapshot."""
-        changed: list[pa.Array] = []
-        winners: set[str] = set()
-        for keys, entries in tagged:
-            sequences = codec.sequences(entries)
-            positions = np.flatnonzero(sequences > self._snapshot)
-            if len(positions):
-                changed.append(keys.take(pa.array(positions)))
-                log = self._index.log_of(entries)
-                winners.update(log.instants_of(np.unique(sequences[positions])).to_pylist())
-        if not changed:
-            return
-        conflicting = pa.concat_arrays(changed).unique()
-        sample = tuple(conflicting.slice(0, _SAMPLE).to_pylist())
-        raise ConflictError(
-            f"{len(conflicting)} record keys were changed by another commit since this transaction began: "
-            f"keys={list(sample)} instants={sorted(winners)}; begin a new transaction and tag again",
-            keys=sample,
-            key_count=len(conflicting),
-            instants=tuple(sorted(winners)),
-        )
+        self._chunk_sizes += staging.write_chunks(self._index.store, self._writer, len(self._chunk_sizes), changes)
+        self._watch.add(changes.record_keys)
 
     def _require_open(self) -> None:
         if not self._open:
@@ -177,41 +206,6 @@ class IndexTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abort()
-
-
-def apply_transactions(index: RecordIndex) -> LogState:
-    """Bring an index that is used on its own up to its commit log, which is returned; may be repeated and raced."""
-    while True:
-        applied, log = index.read_progress()
-        least = applied.least or 0
-        for record in log.records_after(max(0, least - 1)):
-            if record.last_sequence <= least:
-                # Whoever applied it may have died before it had removed what was staged.
-                staging.remove_chunks(index.store, record.writer, record.staged_chunks)
-            elif not _apply_record(index, record, applied):
-                break
-        else:
-            return log
-
-
-def _apply_record(index: RecordIndex, record: LogRecord, since: Applied) -> bool:
-    """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
-    try:
-        for changes in staging.read_chunks(index.store, record.writer, record.staged_chunks):
-            changes.apply(index, record.first_sequence)
-    except staging.ChunksGoneError:
-        # Chunks are removed once they are marked as applied, by another process just now.
-        if (index.store.applied().least or 0) >= record.last_sequence:
-            return True
-        raise CorruptIndexError(
-            f"the index has lost entries of a transaction: url={index.url} instant={record.instant}; a server went "
-            "back to an earlier state, and what the transaction had staged is kept no more: restore all servers "
-            "from backups of one time, or build the index anew"
-        ) from None
-    if not index.store.mark_applied(since, record.last_sequence):
-        return False
-    staging.remove_chunks(index.store, record.writer, record.staged_chunks)
-    return True
 
 
 def _text_column(table: pa.Table, name: str) -> pa.Array:

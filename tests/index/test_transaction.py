@@ -12,7 +12,7 @@ from rli.errors import InvalidInputError, InvalidKeyError, SchemaError, StoreUna
 from rli.index import staging
 from rli.model import FileGroupId
 from tests.support.faults import PointedStore
-from tests.support.locations import commit_places, locations, places_in, places_of
+from tests.support.locations import commit_places, leftover_chunks, locations, places_in, places_of
 
 A, B, C = FileGroupId("p", "a-0"), FileGroupId("p", "b-0"), FileGroupId("q/r", "c-0")
 
@@ -23,10 +23,6 @@ def index(index_url: str) -> RecordIndex:
     return create_index(index_url)
 
 
-def staged(index: RecordIndex) -> list[str]:
-    return [name for name, _ in index.store.scan_control("stage/")]
-
-
 def test_nothing_is_seen_before_the_commit(index: RecordIndex) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k1": A}))
@@ -35,7 +31,7 @@ def test_nothing_is_seen_before_the_commit(index: RecordIndex) -> None:
         transaction.commit()
     assert places_of(index, ["k1"]) == {"k1": A}
     assert index.lookup(["k1"]).column("instant_time").to_pylist() == [transaction.instant]
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
 
 
 def test_instants_rise(index: RecordIndex) -> None:
@@ -49,7 +45,7 @@ def test_leaving_without_commit_aborts(index: RecordIndex) -> None:
         transaction.stage(locations({"k1": B, "k2": B}))
         transaction.stage_deletes(["k3"])
     assert places_of(index, ["k1", "k2"]) == {"k1": A}
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
     assert index.stats().last_sequence == 1
 
 
@@ -61,7 +57,7 @@ def test_an_error_inside_aborts(index: RecordIndex) -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
     assert places_of(index, ["k1"]) == {}
 
 
@@ -113,14 +109,14 @@ def test_staging_in_many_chunks(index: RecordIndex, monkeypatch: pytest.MonkeyPa
     places = {f"k{number}": (A, B, C)[number % 3] for number in range(95)}
     commit_places(index, places)
     assert places_of(index, list(places)) == places
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
 
 
 def test_a_key_twice_in_one_call_is_refused(index: RecordIndex) -> None:
     twice = pa.concat_tables([locations({"k1": A, "k2": A}), locations({"k2": B})])
     with index.begin() as transaction, pytest.raises(InvalidKeyError, match="key=k2"):
         transaction.stage(twice)
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +134,7 @@ def test_locations_that_are_none_are_refused(
 ) -> None:
     with index.begin() as transaction, pytest.raises(error, match=named):
         transaction.stage(change(locations({"k1": A, "k2": B})))
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
 
 
 def test_staging_nothing_commits_nothing(index: RecordIndex) -> None:
@@ -161,7 +157,7 @@ def test_of_two_transactions_on_one_key_the_second_gives_way(index: RecordIndex)
     assert raised.value.key_count == 2
     assert raised.value.instants == (first.instant,)
     assert places_of(index, ["k1", "new", "other"]) == {"k1": B, "new": B}
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
 
 
 def test_keys_in_conflict_are_counted_over_all_that_was_staged(index: RecordIndex) -> None:
@@ -231,7 +227,7 @@ def test_a_commit_whose_answer_was_lost_stays_whole(index: RecordIndex) -> None:
         commit_places(cut_off, {"k1": A})
     index.begin().abort()
     assert places_of(index, ["k1"]) == {"k1": A}
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
 
 
 def test_a_commit_that_the_store_refused_is_aborted(index: RecordIndex) -> None:
@@ -244,7 +240,7 @@ def test_a_commit_that_the_store_refused_is_aborted(index: RecordIndex) -> None:
         commit_places(cut_off, {"k1": A})
     index.begin().abort()
     assert places_of(index, ["k1"]) == {}
-    assert staged(index) == []
+    assert leftover_chunks(index) == []
 
 
 def test_a_transaction_is_public(index: RecordIndex) -> None:

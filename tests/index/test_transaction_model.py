@@ -10,9 +10,10 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from rli import ConflictError, IndexTransaction, create_index, open_index
+from rli.index import key_watch
 from rli.model import FileGroupId
 from tests.support.locations import locations, places_of
 from tests.support.soak import cases
@@ -47,6 +48,11 @@ class TransactionMachine(RuleBasedStateMachine):
         self.places: dict[str, FileGroupId] = {}
         self.changed_at: dict[str, int] = {}
         self.commits = 0
+
+    @initialize(look_ups=st.sampled_from([1, 1024]))
+    def choose_how_to_check(self, look_ups: int) -> None:
+        # Those of many keys compare them with the changes of others; those of few look them up.
+        key_watch._LOOK_UPS_PER_READ = look_ups  # type: ignore[misc]  # noqa: SLF001
 
     @rule(target=transactions)
     def begin(self) -> Expected:
@@ -106,6 +112,7 @@ class TransactionMachine(RuleBasedStateMachine):
         return {key for key in keys if self.changed_at.get(key, 0) > expected.began_at}
 
     def teardown(self) -> None:
+        key_watch._LOOK_UPS_PER_READ = 1024  # type: ignore[misc]  # noqa: SLF001
         self.index.drop()
         self.folder.cleanup()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from rli.index.applying import TRANSACTIONS_KEPT
 from rli.index.record_index import RecordIndex
 from rli.index.transaction import IndexTransaction
 from rli.model import FileGroupId
@@ -44,3 +45,11 @@ def commit_places(index: RecordIndex, places: Mapping[str, FileGroupId]) -> str:
         transaction.stage(locations(places))
         transaction.commit()
     return transaction.instant
+
+
+def leftover_chunks(index: RecordIndex) -> list[str]:
+    """The names of staged chunks, without those of the newest small transactions, which stay for others to check."""
+    log = index.log.refresh()
+    newest = log.records_after(log.head - TRANSACTIONS_KEPT)
+    kept = tuple(f"stage/{record.writer}/" for record in newest if record.keeps_chunks)
+    return [name for name, _ in index.store.scan_control("stage/") if not name.startswith(kept)]
