@@ -81,6 +81,10 @@ format: $(VENV)/.dev ## Format the code and sort its imports
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
+.PHONY: docs
+docs: $(VENV)/.dev ## Build the documentation's site into dist/site; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 .PHONY: bench
 bench: $(VENV)/.dev ## Run the benchmarks and print their ratios
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
@@ -95,7 +99,7 @@ UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --g
 	--no-annotate --custom-compile-command "make lock" $(LOCK_ARGS) pyproject.toml
 
 .PHONY: lock
-lock: $(VENV)/.dev ## Write requirements/*.lock anew (LOCK_ARGS=--upgrade takes newer versions)
+lock: $(VENV)/.dev ## Write requirements/*.lock again (LOCK_ARGS=--upgrade takes newer versions)
 	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --group dev --constraint requirements/spark35.txt \
 		-o requirements/dev.lock
 	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --group build --constraint requirements/dev.lock \

@@ -181,7 +181,7 @@ class Table:
             on_step: as for ``upsert``.
 
         Raises:
-            As ``upsert``.
+            RliError: as for ``upsert``.
         """
         return local_engine.delete(
             self.refreshed(),
@@ -323,10 +323,10 @@ class Table:
 
         Raises:
             InvalidInputError: ``smaller_than`` is less than 1.
-            Otherwise as ``upsert``.
+            RliError: otherwise as for ``upsert``.
         """
         if smaller_than is not None and smaller_than < 1:
-            raise InvalidInputError(f"no base file is so small: smaller_than={smaller_than}; give 1 or more bytes")
+            raise InvalidInputError(f"smaller_than must be at least 1: smaller_than={smaller_than}; give bytes")
         return cluster(
             self.refreshed(),
             self.index,

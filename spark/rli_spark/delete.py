@@ -66,7 +66,7 @@ def delete(
         on_step: as for ``upsert``.
 
     Raises:
-        As ``Table.delete``.
+        RliError: as for ``Table.delete``.
     """
     caller = CallerMetadata.of(transaction, metadata)
     most = table.attempts(attempts)

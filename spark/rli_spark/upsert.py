@@ -108,7 +108,7 @@ def upsert(
         on_step: called on the driver after each step of the write; the steps begin anew with each attempt.
 
     Raises:
-        As ``Table.upsert``.
+        RliError: as for ``Table.upsert``.
     """
     caller = CallerMetadata.of(transaction, metadata)
     on_change, most = table.partition_change(on_partition_change), table.attempts(attempts)

@@ -302,7 +302,7 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
     assert "t: commit published" in outcome.err.splitlines()
     rli("index", "verify", "t")
     assert "no size" in rli("cluster", "t", "--smaller-than", "much", status=2).err
-    assert "no base file is so small" in rli("cluster", "t", "--smaller-than", "0", status=2).err
+    assert "smaller_than must be at least 1" in rli("cluster", "t", "--smaller-than", "0", status=2).err
 
 
 def test_a_damaged_lease_is_shown_and_broken(rli: Rli, trips: str) -> None:

@@ -1,0 +1,35 @@
+"""The site has a page for each document and for each public name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rli
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return folder
+
+
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    pages = [(site / "reference" / name).read_text(encoding="utf-8") for name in ("python.html", "errors.html")]
+    missing = [
+        name for name in rli.__all__ if not any(f'id="rli.{name}"' in page or f'.{name}"' in page for page in pages)
+    ]
+    assert missing == []
+
+
+def test_every_page_is_in_the_menu(site: Path) -> None:
+    menu = (site / "index.html").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")}
+    assert sorted(page for page in pages if f'href="{page}"' not in menu and page != "index.html") == []
