@@ -61,6 +61,11 @@ test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then t
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi" --ignore tests/crash $(IN_PARALLEL) $(PYTEST_ARGS)
 
+.PHONY: unit
+unit: $(VENV)/.dev ## Run the quick tests, without Java and Docker, in about a minute
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not spark and not hudi and not docker and not crash and not slow" \
+		tests/architecture tests/index tests/unit $(PYTEST_ARGS)
+
 # How many times as many random cases as `make test`.
 SOAK ?= 20
 

@@ -1,5 +1,7 @@
 """A distributed record-level index for lakehouse tables, and tables that upsert through it."""
 
+from importlib.metadata import version as _version
+
 from rli.errors import (
     ConflictError,
     CorruptIndexError,
@@ -32,6 +34,8 @@ from rli.table.services.archive import ArchiveResult
 from rli.table.services.clean import CleanResult
 from rli.table.services.restore import RestoreResult
 from rli.table.table import Table
+
+__version__ = _version("record-level-index")
 
 __all__ = [
     "ArchiveResult",
@@ -69,6 +73,7 @@ __all__ = [
     "UnsupportedTableError",
     "VerifyReport",
     "VoidAttemptError",
+    "__version__",
     "create_index",
     "create_table",
     "open_index",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-from importlib.metadata import version
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
+import rli
 from rli.cli import (
     INTERRUPTED,
     bench,
@@ -65,7 +65,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"rli {version('record-level-index')}")
+        typer.echo(f"rli {rli.__version__}")
         raise typer.Exit
 
 
