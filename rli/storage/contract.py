@@ -97,6 +97,13 @@ class FileChanges(ABC):
         """Wait until the folders that lead to the root survive a power cut, where there are such folders."""
         del root
 
+    def remove_temporaries(self, root: str) -> None:
+        """Remove what ``write`` and ``create`` of dead processes left below a folder; by default, nothing is left.
+
+        A living process that is slow must not lose a file by it.
+        """
+        del root
+
     @abstractmethod
     def is_within(self, folder: str, root: str) -> bool:
         """Whether a folder lies below the root when all links are followed."""

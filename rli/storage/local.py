@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import ClassVar, Final
-from uuid import uuid4
+from typing import ClassVar, Final, TypeVar
 
 from pyarrow import fs
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.storage import local_files
 from rli.storage.contract import Draft, FileChanges
+
+T = TypeVar("T")
 
 _DELETIONS: Final = 10
 
@@ -34,21 +35,26 @@ class LocalChanges(FileChanges):
         self._is_durable = is_durable
 
     def write(self, path: str, content: bytes) -> None:
-        temporary = self._write_beside(path, content)
-        local_files.forget_checksum(path)
-        os.replace(temporary, path)
+        def replace(temporary: str) -> None:
+            local_files.forget_checksum(path)
+            os.replace(temporary, path)
+
+        self._from_temporary(path, content, replace)
 
     def create(self, path: str, content: bytes) -> bool:
-        temporary = self._write_beside(path, content)
-        try:
-            local_files.forget_checksum(path)
-            os.link(temporary, path)
-        except FileExistsError:
-            # Over a network the answer to a first attempt may have been lost: then it is this file that is there.
-            return os.stat(temporary).st_nlink > 1
-        finally:
-            os.unlink(temporary)
-        return True
+        def link(temporary: str) -> bool:
+            try:
+                local_files.forget_checksum(path)
+                os.link(temporary, path)
+            except FileExistsError:
+                # Over a network the answer to a first attempt may have been lost: then it is this file that is there.
+                return os.stat(temporary).st_nlink > 1
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+            return True
+
+        return self._from_temporary(path, content, link)
 
     def draft(self, path: str, content: bytes) -> Draft:
         self.write(path, content)
@@ -106,9 +112,29 @@ class LocalChanges(FileChanges):
         real_root = os.path.realpath(root)
         return os.path.commonpath([os.path.realpath(folder), real_root]) == real_root
 
+    def remove_temporaries(self, root: str) -> None:
+        probe = self._write_beside(posixpath.join(root, "probe"), b"")
+        try:
+            # By the clock of the file server, which gives other files their times, too.
+            local_files.remove_temporaries(root, os.stat(probe).st_mtime)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(probe)
+
+    def _from_temporary(self, path: str, content: bytes, give_name: Callable[[str], T]) -> T:
+        """Write a temporary file and give it its name; again if a clean took the file for one of a dead writer."""
+        while True:
+            temporary = self._write_beside(path, content)
+            try:
+                return give_name(temporary)
+            except FileNotFoundError:
+                # With its folder gone, this writer has been displaced.
+                if not os.path.isdir(posixpath.dirname(path)):
+                    raise
+
     def _write_beside(self, path: str, content: bytes) -> str:
         folder, name = posixpath.split(path)
-        temporary = posixpath.join(folder, f".{name}.{uuid4().hex}.tmp")
+        temporary = posixpath.join(folder, local_files.temporary_name(name))
         self.make_folder(folder)
         with self._filesystem.open_output_stream(temporary) as stream:
             stream.write(content)

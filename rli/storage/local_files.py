@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
+from uuid import uuid4
 
 _MOST_THREADS: Final = 16
 """File systems put syncs together that wait for the disk at the same time."""
 
+_TEMPORARY: Final = re.compile(r"\..*\.[0-9a-f]{32}\.tmp", re.DOTALL)
+_TEMPORARY_SECONDS: Final = 3600.0
 _NO_SUCH_CALL: Final = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 
@@ -47,6 +51,28 @@ def ancestors(folder: str, root: str) -> Iterator[str]:
     while folder != root and len(folder) > 1:
         folder = os.path.dirname(folder)
         yield folder
+
+
+def temporary_name(name: str) -> str:
+    """A name that no other file has, for a file that is about to get the name ``name``."""
+    return f".{name}.{uuid4().hex}.tmp"
+
+
+def remove_temporaries(root: str, now: float) -> None:
+    """Remove temporary files below a folder that are so old that their writers have died.
+
+    A writer that lives after all writes its file again (``LocalChanges``).
+
+    Args:
+        root: full path; links to other folders are not followed.
+        now: seconds since the epoch, by the clock that the files have their times from.
+    """
+    for folder, _, names in os.walk(root):
+        for name in filter(_TEMPORARY.fullmatch, names):
+            path = os.path.join(folder, name)
+            with suppress(FileNotFoundError):
+                if os.stat(path, follow_symlinks=False).st_mtime < now - _TEMPORARY_SECONDS:
+                    os.unlink(path)
 
 
 def forget_checksum(path: str) -> None:

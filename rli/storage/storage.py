@@ -196,6 +196,10 @@ class Storage:
         """Delete a folder if nothing is in it; where folders are only a part of files' names, nothing is done."""
         self._changes.delete_empty_folder(self._own_folder(path))
 
+    def remove_temporaries(self) -> None:
+        """Remove temporary files that killed processes left more than an hour ago."""
+        self._changes.remove_temporaries(self.root)
+
     def sync(self, files: Iterable[str] = (), folders: Iterable[str] = ()) -> None:
         """Wait until files' contents, and the names in folders, survive a power cut.
 

@@ -66,6 +66,43 @@ def test_a_folder_is_no_beginning_of_a_name(storage: Storage) -> None:
     assert [file.path for file in storage.list_files(recursive=True)] == ["part.f", "part2/f"]
 
 
+@pytest.mark.parametrize("change", ["write_bytes", "create"])
+def test_a_paused_writer_outlives_the_removal_of_its_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    storage = Storage(str(tmp_path))
+    name_call = {"write_bytes": "replace", "create": "link"}[change]
+    give_name = getattr(os, name_call)
+
+    def paused(source: str, target: str) -> None:
+        monkeypatch.setattr(os, name_call, give_name)
+        os.utime(source, (0, 0))
+        storage.remove_temporaries()
+        assert not os.path.exists(source)
+        give_name(source, target)
+
+    monkeypatch.setattr(os, name_call, paused)
+    getattr(storage, change)("f/x", b"content")
+    assert storage.read_bytes("f/x") == b"content"
+    assert [file.path for file in storage.list_files(recursive=True)] == ["f/x"]
+
+
+def test_a_writer_whose_folder_was_removed_does_not_make_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(str(tmp_path))
+    link = os.link
+
+    def displaced(source: str, target: str) -> None:
+        storage.delete_folder("f")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", displaced)
+    with pytest.raises(FileNotFoundError):
+        storage.create("f/x", b"content")
+    assert storage.list_files(recursive=True) == []
+
+
 def test_one_of_many_creates_a_file(storage: Storage) -> None:
     with ThreadPoolExecutor(8) as threads:
         for number in range(5):

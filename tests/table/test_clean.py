@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -51,6 +52,29 @@ def test_cleaning_twice_does_nothing_the_second_time(trips: Table) -> None:
     again = trips.clean(keep_commits=1)
     assert again == CleanResult(None, again.earliest_kept, 0, 0, 0)
     assert fingerprint(trips) == before
+
+
+def test_temporary_files_of_dead_writers_go_and_young_ones_stay(trips: Table) -> None:
+    commit_version(trips, 0)
+    folder = Path(trips.location)
+    before = set(folder.rglob("*"))
+    names = [
+        f"{where}/.{name}.{'0a' * 16}.tmp"
+        for where, name in ((".hoodie", "20240531120000000.commit"), (".hoodie/.rli", "lease"), ("amsterdam", "x"))
+    ]
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"half")
+    trips.clean()
+    assert all((folder / name).exists() for name in names)
+    for name in names:
+        os.utime(folder / name, (0, 0))
+    # A file that somebody else named so is not a temporary one.
+    (folder / "amsterdam/.mine.tmp").write_bytes(b"")
+    os.utime(folder / "amsterdam/.mine.tmp", (0, 0))
+    trips.clean()
+    assert {path for path in folder.rglob("*") if path.name.endswith(".tmp")} == {folder / "amsterdam/.mine.tmp"}
+    assert before <= set(folder.rglob("*"))
 
 
 def test_a_new_table_has_nothing_to_clean(trips: Table) -> None:

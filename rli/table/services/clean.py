@@ -7,6 +7,8 @@ carried out, rli or Hudi, carries it out. Kept are
 2. one version more of each file group, so that the oldest kept commit can be rolled back;
 3. what the table needed as of each savepoint;
 4. what pending writes may be building on.
+
+Temporary files that killed writers left go, too.
 """
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ def clean(
     if keep_commits < 1:
         raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
     finish_cleans(table, fence)
+    table.storage.remove_temporaries()
     timeline = table.load_timeline()
     earliest = earliest_kept(timeline, keep_commits)
     if earliest is None:
