@@ -99,6 +99,7 @@ def new_table(folder: Path, index: str, number: int) -> Table:
     )
 
 
+@pytest.mark.invariant("P2", "P5")
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
@@ -116,6 +117,7 @@ def test_a_history_of_writers_with_two_indexes_is_serialisable(tmp_path: Path, n
     check_stored(other)
 
 
+@pytest.mark.invariant("P10")
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
 @pytest.mark.parametrize("seconds", [300, 10_000])

@@ -93,6 +93,7 @@ def await_takeover(table: Table) -> None:
         table.sync_index()
 
 
+@pytest.mark.invariant("P4", "P9", "P10")
 @pytest.mark.parametrize(("point", "attempts"), list(zip(POINTS, cycle((1, 4)), strict=False)))
 def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(
     table: Table, indexes: list[str | None], point: Step | Point, attempts: int
@@ -110,6 +111,7 @@ def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(
     check_stored(table)
 
 
+@pytest.mark.invariant("P3", "P4")
 @pytest.mark.parametrize(
     ("point", "attempts"),
     [

@@ -56,6 +56,7 @@ def require_serialisable(table: Table, seed: int) -> None:
     check_stored(table)
 
 
+@pytest.mark.invariant("P18")
 @pytest.mark.parametrize("number", range(ROUNDS))
 @pytest.mark.parametrize("store", ["lmdb", "memory"])
 def test_a_history_of_threads_is_serialisable(tmp_path: Path, store: str, number: int) -> None:
@@ -71,6 +72,7 @@ def test_a_history_of_threads_on_redis_is_serialisable(tmp_path: Path, redis_ser
         require_serialisable(table, SEED)
 
 
+@pytest.mark.invariant("P18")
 def test_a_sync_does_not_count_commits_that_another_thread_has_read_of_meanwhile(tmp_path: Path) -> None:
     with new_table(tmp_path, f"lmdb://{tmp_path}/i", 0) as table, open_table(table.location) as elsewhere:
         table.upsert(records(("a", "x", 1, 1.0)))

@@ -63,6 +63,7 @@ def test_a_kill_at_a_step_with_the_index_on_a_server(copies: Copies, server_url:
     assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)
 
 
+@pytest.mark.invariant("P1", "P2")
 @pytest.mark.parametrize("write", ["upsert", "delete", "rollback"])
 def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
     points: list[str] = []
@@ -85,6 +86,7 @@ def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
     assert set(outcomes) == {False, True}
 
 
+@pytest.mark.invariant("P9")
 def test_a_kill_while_the_killed_write_is_cleaned_up(copies: Copies) -> None:
     """The process that cleans up after a dead one dies itself, at every change that it makes."""
     for number in count(2, 1 if EVERY_POINT else 4):

@@ -43,6 +43,7 @@ def create_and_die(folder: Path, point: int) -> None:
     create(folder, "first")
 
 
+@pytest.mark.invariant("P11")
 @pytest.mark.parametrize("index", ["first", "second"])
 def test_a_kill_at_every_change_of_a_creation(tmp_path: Path, index: str) -> None:
     for point in count(1):

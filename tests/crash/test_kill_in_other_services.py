@@ -54,6 +54,7 @@ def test_a_kill_at_changes_of_a_rollback_of_version_9(copies_9: Copies) -> None:
         require_recovery(folder, "rollback", "upsert")
 
 
+@pytest.mark.invariant("P12")
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_kill_at_every_change_of_a_restore(copies: Copies, copies_9: Copies, version: int) -> None:
     """Of two commits, so that the table is as it was between them on the way."""
@@ -123,6 +124,7 @@ def archive_and_die(folder: Path, at_point: AtPoint) -> None:
     pointed(open_copy(folder), at_point).archive(keep_commits=1)
 
 
+@pytest.mark.invariant("P13")
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_kill_at_changes_of_an_archive(copies: Copies, copies_9: Copies, version: int) -> None:
     template = _with_a_third_commit(copies if version == 6 else copies_9)

@@ -98,6 +98,7 @@ def write_and_cut(place: Place, write: str) -> None:
     cut(_ACKNOWLEDGED)
 
 
+@pytest.mark.invariant("P17")
 @pytest.mark.parametrize(
     ("write", "journal", "index"),
     [

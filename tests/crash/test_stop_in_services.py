@@ -173,6 +173,7 @@ def require_alive(table: Table) -> None:
     check_stored(table)
 
 
+@pytest.mark.invariant("P21")
 def test_a_savepoint_holds_whatever_a_stopped_clean_does(copies: Copies) -> None:
     for folder, number, change in stopped_at_each_change(copies, clean):
         with open_copy(folder) as table:
@@ -220,6 +221,7 @@ def test_a_savepoint_is_not_undone_by_a_stopped_deletion_of_an_earlier_one(copie
             require_alive(table)
 
 
+@pytest.mark.invariant("P21")
 @pytest.mark.parametrize("service", [clean, archive])
 def test_a_service_that_others_finished_and_archived_leaves_no_trace(copies: Copies, service: Service) -> None:
     for folder, number, change in stopped_at_each_change(copies, service):

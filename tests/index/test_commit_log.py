@@ -117,6 +117,7 @@ def logs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Logs:
     return Logs(store)
 
 
+@pytest.mark.invariant("P23")
 def test_a_checkpoint_says_what_its_records_say(logs: Logs) -> None:
     follower = CommitLog(logs.store)
     for number in range(40):
@@ -194,6 +195,7 @@ def test_a_log_with_a_checkpoint_goes_back_with_its_store(logs: Logs, checkpoint
         other.require_same(log)
 
 
+@pytest.mark.invariant("P23")
 def test_processes_that_compact_at_once_agree(logs: Logs) -> None:
     before = logs.log.refresh()
     for _ in range(12):

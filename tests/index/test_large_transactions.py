@@ -72,6 +72,7 @@ def busy(url: str) -> Iterator[tuple[RecordIndex, list[str]]]:
         yield RecordIndex(store, own.settings), appends
 
 
+@pytest.mark.invariant("P29")
 @pytest.mark.usefixtures("small_steps")
 def test_a_large_transaction_commits_beside_a_stream_of_small_ones(index_url: str) -> None:
     with busy(index_url) as (index, appends):

@@ -62,6 +62,7 @@ def test_a_copy_on_another_disk_is_not_taken_for_the_index(index: RecordIndex, f
         opened_elsewhere(sent)
 
 
+@pytest.mark.invariant("P20")
 def test_even_a_copy_that_is_in_step_is_not(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
     sent = pickle.dumps(index)
     shutil.copytree(folder, tmp_path / "copy")
@@ -71,6 +72,7 @@ def test_even_a_copy_that_is_in_step_is_not(index: RecordIndex, folder: Path, tm
         opened_elsewhere(sent)
 
 
+@pytest.mark.invariant("P20")
 def test_a_server_that_is_behind_answers_no_look_up(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "replica")
     commit_places(index, {"k2": B})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rli import RecordIndex, create_index, open_index
 from rli.index.commit_log import CommitLog
 from rli.model import FileGroupId
@@ -16,6 +18,7 @@ KEYS = ["1", "22222", "a key", "a longer key"]
 BEFORE, AFTER = dict.fromkeys(KEYS, A), dict.fromkeys(KEYS, B)
 
 
+@pytest.mark.invariant("P8")
 def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/i"
     with create_index(url, shards=2) as index:
@@ -35,6 +38,7 @@ def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
     assert shown == sorted(shown)
 
 
+@pytest.mark.invariant("P2")
 def test_a_record_of_the_same_writer_that_says_something_else_is_not_taken_for_the_own_one() -> None:
     with open_store("memory:same-writer", create=True) as store:
         one, other = CommitLog(store), CommitLog(store)

@@ -86,6 +86,7 @@ def require_healed(writer: CheckedWriter) -> None:
     writer.require_all()
 
 
+@pytest.mark.invariant("P14")
 def test_a_server_of_several_comes_back_from_an_old_snapshot(
     url: str, spares: list[SpareServer], tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_the_server_with_the_commit_log_forgets_a_commit_that_was_not_yet_applie
         store.drop()
 
 
+@pytest.mark.invariant("P25")
 def test_a_reader_that_stays_open_gives_no_numbers_their_old_meaning(spares: list[SpareServer]) -> None:
     """The only server loses the end of the log, and another commit gets the sequence and the file group's number."""
     places = [FileGroupId("p", "a-0"), FileGroupId("p", "b-0"), FileGroupId("q", "c-0")]
@@ -255,6 +257,7 @@ def index_and_server(request: pytest.FixtureRequest, spares: list[SpareServer], 
     return (spares[OTHER].url(), spares[OTHER]) if request.param == "one server" else (url, spares[OTHER])
 
 
+@pytest.mark.invariant("P14")
 def test_a_server_goes_back_while_a_commit_is_applied(
     index_and_server: tuple[str, SpareServer], tmp_path: Path
 ) -> None:

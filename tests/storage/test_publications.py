@@ -53,6 +53,7 @@ def published(storage: Storage, draft: Draft) -> bool | None:
         return None
 
 
+@pytest.mark.invariant("P22")
 @pytest.mark.parametrize("ends", ["it stays", "it is undone"])
 def test_a_publisher_that_is_paused_at_any_request_has_published_or_never_will(
     storage: Storage, successor: Storage, ends: str
@@ -115,6 +116,7 @@ def die_before_the_copy(storage: Storage, draft: Draft) -> None:
         published(storage, draft)
 
 
+@pytest.mark.invariant("P22")
 def test_a_publication_that_is_decided_is_not_taken_back_but_finished(storage: Storage, successor: Storage) -> None:
     die_before_the_copy(storage, storage.draft(DRAFT, CONTENT))
     assert not storage.retract(DRAFT)

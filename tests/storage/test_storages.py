@@ -123,6 +123,7 @@ def test_a_moved_file_replaces_another_and_is_gone_from_its_place(storage: Stora
     assert storage.read_bytes("x/f") == b"new"
 
 
+@pytest.mark.invariant("P1")
 def test_a_draft_gets_its_name_once_and_no_other_file_loses_it(named: Storage) -> None:
     assert named.publish(named.draft("work/commit", b"one"), "x/one")
     assert named.read_bytes("x/one") == b"one"

@@ -166,6 +166,7 @@ def test_files_of_undone_commits_never_count(table: Table) -> None:
     check_stored(table)
 
 
+@pytest.mark.invariant("P13")
 def test_files_of_no_commit_never_count(table: Table) -> None:
     """What a task of another engine left whose write nobody knows of any more."""
     instants = [_commit(table, version) for version in range(2)]
@@ -212,6 +213,7 @@ def test_an_index_that_is_older_than_the_archive_asks_for_a_bootstrap(version: i
     table.close()
 
 
+@pytest.mark.invariant("P13")
 def test_a_reader_that_lists_while_instants_leave_misses_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     instants = [_commit(table, version) for version in range(6)]
     rows = rows_of(table)

@@ -79,6 +79,7 @@ def test_a_write_that_changes_nothing_is_recorded(table: Table) -> None:
     open_table(table.location).sync_index()
 
 
+@pytest.mark.invariant("P26")
 @pytest.mark.parametrize("step", [Step.REQUESTED, Step.TAGGED, Step.WRITTEN])
 def test_two_writers_with_one_transaction_commit_once(table: Table, step: Step) -> None:
     other, results = open_table(table.location), []
@@ -119,6 +120,7 @@ def _upsert_and_die(path: Path, step: Step) -> None:
     open_table(path).upsert(batch, transaction=(JOB, 1), on_step=lambda at: die() if at is step else None)
 
 
+@pytest.mark.invariant("P26")
 @pytest.mark.crash
 @pytest.mark.parametrize("step", [Step.WRITTEN, Step.FILE_PROMOTED, Step.PROMOTED, Step.PUBLISHED, Step.APPLIED])
 def test_a_kill_leaves_the_transaction_committed_or_not(tmp_path: Path, step: Step) -> None:

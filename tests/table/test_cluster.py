@@ -149,6 +149,7 @@ def test_a_clean_removes_what_was_clustered_away_and_until_then_the_past_is_read
     check_stored(scattered)
 
 
+@pytest.mark.invariant("P5")
 def test_a_file_group_that_others_change_meanwhile_is_left_to_them(scattered: Table) -> None:
     other = open_table(scattered.location)
 

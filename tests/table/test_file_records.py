@@ -92,6 +92,7 @@ def removed_and_made_again_as_it_was(records: FileRecords) -> bytes | None:
     return b"seen"
 
 
+@pytest.mark.invariant("P15")
 @pytest.mark.parametrize("value", [b"late", None])
 @pytest.mark.parametrize(
     "meanwhile", [replaced, replaced_often, removed, removed_and_made_again, removed_and_made_again_as_it_was]

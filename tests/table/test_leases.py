@@ -64,6 +64,7 @@ def test_a_record_that_does_not_change_for_its_term_has_lapsed() -> None:
     assert watch.has_lapsed(record)
 
 
+@pytest.mark.invariant("P10")
 def test_the_death_of_a_process_on_this_host_shows_at_once() -> None:
     assert Watch().has_lapsed(held(dead_process()))
     assert not Watch().has_lapsed(held(ProcessId.current()))
@@ -87,6 +88,7 @@ def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> N
     assert there.is_over(now + CLOCK_SLACK_SECONDS)
 
 
+@pytest.mark.invariant("P3")
 def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_up(shared: SharedRecords) -> None:
     assert shared.compare_and_set("lease", None, held(dead_process(), "second", displaced=("first",)))
     with table_lease(shared, "third") as lease:
@@ -112,6 +114,7 @@ def test_a_holder_that_was_displaced_leaves_its_successor_alone(shared: SharedRe
     assert shared.read_control("lease") is None
 
 
+@pytest.mark.invariant("P10")
 def test_the_instant_of_a_writer_that_may_live_is_given_to_no_other(tmp_path: Path) -> None:
     """Two writers with one instant would take each other's work for their own."""
     instants = {name: f"2040010100000000{number}" for number, name in enumerate(["elsewhere", "dead"])}
@@ -162,6 +165,7 @@ class _FailingOnce(Storage):
         super().delete_folder(path)
 
 
+@pytest.mark.invariant("P3")
 def test_a_holder_that_did_not_clear_up_leaves_those_it_displaced_to_the_next(shared: SharedRecords) -> None:
     assert shared.compare_and_set("lease", None, held(dead_process(), "paused", displaced=("older",)))
     with suppress(OSError), table_lease(shared, "failing", 0.2):

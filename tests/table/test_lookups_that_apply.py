@@ -56,6 +56,7 @@ def let_its_host_be_another(table: Table) -> None:
     assert store.compare_and_set(writer_record(instant), content, elsewhere.to_json())
 
 
+@pytest.mark.invariant("P8")
 @pytest.mark.parametrize("host", ["this host", "another host"])
 def test_a_look_up_applies_the_commit_of_a_dead_writer(table: Table, host: str) -> None:
     assert was_killed(publish_and_die, table.location)
@@ -82,6 +83,7 @@ def test_many_look_ups_apply_one_commit_beside_each_other(table: Table) -> None:
     assert table.verify_index().agrees
 
 
+@pytest.mark.invariant("P8", "P12")
 def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None:
     undone = table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or ""
     definition = table.definition

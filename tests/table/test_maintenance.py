@@ -90,6 +90,7 @@ def test_what_a_commit_and_a_lookup_cost_does_not_grow(table: Table) -> None:
     assert {row["id"] for row in rows_of(table)} == {f"n{n}" for n in range(64)} | {f"k{n}" for n in range(4)}
 
 
+@pytest.mark.invariant("P24")
 def test_the_states_that_are_kept_read_as_before(table: Table) -> None:
     states: list[tuple[str, list[dict[str, object]]]] = []
     saved = ""

@@ -49,6 +49,7 @@ def other(trips: Table) -> Table:
     return open_table(trips.location)
 
 
+@pytest.mark.invariant("P5")
 def test_a_write_that_is_slow_to_be_requested_keeps_what_it_builds_on(trips: Table, other: Table) -> None:
     """Others commit before its request is there to be seen, and clean behind it."""
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
@@ -142,6 +143,7 @@ def test_how_often_a_write_is_tried_is_a_setting_of_the_table(tmp_path: Path, me
         table.upsert(pa.table({"id": ["a"], "v": [2]}), attempts=0)
 
 
+@pytest.mark.invariant("P5")
 @pytest.mark.parametrize("cities", [("x", "y"), ("x", "x")])
 def test_two_inserts_of_one_new_key_leave_one_record(trips: Table, other: Table, cities: tuple[str, str]) -> None:
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("new", cities[1], 5, 5.0))))
@@ -165,6 +167,7 @@ def with_column(name: str, value: Any, *rows: tuple[str, str, int, float]) -> pa
     return records(*rows).append_column(name, pa.array([value] * len(rows)))
 
 
+@pytest.mark.invariant("P6")
 def test_columns_that_two_writers_add_at_once_both_stay(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     both = with_column("theirs", "t", ("a", "x", 2, 2.0)).append_column("ours", pa.array([7]))
@@ -183,6 +186,7 @@ def test_a_column_that_two_writers_add_with_different_types_has_the_first_one(tr
     assert_nothing_left_over(trips)
 
 
+@pytest.mark.invariant("P6")
 def test_a_column_that_was_added_meanwhile_is_not_lost(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "n", ("b", "y", 2, 2.0))))
@@ -219,6 +223,7 @@ def test_a_late_move_is_judged_by_what_is_there_in_the_end(trips: Table, other: 
     assert by_key(rows_of(trips)) == by_key(records(("k", "z", 5, 5.0), ("a", "y", 2, 2.0)).to_pylist())
 
 
+@pytest.mark.invariant("P5")
 def test_a_delete_finds_keys_that_came_meanwhile(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("new", "y", 1, 1.0))))
@@ -261,6 +266,7 @@ def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(tr
     assert_nothing_left_over(trips)
 
 
+@pytest.mark.invariant("P7")
 def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after_it(tmp_path: Path) -> None:
     """While a writer registers another engine's commit, one more of those is registered, and one of ours on top."""
     table = create_table(

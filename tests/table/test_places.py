@@ -72,6 +72,7 @@ def test_a_table_of_an_older_version_goes_on_and_may_be_moved(tmp_path: Path) ->
             add(table, "e")
 
 
+@pytest.mark.invariant("P27")
 @pytest.mark.parametrize("kind", ["lmdb", "memory"])
 def test_a_copy_is_refused_by_the_index_of_its_original(tmp_path: Path, memory_url: str, kind: str) -> None:
     original = new_table(tmp_path / "a", index=f"lmdb://{tmp_path}/index" if kind == "lmdb" else memory_url)

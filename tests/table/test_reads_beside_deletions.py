@@ -60,6 +60,7 @@ def between(trips: Table, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable
     return arrange
 
 
+@pytest.mark.invariant("P16")
 @pytest.mark.parametrize("work", [_commit_and_clean, _cluster_and_clean, _roll_back])
 def test_the_present_state_is_whole(
     work: Callable[[Table], None],
@@ -74,6 +75,7 @@ def test_the_present_state_is_whole(
     assert {row["id"] for row in found} >= {"a", "m", "n0", "n1"}
 
 
+@pytest.mark.invariant("P16")
 def test_a_past_state_is_whole_or_refused(
     trips: Table, instants: list[str], between: Callable[[Callable[[Table], None]], None]
 ) -> None:

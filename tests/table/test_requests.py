@@ -43,6 +43,7 @@ def request_and_die(location: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.invariant("P19")
 def test_the_next_write_removes_the_request_of_a_dead_process(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
     table.close()
@@ -63,6 +64,7 @@ def test_a_write_leaves_the_request_of_a_living_process_alone(tmp_path: Path, le
     assert_nothing_left_over(table)
 
 
+@pytest.mark.invariant("P19")
 def test_a_process_that_was_taken_for_dead_is_told(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
     storage, shared = table.definition.storage, records_of(table)

@@ -243,6 +243,7 @@ def _announce_restore(table: Table, instant: str) -> None:
         assert request_restore(table.definition, table.snapshot(), instant, fence)
 
 
+@pytest.mark.invariant("P12")
 def test_a_planned_restore_is_finished_before_a_write_at_work_is_published(table: Table) -> None:
     instants, states = _commits(table, 3)
 
