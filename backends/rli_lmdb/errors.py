@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -40,6 +42,12 @@ def translated_errors(path: str) -> Iterator[None]:
             "remove the folder and bootstrap the index from its table"
         ) from error
     except (lmdb.Error, OSError) as error:
+        if os.strerror(errno.EAGAIN) in str(error):
+            raise StoreUnavailableError(
+                f"another container has the index open in a process of the same number: path={path} pid={os.getpid()}; "
+                "LMDB tells processes apart by their numbers: let the containers share one name space for these "
+                "(docker run --pid, shareProcessNamespace), or use a server such as Redis"
+            ) from error
         raise StoreUnavailableError(
             f"the index file cannot be used ({error}): path={path}; check free space and permissions, then try again"
         ) from error

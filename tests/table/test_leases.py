@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -78,6 +80,42 @@ def test_a_process_that_the_kernel_hides_is_not_known_to_be_dead(
     monkeypatch.setattr(liveness, "_PROC", tmp_path)
     assert not living.is_known_dead
     assert not Watch().has_lapsed(held(living))
+
+
+_HOLDER = """
+import sys, time
+from rli.table.coordination.liveness import Holding, ProcessId
+print(Holding("w", ProcessId.current(), time.time() + 30, 30.0).to_json().decode(), flush=True)
+sys.stdin.read()
+"""
+_JUDGE = """
+import sys
+from rli.table.coordination.liveness import Watch
+print(Watch().has_lapsed(sys.stdin.read().encode()))
+"""
+_CONTAINERS = {
+    "its own /proc": ["--mount-proc"],
+    "the host's /proc": [],
+    "no /proc": ["--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"],
+}
+
+
+@pytest.mark.parametrize("proc", _CONTAINERS)
+def test_a_living_process_in_another_container_is_not_taken_for_dead(proc: str) -> None:
+    """Containers of one host have process numbers of their own; two processes may have the same."""
+    run = ["unshare", "--user", "--map-root-user", "--pid", "--fork", *_CONTAINERS[proc]]
+    container = [*run, sys.executable, "-c"]
+    # As a child of the container's first process, so that the judge, which is the first one of its own, has not its number.
+    holding = [*run, "sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", _HOLDER]
+    if subprocess.run([*container, ""], check=False, capture_output=True).returncode:
+        pytest.skip("this system does not let tests make name spaces")
+    with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        record = holder.stdout.readline().strip()
+        assert not Watch().has_lapsed(record)
+        judged = subprocess.run([*container, _JUDGE], input=record, capture_output=True, check=True)
+        assert judged.stdout.strip() == b"False"
+        holder.communicate()
 
 
 def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> None:

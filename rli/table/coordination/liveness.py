@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -32,6 +34,9 @@ _MOST_SECONDS_AHEAD: Final = 366 * 24 * 3600.0
 
 _NOBODY: Final = ""
 _UNKNOWN: Final = ""
+
+_PROCESS: Final = uuid4().hex
+"""This process and those that it forks."""
 
 _PROC: Final = Path("/proc")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -73,7 +78,7 @@ class ProcessId:
         except PermissionError:
             pass
         # The kernel may hide other users' processes (hidepid): then only their signs of life tell.
-        return _started(self.pid) not in {self.started, _UNKNOWN}
+        return _UNKNOWN not in (times := {self.started, _started(self.pid)}) and len(times) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +190,15 @@ def _host() -> str:
     try:
         return f"{_BOOT_ID.read_text().strip()}/{os.readlink(_PID_NAMESPACE)}"
     except OSError:
-        return platform.node()
+        # Without /proc nobody can tell whether two containers of one host share the numbers of their processes.
+        return f"{platform.node()}/{_PROCESS}" if sys.platform == "linux" else platform.node()
 
 
 def _started(pid: int) -> str:
     try:
+        if os.readlink(_PROC / "self") != str(os.getpid()):
+            # The folder is that of another name space: there the number is another process's.
+            return _UNKNOWN
         # The command name, in brackets, may hold spaces; the start time is the 20th field behind it.
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
