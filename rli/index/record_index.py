@@ -326,6 +326,12 @@ def create_index(
         key_fields: record-key columns of the table, for a check when it is opened again.
         table_id: identity of the table that the index follows; None for an index that is used on its own.
 
+    Example:
+        >>> import rli
+        >>> index = rli.create_index("memory:")
+        >>> index.lookup(["k1"])["file_id"].to_pylist()
+        [None]
+
     Raises:
         IndexExistsError: there is one already.
         SettingsError: an argument is wrong, or the store cannot keep such an index.

@@ -41,6 +41,14 @@ class IndexTransaction:
 
     Use it as a context manager; leaving it without ``commit`` aborts it.
 
+    Example:
+        >>> with index.begin() as txn:
+        ...     known = txn.tag(["k1"])
+        ...     txn.stage(pa.table({"record_key": ["k1"], "partition_path": ["p"], "file_id": ["f-0"]}))
+        ...     committed = txn.commit()
+        >>> index.lookup(["k1"])["file_id"].to_pylist()
+        ['f-0']
+
     Attributes:
         instant: the instant that look-ups will report for the staged locations.
     """

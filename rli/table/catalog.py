@@ -79,6 +79,13 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         maintenance: what writers do for the table after their commits: clean, archive, cluster small files. False:
             nothing.
 
+    Example:
+        >>> import pyarrow as pa, rli
+        >>> table = rli.create_table("trips", record_key="id", partition_by="city", ordering="ts")
+        >>> batch = pa.table({"id": ["a", "b"], "city": ["Rome", "Oslo"], "ts": [1, 1]})
+        >>> table.upsert(batch).inserted
+        2
+
     Raises:
         TableExistsError, IndexExistsError: there is one already; nothing was changed.
         SettingsError, SchemaError: an argument is wrong; nothing was changed.
@@ -137,6 +144,12 @@ def open_table(
             a bootstrap first.
         index: store URL of the index, in place of the stored one.
         storage_options: of an object store, as for ``create_table``.
+
+    Example:
+        >>> import rli
+        >>> with rli.open_table("trips") as table:
+        ...     table.read(columns=["id"]).num_rows
+        4
 
     Raises:
         TableNotFoundError: there is none.

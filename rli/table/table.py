@@ -144,6 +144,11 @@ class Table:
                 with ``rli.``.
             on_step: called after each step of the write; the steps begin anew with each attempt.
 
+        Example:
+            >>> moved = pa.table({"id": ["a"], "city": ["Bern"], "ts": [2]})
+            >>> table.upsert(moved).moved
+            1
+
         Raises:
             SchemaError, InvalidKeyError, PartitionChangeError: the records do not fit; nothing was written.
             ConflictError: other writers got there first in every attempt; nothing was written.
@@ -180,6 +185,10 @@ class Table:
             metadata: as for ``upsert``.
             on_step: as for ``upsert``.
 
+        Example:
+            >>> table.delete(["b", "nobody"]).deleted
+            1
+
         Raises:
             RliError: as for ``upsert``.
         """
@@ -198,6 +207,12 @@ class Table:
         Clusterings of rli that came after it change no record, and are undone with it. Files, index and timeline are as
         before the commit, in time proportional to the commit; of a commit of another engine the index is scanned once.
         A rollback that was interrupted may be called again, and is finished.
+
+        Example:
+            >>> wrong = table.delete(["a"])
+            >>> undone_by = table.rollback(wrong.instant)
+            >>> table.lookup(["a"])["file_id"].null_count
+            0
 
         Raises:
             InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
@@ -238,6 +253,10 @@ class Table:
             instant: of a completed commit; by default of the last one.
             comment: kept with the savepoint.
 
+        Example:
+            >>> saved = table.savepoint(comment="before the import")
+            >>> table.delete_savepoint(saved)
+
         Raises:
             InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
             UnsupportedTableError: rli does not write such tables.
@@ -266,6 +285,13 @@ class Table:
 
         Args:
             instant: of a completed commit; a savepoint (``savepoint``) sees to it that its files are kept.
+
+        Example:
+            >>> before = table.timeline()[-1].time
+            >>> wrong = table.delete(["a", "b"])
+            >>> undone = table.restore(before)
+            >>> table.read().num_rows
+            4
 
         Raises:
             InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
@@ -346,6 +372,10 @@ class Table:
         Args:
             keep_commits: 1 or more.
 
+        Example:
+            >>> table.clean(keep_commits=5).instant is None  # there is nothing to remove yet
+            True
+
         Raises:
             InvalidInputError: ``keep_commits`` is less than 1.
             UnsupportedTableError: rli does not write such tables.
@@ -400,6 +430,10 @@ class Table:
             filters: a ``pyarrow.compute.Expression``, or tuples as ``pyarrow.parquet.read_table`` takes them.
             as_of: an instant of the timeline, or a time.
 
+        Example:
+            >>> table.read(columns=["id"], filters=[("city", "=", "Rome")])["id"].to_pylist()
+            ['a', 'd']
+
         Raises:
             SchemaError: a column does not exist, or a filter does not fit.
             InstantNotFoundError: files of that instant were cleaned, or its commits archived.
@@ -427,6 +461,10 @@ class Table:
         Args:
             record_keys: texts without nulls; they may repeat.
             timeout: seconds; for how long to wait for writers, and to apply their commits.
+
+        Example:
+            >>> table.lookup(["a", "nobody"])["partition_path"].to_pylist()
+            ['Rome', None]
 
         Raises:
             IndexNotReadyError: the index has not seen all commits of the table after that time.
@@ -499,6 +537,10 @@ class Table:
 
     def verify_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
         """Compare index and table, key by key.
+
+        Example:
+            >>> table.verify_index().agrees
+            True
 
         Raises:
             IndexNotReadyError: the index has not seen all commits of the table: sync it.
