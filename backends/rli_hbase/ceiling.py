@@ -6,8 +6,9 @@ turns are given out one behind the other, whoever asks, and no process needs to 
 that nobody used is not saved up.
 
 Clocks that differ make no more operations possible, but a process whose clock is behind waits longer by that much.
-HBase notes its own time with the number. A number that was far ahead of that time came from a clock that is wrong: it
-counts as none, so that one wrong clock stops nobody else.
+No process moves the number on while the queue is half an hour long: it waits until the queue is shorter. HBase notes its
+own time with the number. A number that was an hour ahead of that time came from a clock that is wrong: it counts as
+none, so that one wrong clock stops nobody else.
 """
 
 from __future__ import annotations
@@ -25,8 +26,14 @@ from rli_hbase.thrift import Mutation
 _MICROSECONDS: Final = 1_000_000
 _MILLISECOND: Final = 1000
 _WIDTH: Final = 8
-_LONGEST_QUEUE_SECONDS: Final = 3600
-"""How long processes may wait for those before them; what is longer is a clock's error."""
+_LONGEST_QUEUE_SECONDS: Final = 1800
+"""How long a queue may be that a process joins."""
+
+_LONGEST_TURN_SECONDS: Final = 60
+"""For how long one turn may last: who wants more operations takes several turns."""
+
+_CLOCK_ERROR_SECONDS: Final = 3600
+"""What is so far ahead comes from a clock's error: queues are never as long, and honest clocks differ by minutes."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,35 +70,48 @@ class Ceiling:
         Raises:
             StoreUnavailableError: the clock of this process is so far behind that its turn would not come for hours.
         """
-        turn: float | None = None
-        while turn is None:
-            turn = self._client.call(lambda thrift: self._take_turn(thrift, operations))
-        delay = turn / _MICROSECONDS - self._now()
-        if delay > _LONGEST_QUEUE_SECONDS:
+        at_once = max(1, int(_LONGEST_TURN_SECONDS * _MICROSECONDS / self._microseconds_each))
+        for start in range(0, operations, at_once):
+            self._take_and_wait(min(at_once, operations - start))
+
+    def _take_and_wait(self, operations: int) -> None:
+        is_taken = False
+        while not is_taken:
+            turn, is_taken = self._client.call(lambda thrift: self._take_turn(thrift, operations))
+            self._wait_until(turn / _MICROSECONDS - (0 if is_taken else _LONGEST_QUEUE_SECONDS))
+
+    def _wait_until(self, time_of_turn: float) -> None:
+        delay = time_of_turn - self._now()
+        if delay > _CLOCK_ERROR_SECONDS:
             raise StoreUnavailableError(
                 f"the turn under ops_per_second is too far away: store={self._client.settings.location} "
-                f"seconds={delay:.0f}; the clock of this machine is behind that of HBase: set it, or raise ops_per_second"
+                f"seconds={delay:.0f}; the clock of this machine is behind that of HBase: set it"
             )
         if delay > 0:
             self._pause(delay)
 
-    def _take_turn(self, thrift: Any, operations: int) -> int | None:
-        """When the operations may begin; None if another process was faster. A lost answer wastes a turn, no more."""
+    def _take_turn(self, thrift: Any, operations: int) -> tuple[int, bool]:
+        """When the operations may begin, and whether that turn was taken.
+
+        It is not if another process was faster, or while the queue is too long. A lost answer wastes a turn, no more.
+        """
         rows = thrift.getRowWithColumns(self._client.table, CEILING_ROW, [self._column], {})
         cell = rows[0].columns[self._column] if rows else None
         before: bytes | None = None if cell is None else cell.value
         due = 0 if cell is None else self._due(cell)
-        turn = max(due, round(self._now() * _MICROSECONDS))
+        now = round(self._now() * _MICROSECONDS)
+        turn = max(due, now)
+        if turn - now > _LONGEST_QUEUE_SECONDS * _MICROSECONDS:
+            return turn, False
         after = (turn + round(operations * self._microseconds_each)).to_bytes(_WIDTH, "big")
         change = Mutation(column=self._column, value=after)
-        is_ours = thrift.checkAndPut(self._client.table, CEILING_ROW, self._column, before, change, {})
-        return turn if is_ours else None
+        return turn, bool(thrift.checkAndPut(self._client.table, CEILING_ROW, self._column, before, change, {}))
 
     def _due(self, cell: Any) -> int:
         """When the next operation is due by a stored number; 0 where a wrong clock has stored it."""
         due = int.from_bytes(cell.value, "big")
         ahead = due - cell.timestamp * _MILLISECOND
-        if ahead <= _LONGEST_QUEUE_SECONDS * _MICROSECONDS:
+        if ahead <= _CLOCK_ERROR_SECONDS * _MICROSECONDS:
             return due
         _LOG.warning(
             "a process with a wrong clock moved the ceiling, which begins again: store=%s seconds ahead=%d",

@@ -54,6 +54,10 @@ class Clock:
         self.seconds += seconds
 
 
+class QueueIsLongError(Exception):
+    """A process would wait for others before it takes a turn."""
+
+
 def test_turns_follow_each_other_whoever_takes_them(client: Client) -> None:
     clock = Clock()
     ceilings = [Ceiling(client, b"c:turn", 100, now=clock.now, pause=clock.pause) for _ in range(2)]
@@ -102,6 +106,26 @@ def test_a_clock_that_is_a_year_behind_is_an_error(client: Client) -> None:
     with pytest.raises(StoreUnavailableError, match="clock of this machine is behind"):
         Ceiling(client, b"c:turn", 100, now=wrong.now, pause=wrong.pause).wait_for_turn(10)
     assert wrong.seconds == wrong.start
+
+
+def test_a_queue_of_hours_gives_no_turn_twice(client: Client) -> None:
+    """Everybody asks at the same moment: who would wait for more than half an hour takes no turn before that."""
+    start = round(time.time())
+    begun: list[float] = []
+
+    def pause(seconds: float) -> None:
+        if seconds in begun:
+            raise QueueIsLongError
+        begun.append(seconds)
+
+    def ask_for_hours() -> None:
+        for _ in range(100):
+            Ceiling(client, b"c:turn", 1000, now=lambda: start, pause=pause).wait_for_turn(100_000)
+
+    with pytest.raises(QueueIsLongError):
+        ask_for_hours()
+    assert begun == sorted(begun)
+    assert 1700 < begun[-1] <= 1800
 
 
 def test_all_processes_together_keep_to_the_ceiling(store: Store) -> None:
