@@ -19,8 +19,8 @@ from rli_hbase.layout import name_of_record, piece_row, record_row, successor
 from rli_hbase.scanning import read_rows
 from rli_hbase.thrift import Mutation, TScan
 
-MAX_CELL_BYTES: Final = 64 << 10
-"""The largest value that is kept in its record's own cell."""
+MAX_CELL_BYTES: Final = 10 << 10
+"""The largest value that is kept in its record's own cell: a page of records has a megabyte at most."""
 
 PIECE_BYTES: Final = 1 << 20
 """Bytes of a piece; HBase refuses cells above 10 MiB."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from rli_hbase.ceiling import Ceiling
 from rli_hbase.client import Client
 from rli_hbase.scanning import read_pages
 from rli_hbase.thrift import BatchMutation
+
+T = TypeVar("T")
+
+BYTES_PER_REQUEST: Final = 1 << 20
+"""About how many bytes one request sends, so that no server holds more for it; one row may have more."""
 
 
 class Rows:
@@ -25,17 +30,17 @@ class Rows:
 
     def read(self, rows: Sequence[bytes], columns: Sequence[bytes], batch: int) -> Iterator[Any]:
         """The rows, in any order, that have a cell in the columns or families."""
-        for some in self._batches(rows, batch):
+        for some in self._batches(rows, batch, len):
             yield from self.client.call(partial(self._read, some, columns))
 
     def read_before(self, rows: Sequence[bytes], columns: Sequence[bytes], time: int, batch: int) -> Iterator[Any]:
         """The same, of cells whose timestamp is below ``time``."""
-        for some in self._batches(rows, batch):
+        for some in self._batches(rows, batch, len):
             yield from self.client.call(partial(self._read_before, some, columns, time))
 
     def write(self, rows: Sequence[BatchMutation], timestamp: int, batch: int) -> None:
         """Write cells, or deletes of what is not younger, with one timestamp; what is younger stays before them."""
-        for some in self._batches(rows, batch):
+        for some in self._batches(rows, batch, _bytes_of):
             self.client.call(partial(self._write, some, timestamp))
 
     def pages(self, columns: Sequence[bytes], start: bytes, stop: bytes | None, limit: int) -> Iterator[list[Any]]:
@@ -46,9 +51,8 @@ class Rows:
             yield page
             self._wait_for_turn(limit)
 
-    def _batches(self, rows: Sequence[Any], batch: int) -> Iterator[Sequence[Any]]:
-        for start in range(0, len(rows), batch):
-            some = rows[start : start + batch]
+    def _batches(self, rows: Sequence[T], batch: int, size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+        for some in _batches(rows, batch, size):
             self._wait_for_turn(len(some))
             yield some
 
@@ -66,3 +70,19 @@ class Rows:
 
     def _write(self, rows: Sequence[BatchMutation], timestamp: int, thrift: Any) -> None:
         thrift.mutateRowsTs(self.client.table, rows, timestamp, {})
+
+
+def _batches(rows: Sequence[T], batch: int, size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """The rows, at most ``batch`` at a time and as many as suit a request."""
+    start, room = 0, BYTES_PER_REQUEST
+    for end, row in enumerate(rows):
+        room -= size(row)
+        if end > start and (room < 0 or end - start == batch):
+            yield rows[start:end]
+            start, room = end, BYTES_PER_REQUEST - size(row)
+    if rows:
+        yield rows[start:]
+
+
+def _bytes_of(row: BatchMutation) -> int:
+    return len(row.row) + sum(len(change.column) + len(change.value or b"") for change in row.mutations)
