@@ -24,7 +24,7 @@ _MULTIPLIERS: Final = (np.uint64(0xFF51_AFD7_ED55_8CCD), np.uint64(0xC4CE_B9FE_1
 _HALF: Final = np.uint64(32)
 _LOW_HALF: Final = np.uint64(0xFFFF_FFFF)
 _STATE: Final = np.dtype([("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8")])
-# In layout 2 a mark of the family followed, which stays there until the family is changed.
+# In layout 2 a mark of the family followed. A process of that layout may still make such a family during the upgrade.
 _OLD_STATE_BYTES: Final = _STATE.itemsize + 4
 
 VERSION_WIDTH: Final = 8
@@ -63,6 +63,10 @@ class Family:
             )
         values = np.frombuffer(stored, dtype=_STATE, count=1)[0]
         return cls(values["version"].tobytes(), *(int(values[name]) for name in ("buckets", "entries", "tombstones")))
+
+    def bucket_bytes(self, key_width: int) -> int:
+        """About how many bytes a bucket has; more than they should where the family is about to grow."""
+        return max(bucket_bytes(key_width), self.entries * record_width(key_width) // self.buckets)
 
 
 def hashes_of(keys: NDArray[np.void]) -> Positions:

@@ -1,20 +1,20 @@
--- Gives a shard of layout 2 its mark, unless it has one: the least of its families'.
+-- Gives a shard of layout 2 its mark, unless it has one: the least of its families'. Takes the families' own marks away.
 --
 -- KEYS[1]      the mark                      KEYS[2 ...]  the states of the shard's families
 --
 -- Returns 1. Atomic as a whole.
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  return 1
-end
+--
+-- A process of an older version that has the index open finds its families too short, and fails.
 local least, greatest
 for position = 2, #KEYS do
   local state = redis.call('GET', KEYS[position])
   if state and #state == 32 then
     local applied = struct.unpack('>I4', state, 29)
     least, greatest = math.min(least or applied, applied), math.max(greatest or applied, applied)
+    redis.call('SET', KEYS[position], string.sub(state, 1, 28))
   end
 end
-if least then
+if least and redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('SET', KEYS[1], struct.pack('>I4I4', least, greatest))
 end
 return 1
