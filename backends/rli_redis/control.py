@@ -19,6 +19,8 @@ _TOKEN_WIDTH: Final = 8
 _UNKNOWN: Final = -1
 _SEEN_TOO_LITTLE: Final = -2
 _RECORDS_PER_COMMAND: Final = 256
+_BYTES_PER_COMMAND: Final = 1 << 19
+"""After so many bytes of values a command reads no further record, so that a server is soon there for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +66,29 @@ class ControlRecords:
     def scan(self, prefix: str, start: str) -> list[tuple[str, bytes]]:
         """The records whose name begins with ``prefix`` and is not below ``start``, in order."""
         found: list[tuple[str, bytes]] = []
-        keys = [self._names.control, self._names.control_names]
         first = "[" + max(prefix, start)
         # Names are ASCII, so that no name that begins with the prefix comes after this.
         last = f"({prefix}\x7f" if prefix else "+"
         while True:
-            bounds = (first, last, _RECORDS_PER_COMMAND)
-            reply = self._servers.execute(Command.run(self._place, LIST_CONTROL, keys, bounds))
-            if reply is None:
-                raise self._lost()
-            names = [name.decode("ascii") for name in reply[::2]]
-            found += zip(names, reply[1::2], strict=True)
-            if len(names) < _RECORDS_PER_COMMAND:
+            records, has_more = self._page(first, last)
+            found += records
+            if not has_more:
                 return found
-            first = "(" + names[-1]
+            first = "(" + records[-1][0]
+
+    def _page(self, first: str, last: str) -> tuple[list[tuple[str, bytes]], bool]:
+        """Records between two bounds, as many as suit a command, and whether there may be more."""
+        seen = self._seen
+        keys = [self._names.control, self._names.control_names, self._names.control_tokens]
+        known_of = 0 if seen is None else seen.number
+        arguments = (first, last, _RECORDS_PER_COMMAND, _BYTES_PER_COMMAND, known_of)
+        reply = self._servers.execute(Command.run(self._place, LIST_CONTROL, keys, arguments))
+        if reply is None:
+            raise self._lost()
+        changes, token, known, has_more, *records = reply
+        self._have_seen(seen, _Change(changes, token), known)
+        names = [name.decode("ascii") for name in records[::2]]
+        return list(zip(names, records[1::2], strict=True)), bool(has_more)
 
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
         """Set a record to ``value`` if it is ``expected``; returns whether it was set.

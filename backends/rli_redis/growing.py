@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from rli_redis.buckets import STAMP_WIDTH, Positions, Records, decode, encode, random_step, stamp_of
-from rli_redis.families import VERSION_WIDTH, Family, addresses, bucket_bytes, hashes_of, outgrows, wanted_buckets
+from rli_redis.families import VERSION_WIDTH, Family, addresses, hashes_of, outgrows, wanted_buckets
 from rli_redis.family_set import WidthAndShard
 from rli_redis.names import Names
 from rli_redis.reading import BYTES_PER_COMMAND, Reader
@@ -58,7 +58,7 @@ class _Growth:
         self.width = width
         self.shard = shard
         self.before = family.buckets
-        most = min(_NEW_BUCKETS_PER_COMMAND, max(1, BYTES_PER_COMMAND // bucket_bytes(width)))
+        most = min(_NEW_BUCKETS_PER_COMMAND, max(1, BYTES_PER_COMMAND // family.bucket_bytes(width)))
         self.after = min(wanted_buckets(family.entries, width), self.before + most)
         self.new = np.arange(self.before, self.after)
         self.sources = np.unique(addresses(self.new, self.before))

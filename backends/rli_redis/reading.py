@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rli.codec.encoded_keys import EncodedKeys
 from rli.errors import CorruptIndexError
 from rli_redis.buckets import NO_RECORDS, Positions
-from rli_redis.families import Family, addresses, bucket_bytes, hashes_of
+from rli_redis.families import Family, addresses, hashes_of
 from rli_redis.family_set import WidthAndShard, confirmed_families, known_families
 from rli_redis.marks import Mark
 from rli_redis.names import Names
@@ -175,7 +175,8 @@ class Reader:
     def _requests(self, sought: _Sought, waiting: Positions) -> Iterator[_Request]:
         groups, which = np.unique(sought.groups[waiting], return_inverse=True)
         families = sought.families(groups)
-        counts = np.array([0 if family is None else family.buckets for family in self.last_seen(families)], np.int64)
+        seen = self.last_seen(families)
+        counts = np.array([0 if family is None else family.buckets for family in seen], np.int64)
         is_there = np.flatnonzero(counts[which])
         waiting, which = waiting[is_there], which[is_there]
         numbers = addresses(sought.hashes[waiting], counts[which])
@@ -190,7 +191,13 @@ class Reader:
         is_first[1:] = np.diff(ranked) != 0
         firsts = np.flatnonzero(is_first)
         slots = np.cumsum(is_first) - 1
-        sizes = _of_each([width for width, _ in families], bucket_bytes)
+        sizes = np.array(
+            [
+                0 if family is None else family.bucket_bytes(width)
+                for (width, _), family in zip(families, seen, strict=True)
+            ],
+            dtype=np.int64,
+        )
         of_buckets = which[firsts]
         for start, end in _cuts(places[of_buckets], sizes[of_buckets]):
             first, last = firsts[start], firsts[end] if end < len(firsts) else len(order)

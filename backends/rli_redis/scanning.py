@@ -11,7 +11,7 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import StoreUnavailableError
 from rli_redis.buckets import Positions, decode
-from rli_redis.families import Family, addresses, bucket_bytes
+from rli_redis.families import Family, addresses
 from rli_redis.reading import BYTES_PER_COMMAND, Reader
 from rli_redis.servers import Servers
 
@@ -35,7 +35,7 @@ def _scan_family(
     family = reader.families([(width, shard)])[0]
     if family is None:
         return
-    count = min(_BUCKETS_AT_ONCE, max(1, BYTES_PER_COMMAND // bucket_bytes(width)))
+    count = min(_BUCKETS_AT_ONCE, max(1, BYTES_PER_COMMAND // family.bucket_bytes(width)))
     for start in range(0, family.buckets, count):
         some = np.arange(start, min(start + count, family.buckets))
         records = decode(_read(servers, reader, (width, shard), some, family.buckets), width)

@@ -203,6 +203,22 @@ def test_a_reader_that_stays_open_gives_no_numbers_their_old_meaning(spares: lis
         writer.drop()
 
 
+def test_a_reader_that_read_the_log_just_before_it_went_back_notices(spares: list[SpareServer]) -> None:
+    """It asked for what is applied first; the record that was lost came between that and its reading of the log."""
+    with rli.create_index(spares[OTHER].url(name="between")) as writer:
+        commit_places(writer, {"k1": FileGroupId("p", "a-0")})
+        take_snapshot(spares[OTHER])
+        with rli.open_index(writer.store.url) as reader:
+            reader.applied_sequence()
+            commit_places(writer, {"k2": FileGroupId("p", "b-0")})
+            assert reader.log.refresh().head == 2
+            go_back(spares[OTHER])
+            with rli.open_index(writer.store.url) as another:
+                commit_places(another, {"k3": FileGroupId("q", "c-0")})
+            assert reader.lookup(["k1", "k2", "k3"])["file_id"].to_pylist() == ["a-0", None, "c-0"]
+        writer.drop()
+
+
 def test_a_sync_in_one_thread_hides_no_loss_from_another(url: str, spares: list[SpareServer]) -> None:
     keys = key_batch([b"%016d" % number for number in range(30)], [number % 3 for number in range(30)])
     with open_store(url, create=True) as store, ThreadPoolExecutor(1) as other:

@@ -1,0 +1,81 @@
+"""Commands to Redis are bounded in size, however large what they carry is, and few, however many widths keys have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rli.store.contract import Store
+from rli.store.registry import open_store
+from rli.testing.batches import entries_of, get_all, key_batch, random_keys, scanned
+from rli_redis.scripts import LIST_CONTROL
+from rli_redis.servers import Command
+from tests.support.docker import Service
+from tests.support.redis import redis_url
+
+pytestmark = pytest.mark.docker
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def store(redis_server: Service) -> Iterator[Store]:
+    with open_store(redis_url(redis_server), create=True) as store:
+        yield store
+        store.drop()
+
+
+@pytest.fixture
+def sent(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """All commands from now on, as they are sent."""
+    assert store.stats().live_entries == 0
+    sent: list[bytes] = []
+    pack = Command.packed
+
+    def packed(command: Command) -> bytes:
+        sent.append(pack(command))
+        return sent[-1]
+
+    monkeypatch.setattr(Command, "packed", packed)
+    return sent
+
+
+def test_no_command_is_larger_than_two_megabytes(store: Store, sent: list[bytes]) -> None:
+    """Neither writes nor reads nor splits of buckets."""
+    keys = random_keys(240, 60_000, seed=1)
+    for first in range(0, 240, 80):
+        store.put(key_batch(keys[first : first + 80]), entries_of(1, range(first, first + 80)))
+    assert get_all(store, keys) == entries_of(1, range(240)).tolist()
+    assert len(scanned(store, [0])) == 240
+    assert max(map(len, sent)) <= 2 * MEBIBYTE
+
+
+def test_control_records_are_read_some_hundred_kilobytes_at_a_time(store: Store, sent: list[bytes]) -> None:
+    records = [(f"log/{number:03}", b"%03d" % number + bytes(100_000)) for number in range(40)]
+    for name, value in records:
+        assert store.compare_and_set(name, None, value)
+    sent.clear()
+    assert store.scan_control("log/") == records
+    listings = [command for command in sent if LIST_CONTROL.sha.encode() in command]
+    assert len(listings) >= len(records) * 100_000 / MEBIBYTE
+
+
+def test_a_control_record_of_megabytes_is_read_whole(store: Store) -> None:
+    records = [("a", bytes(3 * MEBIBYTE)), ("b", b""), ("c", b"c" * MEBIBYTE), ("d", b"d")]
+    for name, value in records:
+        assert store.compare_and_set(name, None, value)
+    assert store.scan_control("") == records
+
+
+def test_keys_of_many_widths_are_few_commands(store: Store, sent: list[bytes]) -> None:
+    batches = [(key_batch([bytes([width]) * width]), entries_of(1, [width])) for width in range(20, 220)]
+    store.put_all(batches)
+    sent.clear()
+    store.put_all([(keys, entries_of(2, [keys.width])) for keys, _ in batches])
+    assert len(sent) <= len(batches) + 10
+    sent.clear()
+    assert [found.tolist() for found in store.look_up([keys for keys, _ in batches])] == [
+        entries_of(2, [keys.width]).tolist() for keys, _ in batches
+    ]
+    assert len(sent) <= 10
