@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rli.errors import SettingsError
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
+from rli.urls import without_secrets
 
 MAX_SHARDS: Final = 65_536
 
@@ -22,7 +23,8 @@ DEFAULT_WRITE_ATTEMPTS: Final = 8
 class StoredSettings(BaseModel):
     """Base of settings: immutable, nothing unknown accepted, JSON on disk."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What is wrong may be a password.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @classmethod
     def of(cls, **values: Any) -> Self:
@@ -116,7 +118,7 @@ class TableSettings(StoredSettings):
     Attributes:
         format_version: of this record.
         table_id: identity of the table, so that an index of another table is recognised.
-        index_url: where the table's index is.
+        index_url: where the table's index is; passwords in it are left out.
         on_partition_change: what an upsert does when a key comes with another partition value.
         target_file_size: bytes up to which inserts fill a base file.
         small_file_size: base files below it (bytes) are filled before new file groups are opened.
@@ -140,6 +142,11 @@ class TableSettings(StoredSettings):
     lease: LeasePlace = LeasePlace.INDEX
     durability: Durability = Durability.DISK
     maintenance: Maintenance = Maintenance.off()
+
+    @field_validator("index_url")
+    @classmethod
+    def _keep_no_secret(cls, url: str) -> str:
+        return without_secrets(url)
 
 
 def _describe(error: ValidationError) -> str:

@@ -10,6 +10,7 @@ from pydantic import Field
 from rli.errors import SettingsError
 from rli.settings import StoredSettings
 from rli.store.retries import DEFAULT_DEADLINE_SECONDS
+from rli.urls import without_password
 
 _FORM: Final = "hbase://host:port/?table=name"
 _DEFAULT_PORT: Final = 9090
@@ -76,7 +77,7 @@ class HbaseSettings(StoredSettings):
             # The URL is not repeated: what stands there may be a secret.
             raise SettingsError(f"the URL names a user, and HBase's Thrift server asks for none; use {_FORM}")
         if parts.path not in {"", "/"} or parts.fragment or not parts.netloc:
-            raise SettingsError(f"not a URL of an HBase store: url={url}; use {_FORM}")
+            raise SettingsError(f"not a URL of an HBase store: url={without_password(url)}; use {_FORM}")
         servers = tuple(_server(item, url) for item in parts.netloc.split(","))
         return cls.of(servers=servers, **_options(parts.query, url))
 
@@ -91,7 +92,7 @@ def _server(text: str, url: str) -> ThriftServer:
     host, _, port = text.partition(":")
     if not host or not (port or str(_DEFAULT_PORT)).isdecimal() or int(port or _DEFAULT_PORT) > 0xFFFF:
         raise SettingsError(
-            f"not a Thrift server: server={text} url={url}; name each as host:port, separated by commas"
+            f"not a Thrift server: server={text} url={without_password(url)}; name each as host:port, separated by commas"
         )
     return ThriftServer(host, int(port or _DEFAULT_PORT))
 
@@ -102,15 +103,15 @@ def _options(query: str, url: str) -> dict[str, str]:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
         raise SettingsError(
-            f"options of the URL are not name=value pairs: url={url}; known options: {known}"
+            f"options of the URL are not name=value pairs: url={without_password(url)}; known options: {known}"
         ) from error
     options: dict[str, str] = {}
     for name, value in pairs:
         if name not in _OPTIONS:
-            raise SettingsError(f"unknown option: option={name} url={url}; known options: {known}")
+            raise SettingsError(f"unknown option: option={name} url={without_password(url)}; known options: {known}")
         if name in options:
-            raise SettingsError(f"an option is given twice: option={name} url={url}; give it once")
+            raise SettingsError(f"an option is given twice: option={name} url={without_password(url)}; give it once")
         options[name] = value
     if "table" not in options:
-        raise SettingsError(f"the URL names no table: url={url}; use {_FORM}")
+        raise SettingsError(f"the URL names no table: url={without_password(url)}; use {_FORM}")
     return options

@@ -15,6 +15,7 @@ from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, supersede
 from rli.errors import SettingsError, StoreUnavailableError
 from rli.store.contract import Store, StoreStats
 from rli.store.health import Finding
+from rli.urls import without_password
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.fixed_table import FixedTable
@@ -157,7 +158,7 @@ def open_lmdb_store(url: str, *, create: bool) -> LmdbStore:
     """
     parts = urlsplit(url)
     if parts.netloc or parts.query or parts.fragment or not parts.path:
-        raise SettingsError(f"not a URL of an embedded store: url={url}; use lmdb:///path")
+        raise SettingsError(f"not a URL of an embedded store: url={without_password(url)}; use lmdb:///path")
     return LmdbStore(url, open_index(unquote(parts.path), create=create))
 
 

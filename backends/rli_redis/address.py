@@ -9,27 +9,23 @@ sentinel=service``                  with TLS to them, too
 ``redis+cluster://h1:p1,h2:p2``     a Redis Cluster, some of its nodes (``rediss+cluster://``)
 ==================================  =====================================================
 
-``user:password@`` may stand before the hosts. A password that is not in the URL is taken from the environment
-variable ``RLI_REDIS_PASSWORD``, that of sentinels always from ``RLI_REDIS_SENTINEL_PASSWORD``.
+``user:password@`` may stand before the hosts. ``rli_redis.secrets`` says where a password comes from that is not there.
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from rli.errors import SettingsError
 from rli.settings import StoredSettings
-from rli.store.registry import without_password
 from rli.store.retries import DEFAULT_DEADLINE_SECONDS
-
-PASSWORD_VARIABLE: Final = "RLI_REDIS_PASSWORD"  # noqa: S105  (the name of a variable)
-SENTINEL_PASSWORD_VARIABLE: Final = "RLI_REDIS_SENTINEL_PASSWORD"  # noqa: S105
+from rli.urls import StoredUrl, parse_url, without_password
+from rli_redis.secrets import log_in
 
 _DEFAULT_PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
@@ -96,8 +92,9 @@ class Address:
         kind: what stands behind it.
         hosts: host and port of each server, or of each sentinel; empty for a Unix socket.
         socket_path: of a Unix socket.
-        username: None where the URL has none.
-        password: None where neither URL nor environment have one.
+        username: None for the default user.
+        password: None where none is known for these servers.
+        sentinel_password: None where none is known for the sentinels.
         is_encrypted: whether connections use TLS.
         options: the query.
     """
@@ -107,7 +104,8 @@ class Address:
     hosts: tuple[tuple[str, int], ...]
     socket_path: str | None
     username: str | None
-    password: str | None = field(repr=False)
+    password: SecretStr | None
+    sentinel_password: SecretStr | None
     is_encrypted: bool
     options: Options
 
@@ -116,12 +114,26 @@ class Address:
         """The URL without its password, for messages."""
         return without_password(self.url)
 
+    @property
+    def servers(self) -> list[str]:
+        """What credentials are bound to: ``host:port`` of each server or sentinel, or the path of the socket."""
+        if self.socket_path is not None:
+            return [self.socket_path]
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts]
+
+    @property
+    def has_checked_certificates(self) -> bool:
+        """Whether nobody between here and the servers reads what is sent; a table may name no CA of its own for that."""
+        is_foreign_ca = isinstance(self.url, StoredUrl) and self.options.ssl_ca_certs is not None
+        is_checked = self.options.ssl_cert_reqs == "required" and self.options.ssl_check_hostname
+        return self.is_encrypted and is_checked and not is_foreign_ca
+
     def connection_options(self) -> dict[str, Any]:
         """Arguments of redis-py's connections, apart from host and port."""
         timeout = min(self.options.timeout / _ATTEMPTS_IN_A_TIMEOUT, _SOCKET_TIMEOUT_SECONDS)
         options: dict[str, Any] = {
             "username": self.username,
-            "password": self.password,
+            "password": self.password and self.password.get_secret_value(),
             "socket_timeout": timeout,
             "socket_connect_timeout": timeout,
             "socket_read_size": _BYTES_PER_READ,
@@ -141,17 +153,18 @@ def parse_address(url: str) -> Address:
     """Take a Redis URL apart.
 
     Raises:
-        SettingsError: the URL is not one of a Redis store, or an option is unknown or wrong.
+        SettingsError: the URL is not one of a Redis store, or an option is unknown or wrong; or the file of credentials
+            is damaged.
     """
     try:
-        parts = urlsplit(url)
-        kind = _SCHEMES[parts.scheme]
-        return _address(url, kind, parts)
+        parts = parse_url(url)
+        address = _address(url, _SCHEMES[parts.scheme], parts)
     except (KeyError, ValueError) as error:
         raise SettingsError(
             f"not a URL of a Redis store ({error}): use redis://host:port/db, rediss://, unix:///path, "
             "redis+shards://host:port,host:port/db or redis+cluster://host:port"
-        ) from error
+        ) from None
+    return _with_log_in(address)
 
 
 def _address(url: str, kind: Kind, parts: SplitResult) -> Address:
@@ -179,9 +192,26 @@ def _address(url: str, kind: Kind, parts: SplitResult) -> Address:
         hosts=() if is_socket else _hosts(hosts, kind),
         socket_path=unquote(parts.path) if is_socket else None,
         username=username or None,
-        password=password or os.environ.get(PASSWORD_VARIABLE) or None,
+        password=SecretStr(password) if password else None,
+        sentinel_password=None,
         is_encrypted=is_encrypted,
         options=Options.of(**options),
+    )
+
+
+def _with_log_in(address: Address) -> Address:
+    """The address with what logs in to its servers."""
+    login = log_in(address.url, address.servers, address.username, address.password)
+    if login.needs_tls and not address.has_checked_certificates:
+        raise SettingsError(
+            f"the credentials of this server are for TLS with a checked certificate: store={address.public_url}; use "
+            "rediss:// without ssl_cert_reqs and ssl_check_hostname; if the URL has ssl_ca_certs, pass it with --index"
+        )
+    return replace(
+        address,
+        username=login.username,
+        password=login.password,
+        sentinel_password=login.sentinel_password,
     )
 
 
@@ -197,17 +227,9 @@ def _hosts(netloc: str, kind: Kind) -> tuple[tuple[str, int], ...]:
         parts = urlsplit(f"//{item}")
         if not parts.hostname:
             raise ValueError("a host is missing")
-        found.append((parts.hostname, _port(parts, _SENTINEL_PORT if kind is Kind.SENTINEL else _DEFAULT_PORT)))
+        found.append((parts.hostname, parts.port or (_SENTINEL_PORT if kind is Kind.SENTINEL else _DEFAULT_PORT)))
     if kind is Kind.SERVER and len(found) > 1:
         raise ValueError("one server has one host; several are redis+shards:// or redis+cluster://")
     if len(set(found)) < len(found):
         raise ValueError("a host is named twice")
     return tuple(found)
-
-
-def _port(parts: SplitResult, default: int) -> int:
-    try:
-        return parts.port or default
-    except ValueError:
-        # Not even the cause may tell it: it is part of a password where "@" was forgotten.
-        raise ValueError("a port is no number up to 65535, or '@' or '%40' is missing after a password") from None

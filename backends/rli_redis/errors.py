@@ -113,8 +113,9 @@ def _refusal(store: str, cause: BaseException) -> SettingsError | None:
         )
     if isinstance(cause, _REFUSALS):
         return SettingsError(
-            f"the Redis server refuses the log-in ({cause}): store={store}; give user and password in the URL, or "
-            "the password in the environment variable RLI_REDIS_PASSWORD"
+            f"the Redis server refuses the log-in ({cause}): store={store}; give user and password in the "
+            "file of credentials (docs/security.md), or the password in the environment variable RLI_REDIS_PASSWORD: that is "
+            "sent to servers only that --index or index= names, or RLI_REDIS_HOSTS"
         )
     if _NO_CLUSTER in str(cause):
         return SettingsError(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 from redis.connection import ConnectionPool
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
-from rli_redis.address import SENTINEL_PASSWORD_VARIABLE, Address
+from rli_redis.address import Address
 from rli_redis.independent_servers import IndependentServers, connection_options
 
 # Of the options of a connection, those that a sentinel is asked with, too.
@@ -26,9 +25,8 @@ class SentinelServers(IndependentServers):
         options = connection_options(address)
         asked_with = {name: value for name, value in options.items() if name.startswith(_OPTIONS_OF_SENTINELS)}
         self._service = address.options.sentinel or ""
+        password = address.sentinel_password and address.sentinel_password.get_secret_value()
         self._sentinels = Sentinel(
-            address.hosts,
-            sentinel_kwargs=asked_with
-            | {"ssl": address.is_encrypted, "password": os.environ.get(SENTINEL_PASSWORD_VARIABLE) or None},
+            address.hosts, sentinel_kwargs=asked_with | {"ssl": address.is_encrypted, "password": password}
         )
         return [SentinelConnectionPool(self._service, self._sentinels, ssl=address.is_encrypted, **options)]

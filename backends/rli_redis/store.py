@@ -144,7 +144,7 @@ class RedisStore(Store):
         return self._servers
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _open_copy, (self.url,)
+        return _open_copy, (self._address,)
 
 
 def open_redis_store(url: str, *, create: bool) -> RedisStore:
@@ -158,7 +158,10 @@ def open_redis_store(url: str, *, create: bool) -> RedisStore:
         CorruptIndexError: a server has lost its part of the index.
         StoreUnavailableError: a server does not answer.
     """
-    address = parse_address(url)
+    return _open(parse_address(url), create=create)
+
+
+def _open(address: Address, *, create: bool) -> RedisStore:
     servers = _servers(address)
     try:
         require_safe_servers(
@@ -177,5 +180,6 @@ def _servers(address: Address) -> Servers:
     return SentinelServers(address) if address.kind is Kind.SENTINEL else IndependentServers(address)
 
 
-def _open_copy(url: str) -> RedisStore:
-    return open_redis_store(url, create=False)
+def _open_copy(address: Address) -> RedisStore:
+    """Open a pickled store, with the credentials of the process that pickled it."""
+    return _open(address, create=False)

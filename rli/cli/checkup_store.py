@@ -11,7 +11,8 @@ from rli.errors import CorruptIndexError, RliError
 from rli.index.record_index import RecordIndex, open_index
 from rli.store.contract import Store
 from rli.store.health import Finding, SupportsHealth, Verdict
-from rli.store.registry import open_store, without_password
+from rli.store.registry import open_store
+from rli.urls import without_password
 
 
 def look_at_index(url: str) -> Iterator[Finding]:

@@ -20,7 +20,8 @@ from rli.table.coordination.liveness import Holding
 from rli.table.coordination.readiness import require_synced
 from rli.table.coordination.recovery import abandoned_instants, writer_record
 from rli.table.coordination.shared_records import SharedRecords, shared_records
-from rli.table.state.adoption import with_index_at
+from rli.table.state import paths
+from rli.table.state.adoption import stores_password, with_index_at
 from rli.table.state.definition import TableDefinition, load_definition
 from rli.table.state.snapshot import Snapshot
 from rli.table.table import Table
@@ -53,10 +54,11 @@ class TableCheckup:
             self.findings.append(problem("table", error))
             return self.findings
         self._look_at_properties(definition)
+        self._look_at_password(definition)
         self._look_at_disk()
         snapshot = self._look_at_timeline(definition)
         records = None if snapshot is None else self._look_at_files(snapshot)
-        url = self._index_url or (definition.settings.index_url if definition.settings else None)
+        url = self._index_url or (definition.index_url if definition.settings else None)
         if url is None:
             self._add(
                 "index",
@@ -91,6 +93,16 @@ class TableCheckup:
                 "Hudi's metadata table is on, and rli does not write it",
                 Verdict.WARNING,
                 "nothing: the next write of rli switches it off, the next one of Hudi builds it again",
+            )
+
+    def _look_at_password(self, definition: TableDefinition) -> None:
+        if stores_password(definition):
+            self._add(
+                "password",
+                f"the password of the index is in a file of the table: file={paths.SETTINGS}",
+                Verdict.WARNING,
+                "write it into ~/.config/rli/credentials.toml (docs/security.md), then take it out of index_url in that file; "
+                "better, change it: others may have read it",
             )
 
     def _look_at_disk(self) -> None:

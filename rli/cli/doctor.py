@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 import typer
 from rich.text import Text
@@ -14,7 +13,8 @@ from rli.cli.checkup_table import TableCheckup
 from rli.cli.options import IndexOption, JsonOption, add_command
 from rli.cli.output import FOUND, out_console, report, without_controls
 from rli.store.health import Finding, Verdict
-from rli.store.registry import store_schemes, without_password
+from rli.store.registry import store_schemes
+from rli.urls import without_password
 
 _MARKS: Final = {
     Verdict.OK: ("ok      ", "green"),
@@ -57,7 +57,7 @@ def doctor(
 
     Writes nothing but one record in the store, which it removes again. Exit status 1 if there is a problem.
     """
-    is_store = urlsplit(target).scheme in store_schemes()
+    is_store = target.partition(":")[0].lower() in store_schemes()
     findings = tuple(look_at_index(target) if is_store else TableCheckup(target, index).run())
     counts = [sum(found.verdict is verdict for found in findings) for verdict in (Verdict.PROBLEM, Verdict.WARNING)]
     diagnosis = Diagnosis(without_password(target), counts[0], counts[1], findings)

@@ -18,6 +18,8 @@ from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
+from rli.settings import StoredSettings
+
 FOUND: Final = 1
 """Exit status of a check that found something."""
 FAILED: Final = 2
@@ -68,10 +70,12 @@ def print_json(value: object) -> None:
 def to_json(value: object) -> object:
     """What JSON holds in place of a value that it does not know.
 
-    Dates and times become ISO texts, decimals their digits, bytes hexadecimal digits.
+    Settings become objects, dates and times ISO texts, decimals their digits, bytes hexadecimal digits.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, StoredSettings):
+        return value.model_dump(mode="json")
     if isinstance(value, date | datetime | time):
         return value.isoformat()
     if isinstance(value, bytes):

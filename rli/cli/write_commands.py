@@ -32,8 +32,8 @@ from rli.cli.progress import write_progress
 from rli.cli.write_options import WriteOptions
 from rli.errors import InvalidInputError, SettingsError
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange
-from rli.store.registry import without_password
 from rli.table.table import Table
+from rli.urls import has_secrets
 
 
 def register(app: typer.Typer) -> None:
@@ -159,8 +159,11 @@ def create(
     )
     if index is not None and index.startswith("memory:"):
         print_note("the index is in the memory of this command and ends with it; bootstrap one elsewhere before use")
-    if index is not None and without_password(index) != index:
-        print_note("the password is kept in the table's settings; better leave it to the store's environment variable")
+    if index is not None and has_secrets(index):
+        print_note(
+            "the table keeps the URL without its password; for later commands write it into "
+            "~/.config/rli/credentials.toml (docs/security.md)"
+        )
     properties = created.definition.properties
     facts = CreatedTable(
         created.location,

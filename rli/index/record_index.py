@@ -31,7 +31,8 @@ from rli.index.transaction import IndexTransaction
 from rli.model import KeyMode
 from rli.settings import IndexSettings
 from rli.store.contract import Applied, Store
-from rli.store.registry import open_store, without_password
+from rli.store.registry import open_store
+from rli.urls import without_password
 
 _SETTINGS: Final = "settings"
 LOOKUP_SECONDS: Final = 60.0

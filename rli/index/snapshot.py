@@ -12,7 +12,7 @@ from rli.errors import IndexNotReadyError
 from rli.index.log_record import record_name
 from rli.store.contract import Store
 from rli.store.home import SupportsHome
-from rli.store.registry import without_password
+from rli.urls import without_password
 
 _IDENTITY: Final = "identity"
 _FIRST_RECORD: Final = record_name(1)

@@ -22,6 +22,7 @@ from rli.errors import IndexNotFoundError, SettingsError, StoreUnavailableError
 from rli.store.contract import Store, StoreStats
 from rli.store.health import Finding, Verdict
 from rli.store.home import machine
+from rli.urls import without_password
 
 _LOG = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ def open_memory_store(url: str, *, create: bool) -> MemoryStore:
     """
     parts = urlsplit(url)
     if parts.netloc or parts.query or parts.fragment:
-        raise SettingsError(f"not a URL of a memory store: url={url}; use memory:name")
+        raise SettingsError(f"not a URL of a memory store: url={without_password(url)}; use memory:name")
     name = unquote(parts.path)
     with _CONTENTS_LOCK:
         content = _CONTENTS.get(name)

@@ -2,17 +2,18 @@
 
 A backend package registers ``scheme = "package.module:opener"``; an opener is called with the whole URL and
 ``create``, and returns a ``Store``. It raises ``SettingsError`` for a URL it does not understand and
-``IndexNotFoundError`` when nothing is there and ``create`` is false.
+``IndexNotFoundError`` when nothing is there and ``create`` is false. The URL is a ``rli.urls.StoredUrl`` where a table
+names it: secrets that are not in the URL itself are then for servers alone that the user has named (docs/security.md).
 """
 
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 from rli.errors import SettingsError
 from rli.store.contract import Store
+from rli.urls import parse_url, without_password
 
 ENTRY_POINT_GROUP = "rli.stores"
 
@@ -31,7 +32,7 @@ def open_store(url: str, *, create: bool = False) -> Store:
         IndexNotFoundError: nothing is there and ``create`` is false.
         StoreUnavailableError: the store does not answer.
     """
-    scheme = urlsplit(url).scheme
+    scheme = _scheme(url)
     found = entry_points(group=ENTRY_POINT_GROUP, name=scheme)
     if not found:
         known = ", ".join(sorted(store_schemes()))
@@ -40,6 +41,15 @@ def open_store(url: str, *, create: bool = False) -> Store:
         )
     opener: StoreOpener = loaded(next(iter(found)))
     return opener(url, create=create)
+
+
+def _scheme(url: str) -> str:
+    try:
+        return parse_url(url).scheme
+    except ValueError as error:
+        raise SettingsError(
+            f"not a URL of a store ({error}): url={without_password(url)}; use one such as redis://host"
+        ) from None
 
 
 def loaded(point: EntryPoint) -> Any:
@@ -51,14 +61,6 @@ def loaded(point: EntryPoint) -> Any:
             f"the client library of this store is not installed: store={point.name} module={error.name}; install it "
             'with the extra of that name, as in: pip install "record-level-index[redis]"'
         ) from error
-
-
-def without_password(url: str) -> str:
-    """A store URL as it may be shown: its password, if it has one, is replaced."""
-    parts = urlsplit(url)
-    user, at, hosts = parts.netloc.rpartition("@")
-    name, colon, _ = user.partition(":")
-    return urlunsplit(parts._replace(netloc=f"{name}:***{at}{hosts}")) if colon else url
 
 
 def store_schemes() -> frozenset[str]:

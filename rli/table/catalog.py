@@ -95,8 +95,9 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     keys, partitions = _columns(record_key, "record_key"), _columns(partition_by, "partition_by")
     _require_columns(keys, partitions, ordering, schema)
     table_name = name or posixpath.basename(storage.root.rstrip("/"))
+    index_url = index if index is not None else _default_index_url(storage)
     settings = new_table_settings(
-        index_url=index if index is not None else _default_index_url(storage),
+        index_url=index_url,
         on_partition_change=on_partition_change,
         target_file_size=target_file_size,
         small_file_size=target_file_size * 5 // 6 if small_file_size is None else small_file_size,
@@ -119,10 +120,8 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         url_encode=url_encode_partitions,
         create_schema=None if schema is None else to_avro(written_schema(schema), table_name),
     )
-    with claimed(storage, settings):
-        created = create_index(
-            settings.index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id
-        )
+    with claimed(storage, settings, index_url):
+        created = create_index(index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id)
         created.store.mark_applied(created.store.applied(), 0)
         require_place(TableDefinition(storage, properties, settings), created)
         created.close()
@@ -131,7 +130,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         # The properties come last: with them the folder is a table.
         save_properties(storage, properties)
         storage.sync_folders_above()
-    return Table(TableDefinition(storage, properties, settings))
+    return Table(TableDefinition(storage, properties, settings, index_url))
 
 
 def open_table(

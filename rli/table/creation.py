@@ -19,9 +19,9 @@ from rli.index.record_index import open_index
 from rli.layout.properties import PROPERTIES_PATH
 from rli.settings import TableSettings
 from rli.storage import Storage
-from rli.store.registry import without_password
 from rli.table.coordination.liveness import ProcessId
 from rli.table.state import paths
+from rli.urls import without_password, without_secrets
 
 _TRIES: Final = 3
 
@@ -29,25 +29,26 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def claimed(storage: Storage, settings: TableSettings) -> Iterator[None]:
+def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterator[None]:
     """Create a table inside; what is left of it if that fails is removed.
 
     Args:
         storage: the table's folder.
-        settings: of the new table; they name its index.
+        settings: of the new table.
+        index_url: opens its index; a password in it is not written down.
 
     Raises:
         TableExistsError: there is a table already, or another process is creating one.
     """
     made = [folder for folder in paths.FOLDERS if not storage.exists(folder)]
-    _claim(storage, settings)
+    _claim(storage, settings, index_url)
     try:
         _require_no_table(storage)
         yield
     except BaseException as error:
         try:
             if not storage.exists(PROPERTIES_PATH):
-                _drop_index(settings.index_url, settings.table_id)
+                _drop_index(index_url, settings.table_id)
                 storage.delete_files([paths.SETTINGS])
         except (RliError, OSError) as left:
             # Why the creation failed is what the caller has to know first.
@@ -59,7 +60,7 @@ def claimed(storage: Storage, settings: TableSettings) -> Iterator[None]:
             storage.delete_empty_folder(folder)
 
 
-def _claim(storage: Storage, settings: TableSettings) -> None:
+def _claim(storage: Storage, settings: TableSettings, index_url: str) -> None:
     process = ProcessId.current()
     claim = _Claim(
         table_id=settings.table_id,
@@ -72,7 +73,7 @@ def _claim(storage: Storage, settings: TableSettings) -> None:
         _require_no_table(storage)
         if storage.create(paths.CLAIM, claim.model_dump_json().encode()):
             return
-        _clear_dead_claim(storage, settings.index_url)
+        _clear_dead_claim(storage, index_url)
     raise TableExistsError(f"other processes are creating a table here: path={storage.location}; open it")
 
 
@@ -89,7 +90,7 @@ def _clear_dead_claim(storage: Storage, index_url: str) -> None:
             f"pid={process.pid}; wait for it. If it runs no more, drop the index {shown_url} if there is one, "
             f"delete the file {paths.CLAIM} and create the table again"
         )
-    if found.index_url != index_url:
+    if without_secrets(found.index_url) != without_secrets(index_url):
         # A claim is a file of the folder: it gives nobody the right to drop an index that this call does not name.
         _log.warning(
             "a creation that died may have left an index: path=%s index=%s; drop it: rli index drop URL",
@@ -97,14 +98,14 @@ def _clear_dead_claim(storage: Storage, index_url: str) -> None:
             shown_url,
         )
     elif not storage.exists(PROPERTIES_PATH):
-        _drop_index(found.index_url, found.table_id)
+        _drop_index(index_url, found.table_id)
     storage.delete_files([paths.CLAIM])
 
 
 class _Claim(BaseModel):
     """Who creates which table with which index, as the claim's file says it."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, hide_input_in_errors=True)
 
     table_id: str
     index_url: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -35,7 +34,6 @@ from rli.index.record_index import (
 from rli.layout.support import require_writable
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.settings import Maintenance, TableSettings
-from rli.store.registry import without_password
 from rli.table.coordination.place import relocate, require_place
 from rli.table.coordination.readiness import await_synced, require_synced
 from rli.table.coordination.recovery import exclusive, recover
@@ -50,18 +48,17 @@ from rli.table.services.fence import Fence
 from rli.table.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
 from rli.table.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
-from rli.table.state import paths
-from rli.table.state.adoption import adopt
+from rli.table.state.adoption import adopt, save_settings
 from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.state.cleaned import whole_snapshot
 from rli.table.state.definition import TableDefinition, load_definition
-from rli.table.state.index_location import to_stored
 from rli.table.state.metadata_table import switch_off_metadata_table
 from rli.table.state.snapshot import Snapshot
 from rli.table.writing import local_engine
 from rli.table.writing.clustering import cluster
 from rli.table.writing.write_transaction import OnStep
 from rli.timeline.instant import Instant, parse_instant_time
+from rli.urls import without_password
 
 _NO_TABLE: Final = "the records are no table: type={}{}; give a pyarrow.Table or a data frame"
 
@@ -413,9 +410,9 @@ class Table:
         """
         storage = self.definition.storage
         # As they are stored now: this handle may have an index of its own, or be older than another one's change.
-        stored = load_definition(storage).require_settings()
-        storage.write_bytes(paths.SETTINGS, to_stored(storage, stored.model_copy(update={"maintenance": maintenance})))
-        storage.sync([posixpath.dirname(paths.SETTINGS)])
+        stored = load_definition(storage)
+        changed = stored.require_settings().model_copy(update={"maintenance": maintenance})
+        save_settings(stored.with_settings(changed))
         self.definition = self.definition.with_settings(self.settings.model_copy(update={"maintenance": maintenance}))
 
     # Reading ---------------------------------------------------------------------------------------------------
@@ -507,7 +504,7 @@ class Table:
             CorruptTableError: a record key lives in more than one place, or a file cannot be read.
             UnsupportedTableError: the records have no keys.
         """
-        self._require_no_other_index(self.settings.index_url if url is None else url)
+        self._require_no_other_index(self.definition.index_url if url is None else url)
         self.definition = adopt(self.definition, url)
         definition = self.refreshed()
         settings = definition.require_settings()
@@ -518,7 +515,7 @@ class Table:
             )
         self._drop_own_index(definition)
         self._index = create_index(
-            settings.index_url,
+            definition.index_url,
             shards=shards,
             key_mode=key_mode,
             key_fields=definition.properties.record_key_fields,
@@ -576,7 +573,7 @@ class Table:
             IndexMismatchError: the table is a copy of one that is still there.
             IndexNotReadyError: the index is missing.
         """
-        with open_index(self.settings.index_url) as index:
+        with open_index(self.definition.index_url) as index:
             require_settings(index, self.definition.expected_index_settings(index.settings))
             return relocate(self.definition, index, also=also)
 
@@ -588,7 +585,7 @@ class Table:
         try:
             self.index.drop()
         except CorruptIndexError:
-            drop_store(self.settings.index_url)
+            drop_store(self.definition.index_url)
         self.close()
 
     # Parts for engines -----------------------------------------------------------------------------------------
@@ -638,11 +635,11 @@ class Table:
     def _open_index(self) -> RecordIndex:
         settings = self.settings
         try:
-            index = open_index(settings.index_url)
+            index = open_index(self.definition.index_url)
         except IndexNotFoundError as error:
             raise IndexNotReadyError(
                 f"the index of the table is missing: table={self.location} "
-                f"index={without_password(settings.index_url)}; "
+                f"index={settings.index_url}; "
                 "run: rli index bootstrap TABLE"
             ) from error
         try:
@@ -663,13 +660,13 @@ class Table:
             return
         if not is_own:
             raise IndexMismatchError(
-                f"there is an index of something else: index={url}; choose another URL, or drop that index"
+                f"there is an index of something else: index={without_password(url)}; choose another URL, or drop that index"
             )
 
     def _drop_own_index(self, definition: TableDefinition) -> None:
         self.close()
         try:
-            index = open_index(definition.require_settings().index_url)
+            index = open_index(definition.index_url)
         except IndexNotFoundError:
             return
         index.drop()

@@ -70,7 +70,7 @@ def test_a_creation_beside_a_living_one_says_who_that_is(tmp_path: Path) -> None
     settings = TableSettings(table_id="1", index_url=f"lmdb://{tmp_path}/i")
     with (
         pytest.raises(TableExistsError, match=r"pid=.* wait for it\. If it runs no more, "),
-        claimed(Storage(str(tmp_path / "t")), settings),
+        claimed(Storage(str(tmp_path / "t")), settings, settings.index_url),
     ):
         create(tmp_path, "i")
     create(tmp_path, "i").drop_index()
@@ -78,7 +78,7 @@ def test_a_creation_beside_a_living_one_says_who_that_is(tmp_path: Path) -> None
 
 def test_a_creation_that_fails_leaves_no_index_and_no_table(tmp_path: Path) -> None:
     settings = TableSettings(table_id="1", index_url=f"lmdb://{tmp_path}/i")
-    with pytest.raises(ZeroDivisionError), claimed(Storage(str(tmp_path / "t")), settings):  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), claimed(Storage(str(tmp_path / "t")), settings, settings.index_url):  # noqa: PT012
         create_index(settings.index_url, table_id="1").close()
         raise ZeroDivisionError
     create(tmp_path, "i").drop_index()
@@ -87,6 +87,9 @@ def test_a_creation_that_fails_leaves_no_index_and_no_table(tmp_path: Path) -> N
 def test_the_error_of_a_creation_is_told_before_that_of_its_removal(tmp_path: Path) -> None:
     [port] = free_ports(1)
     settings = TableSettings(table_id="1", index_url=f"redis://localhost:{port}/0?timeout=0.1")
-    with pytest.raises(ZeroDivisionError) as raised, claimed(Storage(str(tmp_path / "t")), settings):
+    with (
+        pytest.raises(ZeroDivisionError) as raised,
+        claimed(Storage(str(tmp_path / "t")), settings, settings.index_url),
+    ):
         raise ZeroDivisionError
     assert "could not be removed" in raised.value.__notes__[0]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from rli.errors import RliError
 from rli.settings import Maintenance, TableSettings
+from rli.store.registry import open_store
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.index_location import to_stored
+from rli.urls import StoredUrl, has_secrets, without_secrets
 
 
 def new_table_settings(**values: Any) -> TableSettings:
@@ -29,12 +33,42 @@ def adopt(definition: TableDefinition, index_url: str | None) -> TableDefinition
     """
     if index_url is None:
         definition.require_settings()
+        if stores_password(definition):
+            save_settings(definition)
         return definition
     found = with_index_at(definition, index_url)
-    if found.settings is not None and found.settings != definition.settings:
-        definition.storage.write_bytes(paths.SETTINGS, to_stored(found.storage, found.settings))
-        definition.storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
+    if found.settings != definition.settings or stores_password(definition):
+        save_settings(found)
     return found
+
+
+def save_settings(definition: TableDefinition) -> None:
+    """Store the settings with the table, without passwords.
+
+    A password that an earlier version stored is kept if the index cannot be opened without it.
+    """
+    settings, storage = definition.require_settings(), definition.storage
+    content = to_stored(storage, settings)
+    if _needs_stored_password(definition):
+        content = settings.model_copy(update={"index_url": str(definition.index_url)}).to_json()
+    storage.write_bytes(paths.SETTINGS, content)
+    storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
+
+
+def stores_password(definition: TableDefinition) -> bool:
+    """Whether a password is in the settings that are stored with the table."""
+    url = definition.given_url
+    return isinstance(url, StoredUrl) and has_secrets(url)
+
+
+def _needs_stored_password(definition: TableDefinition) -> bool:
+    if not stores_password(definition):
+        return False
+    try:
+        open_store(StoredUrl(definition.require_settings().index_url)).close()
+    except RliError:
+        return True
+    return False
 
 
 def with_index_at(definition: TableDefinition, index_url: str) -> TableDefinition:
@@ -42,5 +76,7 @@ def with_index_at(definition: TableDefinition, index_url: str) -> TableDefinitio
     stored = definition.settings
     if stored is None:
         # The engine that made the table cleans and archives it as it was told to.
-        return definition.with_settings(new_table_settings(index_url=index_url, maintenance=Maintenance.off()))
-    return definition.with_settings(stored.model_copy(update={"index_url": index_url}))
+        settings = new_table_settings(index_url=index_url, maintenance=Maintenance.off())
+    else:
+        settings = stored.model_copy(update={"index_url": without_secrets(index_url)})
+    return replace(definition, settings=settings, given_url=index_url)

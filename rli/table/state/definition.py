@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from rli.errors import CorruptTableError, IndexNotReadyError, SettingsError
@@ -18,6 +18,7 @@ from rli.timeline.archive import Archive
 from rli.timeline.layouts import TimelineLayout
 from rli.timeline.timeline import Timeline, load_timeline
 from rli.timeline.writing import TimelineWriter
+from rli.urls import StoredUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,13 @@ class TableDefinition:
         storage: its folder.
         properties: Hudi's properties.
         settings: rli's settings; None for a table that rli has not taken up yet.
+        given_url: how to open its index, with the password that the URL may hold; None: as the settings say.
     """
 
     storage: Storage
     properties: TableProperties
     settings: TableSettings | None
+    given_url: str | None = field(default=None, repr=False)
 
     @property
     def location(self) -> str:
@@ -89,6 +92,12 @@ class TableDefinition:
     def with_settings(self, settings: TableSettings) -> TableDefinition:
         return replace(self, settings=settings)
 
+    @property
+    def index_url(self) -> str:
+        """How to open the index: a ``StoredUrl`` if the table names it, and not the caller. It may hold a password."""
+        url = self.given_url
+        return url if url is not None else StoredUrl(self.require_settings().index_url)
+
     def require_settings(self) -> TableSettings:
         """The settings that rli keeps with the table; raises ``IndexNotReadyError`` where rli has not taken it up."""
         if self.settings is None:
@@ -126,8 +135,8 @@ def load_definition(storage: Storage) -> TableDefinition:
     if content is None:
         return TableDefinition(storage, properties, None)
     try:
-        settings = from_stored(storage, content)
-        return TableDefinition(durable_as(storage, settings), properties, settings)
+        settings, url = from_stored(storage, content)
+        return TableDefinition(durable_as(storage, settings), properties, settings, url)
     except SettingsError as error:
         raise CorruptTableError(
             f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error}); "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 from typing import Final
@@ -10,6 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 from rli.settings import TableSettings
 from rli.storage import Storage
 from rli.table.state import paths
+from rli.urls import StoredUrl
 
 _STORED: Final = f"lmdb:{paths.INDEX}"
 """URL of such an index as it is stored, relative to the table."""
@@ -31,11 +33,20 @@ def to_stored(storage: Storage, settings: TableSettings) -> bytes:
     return settings.model_copy(update={"index_url": _STORED} if is_own else {}).to_json()
 
 
-def from_stored(storage: Storage, content: bytes) -> TableSettings:
-    """The settings that are stored with a table; raises ``SettingsError`` if they are damaged."""
+def from_stored(storage: Storage, content: bytes) -> tuple[TableSettings, StoredUrl]:
+    """The settings that are stored with a table, and the URL of its index with the password that may be stored there.
+
+    Earlier versions stored passwords.
+
+    Raises:
+        SettingsError: the settings are damaged.
+    """
     settings = TableSettings.from_json(content)
     is_own = settings.index_url == _STORED or _was_own(storage, settings.index_url)
-    return settings.model_copy(update={"index_url": own_index_url(storage)} if is_own else {})
+    if is_own:
+        settings = settings.model_copy(update={"index_url": own_index_url(storage)})
+        return settings, StoredUrl(settings.index_url)
+    return settings, StoredUrl(json.loads(content)["index_url"])
 
 
 def _was_own(storage: Storage, index_url: str) -> bool:

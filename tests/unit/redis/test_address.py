@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
+from pathlib import Path
 
 import pytest
 
 from rli.errors import SettingsError
-from rli_redis.address import PASSWORD_VARIABLE, Kind, parse_address
+from rli.store.credentials import VARIABLE as CREDENTIALS_VARIABLE
+from rli.urls import StoredUrl
+from rli_redis.address import Address, Kind, parse_address
+from rli_redis.secrets import HOSTS_VARIABLE, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE
 
 
 @pytest.fixture(autouse=True)
-def _no_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
+def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file of credentials, which is not there yet; the environment has no password."""
+    for variable in (PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE, HOSTS_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(CREDENTIALS_VARIABLE, str(tmp_path / "credentials.toml"))
+    return tmp_path / "credentials.toml"
+
+
+def password_of(address: Address) -> str | None:
+    return None if address.password is None else address.password.get_secret_value()
+
+
+def write(credentials: Path, content: str) -> None:
+    credentials.touch(mode=0o600)
+    credentials.write_text(content)
 
 
 @pytest.mark.parametrize(
@@ -52,16 +70,96 @@ def test_a_socket() -> None:
 def test_user_and_password_are_known_and_not_shown(scheme: str) -> None:
     rest = "/path" if scheme == "unix" else "a:1"
     address = parse_address(f"{scheme}://us%40er:pass%3A%2F%40word@{rest}")
-    assert (address.username, address.password) == ("us@er", "pass:/@word")
+    assert (address.username, password_of(address)) == ("us@er", "pass:/@word")
     assert address.public_url == f"{scheme}://us%40er:***@{rest}"
-    assert parse_address(f"{scheme}://:secret@{rest}").public_url == f"{scheme}://:***@{rest}"
-    assert "secret" not in repr(parse_address(f"{scheme}://:secret@{rest}"))
+    assert parse_address(f"{scheme}://:s3cret@{rest}").public_url == f"{scheme}://:***@{rest}"
+    assert "s3cret" not in repr(parse_address(f"{scheme}://:s3cret@{rest}"))
 
 
 def test_a_password_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PASSWORD_VARIABLE, "secret")
-    assert parse_address("redis://user@h").password == "secret"  # noqa: S105  (the test's own)
-    assert parse_address("redis://user:other@h").password == "other"  # noqa: S105
+    monkeypatch.setenv(PASSWORD_VARIABLE, "s3cret")
+    assert password_of(parse_address("redis://user@h")) == "s3cret"
+    assert password_of(parse_address("redis://user:other@h")) == "other"
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "unix", "redis+shards", "redis+cluster"])
+def test_a_server_that_only_a_table_names_gets_no_password_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setenv(PASSWORD_VARIABLE, "s3cret")
+    monkeypatch.setenv(SENTINEL_PASSWORD_VARIABLE, "s3cret")
+    url = StoredUrl("unix:///path" if scheme == "unix" else f"{scheme}://user@h:7")
+    assert "s3cret" not in str(parse_address(url).connection_options())
+    monkeypatch.setenv(HOSTS_VARIABLE, "other:7, /other")
+    assert "s3cret" not in str(parse_address(url).connection_options())
+    monkeypatch.setenv(HOSTS_VARIABLE, "other:7, H:7, /path")
+    assert password_of(parse_address(url)) == "s3cret"
+    assert password_of(parse_address(StoredUrl("redis://user:own@elsewhere"))) == "own"
+
+
+def test_all_servers_of_a_url_have_to_be_named(monkeypatch: pytest.MonkeyPatch, credentials: Path) -> None:
+    monkeypatch.setenv(PASSWORD_VARIABLE, "s3cret")
+    monkeypatch.setenv(HOSTS_VARIABLE, "good,[::1],good:7")
+    write(credentials, '["good:6379"]\npassword = "s3cret"\n')
+    for named in ("redis://good", "redis://good:7", "redis+cluster://good,good:7", "redis://[::1]:6379"):
+        assert password_of(parse_address(StoredUrl(named))) == "s3cret"
+    for url in ("redis+cluster://good,evil", "redis+shards://evil,good", "redis://good:1", "redis://evil.good"):
+        assert password_of(parse_address(StoredUrl(url))) is None
+    sentinels = parse_address(StoredUrl("redis://good:6379,evil?sentinel=trips"))
+    assert (sentinels.password, sentinels.sentinel_password) == (None, None)
+
+
+def test_credentials_of_a_file_go_to_their_server_alone(credentials: Path) -> None:
+    write(
+        credentials,
+        """
+        ["trips.example:6379"]
+        username = "writer"
+        password = "s3cret"
+        ["s1:26379"]
+        password = "s3cret"
+        sentinel_password = "guard"
+        ["/run/redis.sock"]
+        password = "s3cret"
+        """,
+    )
+    address = parse_address(StoredUrl("redis://Trips.example/0?name=x"))
+    assert (address.username, password_of(address)) == ("writer", "s3cret")
+    assert parse_address(StoredUrl("redis://reader@trips.example")).username == "reader"
+    assert password_of(parse_address("unix:///run/redis.sock")) == "s3cret"
+    told = parse_address(StoredUrl("redis://s1?sentinel=trips"))
+    assert told.sentinel_password is not None
+    assert (password_of(told), told.sentinel_password.get_secret_value()) == ("s3cret", "guard")
+    assert password_of(parse_address("redis://trips.example.evil")) is None
+    assert password_of(parse_address("redis://trips.example:6380")) is None
+
+
+def test_credentials_for_tls_are_sent_over_checked_tls_only(credentials: Path) -> None:
+    write(credentials, '["h:6379"]\npassword = "s3cret"\ntls = true\n')
+    assert password_of(parse_address(StoredUrl("rediss://h"))) == "s3cret"
+    assert password_of(parse_address("rediss://h?ssl_ca_certs=/ca.pem")) == "s3cret"
+    for url in ("redis://h", "rediss://h?ssl_cert_reqs=none", "rediss://h?ssl_check_hostname=false"):
+        with pytest.raises(SettingsError, match="TLS with a checked certificate"):
+            parse_address(url)
+    with pytest.raises(SettingsError, match="--index"):
+        parse_address(StoredUrl("rediss://h?ssl_ca_certs=/table/ca.pem"))
+
+
+def test_different_credentials_for_servers_of_one_index_are_refused(credentials: Path) -> None:
+    write(credentials, '["a:6379"]\npassword = "s3cret1"\n["b:6379"]\npassword = "s3cret2"\n')
+    with pytest.raises(SettingsError, match="different credentials") as caught:
+        parse_address("redis+shards://a,b")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_address_that_travels_takes_its_log_in_along(monkeypatch: pytest.MonkeyPatch, credentials: Path) -> None:
+    write(credentials, '["h:6379"]\nusername = "u"\npassword = "s3cret"\n')
+    travelling = pickle.dumps(parse_address(StoredUrl("redis://h")))
+    monkeypatch.setenv(PASSWORD_VARIABLE, "other")
+    credentials.unlink()
+    arrived = pickle.loads(travelling)  # noqa: S301  (the test's own)
+    assert (arrived.username, password_of(arrived)) == ("u", "s3cret")
+    assert "s3cret" not in repr(arrived)
 
 
 def test_options() -> None:
@@ -120,10 +218,10 @@ def test_what_is_no_address(url: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://user:secret", "redis://user:secret/h", "redis://:secret@h:x", "redis+cluster://u:secret@h/1"]
+    "url", ["redis://user:s3cret", "redis://user:s3cret/h", "redis://:s3cret@h:x", "redis+cluster://u:s3cret@h/1"]
 )
 def test_no_error_tells_the_password(url: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse_address(url)
-    assert "secret" not in "".join(traceback.format_exception(caught.value, chain=True)).replace(url, "")
-    assert "secret" not in str(caught.value)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value, chain=True)).replace(url, "")
+    assert "s3cret" not in str(caught.value)

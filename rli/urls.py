@@ -1,0 +1,106 @@
+"""URLs of stores: what may be shown of them, what may be stored, and who named them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+_HIDDEN: Final = "***"
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}(?=:)")
+_OF_A_SECRET: Final = re.compile(
+    r"pass|pwd|secret|token|credential|signature|(^|[_.-])(api|access)?_?key$", re.IGNORECASE
+)
+
+
+class StoredUrl(str):
+    """A store URL that a table names, not the caller: whoever can write the table's folder may have put it there.
+
+    So no password is sent to its servers, unless the user has named these servers elsewhere.
+    """
+
+    __slots__ = ()
+
+
+def parse_url(url: str) -> SplitResult:
+    """A URL in parts.
+
+    Raises:
+        ValueError: it is not clear where its password ends. The text repeats nothing of the URL.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError("it has special characters; percent-encode those of a password") from None
+    if parts.netloc and "@" in url.partition("://")[2].removeprefix(parts.netloc):
+        raise ValueError("an '@' comes after the hosts; write '/', '?' and '#' of a password as %2F, %3F and %23")
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        _require_port(host)
+    return parts
+
+
+def _require_port(host: str) -> None:
+    try:
+        # The property looks at the text: it is part of a password, where "@" was forgotten.
+        _ = urlsplit(f"//{host}").port
+    except ValueError:
+        raise ValueError("a port is no number up to 65535, or '@' or '%40' is missing after a password") from None
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown: its secrets are replaced; of a URL that cannot be parsed only the scheme is left."""
+    try:
+        parts = _with_clear_secrets(url)
+    except ValueError:
+        return _scheme_of(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    query = "&".join(_shown(item) for item in parts.query.split("&"))
+    if not colon and query == parts.query:
+        return url
+    netloc = f"{name}:{_HIDDEN}{at}{hosts}" if colon else parts.netloc
+    return _joined(parts._replace(netloc=netloc, query=query))
+
+
+def without_secrets(url: str) -> str:
+    """A URL as it may be stored: without its secrets; of a URL that cannot be parsed only the scheme is left."""
+    try:
+        parts = _with_clear_secrets(url)
+    except ValueError:
+        return _scheme_of(url)
+    user, _, hosts = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    query = "&".join(item for item in parts.query.split("&") if _shown(item) == item)
+    if not colon and query == parts.query:
+        return url
+    return _joined(parts._replace(netloc=f"{name}@{hosts}" if name else hosts, query=query))
+
+
+def has_secrets(url: str) -> bool:
+    """Whether a password, or another secret, is in a URL."""
+    return without_secrets(url) != url
+
+
+def _with_clear_secrets(url: str) -> SplitResult:
+    parts = parse_url(url)
+    if "//" not in url and "@" in parts.path:
+        raise ValueError("the scheme may be missing, and what is before the '@' a password")
+    return parts
+
+
+def _joined(parts: SplitResult) -> str:
+    # The library's own function leaves the slashes of an empty host out.
+    slashes = "//" if parts.netloc or parts.path.startswith("/") else ""
+    query = f"?{parts.query}" if parts.query else ""
+    fragment = f"#{parts.fragment}" if parts.fragment else ""
+    return f"{parts.scheme}:{slashes}{parts.netloc}{parts.path}{query}{fragment}"
+
+
+def _scheme_of(url: str) -> str:
+    found = _SCHEME.match(url)
+    return f"{found[0]}:{_HIDDEN}" if found else _HIDDEN
+
+
+def _shown(item: str) -> str:
+    name, equals, _ = item.partition("=")
+    return f"{name}={_HIDDEN}" if equals and _OF_A_SECRET.search(name) else item
