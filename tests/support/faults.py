@@ -160,6 +160,10 @@ class PointedStorage(Storage):
             super().delete_files([path])
             self.at_point(f"after delete {path}")
 
+    def discard_files(self, paths: Iterable[str]) -> None:
+        # One after the other: points are counted.
+        self.delete_files(paths)
+
     def delete_folder(self, path: str) -> None:
         for file in self.list_files(path, recursive=True):
             self.delete_files([file.path])

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from rli import Maintenance, SettingsError, Table, create_table, open_table
+from rli import Maintenance, SettingsError, Step, Table, create_table, open_table
 from rli.storage import Storage
 from rli.storage.storage import StoredFile
+from rli.table.coordination.lease import LEASE, KeptHolding
+from rli.table.coordination.shared_records import shared_records
 from rli.table.state import paths
+from rli.table.writing import maintenance
 from tests.crash.writes import pointed
 from tests.support.tables import check_archived, check_stored, records, rows_of, turn_into_version_9
 
@@ -184,3 +189,48 @@ def test_a_table_that_another_engine_made_is_left_to_it(table: Table, memory_url
 def test_numbers_that_contradict_each_other_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(SettingsError):
         Maintenance.of(**wrong)
+
+
+def test_a_commit_does_not_wait_for_a_lease_that_its_maintenance_needs(
+    table: Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_PATIENCE_SECONDS", 0.0)
+    other = KeptHolding(shared_records(table.definition, table.index), LEASE, "a long service")
+
+    def take_lease(step: Step) -> None:
+        if step is Step.FINISHED:
+            assert other.take(over=None)
+
+    commit(table, 0)
+    with caplog.at_level(logging.INFO, logger="rli"):
+        second = table.upsert(records(("n1", "x", 1, 1.0)), on_step=take_lease)
+    assert second.inserted == 1
+    assert "left to a later commit" in caplog.text
+    assert other.release()
+    assert not any(instant.action == "clean" for instant in table.timeline())
+    for number in range(2, 8):
+        commit(table, number)
+    assert any(instant.action == "clean" for instant in table.timeline())
+    check_stored(table)
+
+
+@dataclass(frozen=True)
+class MeetingStorage(Storage):
+    """Lets a deletion of a base file wait for another one to begin."""
+
+    meeting: Barrier = field(default_factory=lambda: Barrier(2, timeout=60), compare=False)
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path.endswith(".parquet"):
+                self.meeting.wait()
+            super().delete_files([path])
+
+
+def test_a_clean_deletes_several_files_at_once(tmp_path: Path, memory_url: str) -> None:
+    made = create_table(tmp_path / "m", record_key="id", partition_by="city", index=memory_url, maintenance=False)
+    for number in range(5):
+        made.upsert(records(("a", "x", number, 1.0)))
+    meeting = Table(replace(made.definition, storage=MeetingStorage(made.location)))
+    meeting._index = made.index  # noqa: SLF001  (an index in memory is known to its process alone)
+    assert meeting.clean(keep_commits=2).files_deleted == 2

@@ -6,6 +6,7 @@ do when it wakes up is for its successor to prevent (``rli.table.coordination.re
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -23,6 +24,10 @@ LEASE: Final = "lease"
 
 _RENEWALS_PER_TERM: Final = 3
 _PAUSE_SECONDS: Final = 0.05
+
+
+class LeaseBusyError(RliError):
+    """Another process kept the lease for longer than the caller was to wait; nothing was done."""
 
 
 class KeptHolding:
@@ -116,7 +121,9 @@ class KeptHolding:
 
 
 @contextmanager
-def table_lease(records: SharedRecords, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> Iterator[KeptHolding]:
+def table_lease(
+    records: SharedRecords, writer: str, seconds: float = DEFAULT_LEASE_SECONDS, *, patience: float = math.inf
+) -> Iterator[KeptHolding]:
     """Hold the table's lease; waits for the present holder to release it, to let it lapse or to die.
 
     Who takes it over from a holder that did not release it clears up after that one first:
@@ -126,13 +133,22 @@ def table_lease(records: SharedRecords, writer: str, seconds: float = DEFAULT_LE
         records: where it is kept.
         writer: identity of the caller.
         seconds: for how long it is held without a sign of life.
+        patience: seconds; for how long to wait at most.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
     """
     holding = KeptHolding(records, LEASE, writer, seconds)
     watch = Watch()
+    latest = time.monotonic() + patience
     while True:
         stored = records.read_control(LEASE)
         if (stored is None or watch.has_lapsed(stored)) and holding.take(over=stored):
             break
+        if time.monotonic() >= latest:
+            raise LeaseBusyError(
+                f"another process has held the lease: record={LEASE} waited={patience:g} s; find it with: rli lease show TABLE"
+            )
         # Those who wait do not come back in step, or the same one would always be the first.
         time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
     try:

@@ -10,6 +10,7 @@ first, and only then it is asked whether it has published (docs/protocol.md, P3 
 
 from __future__ import annotations
 
+import math
 import posixpath
 import time
 from collections.abc import Iterable, Iterator
@@ -52,16 +53,22 @@ def writer_record(instant: str) -> str:
 
 
 @contextmanager
-def exclusive(table: TableDefinition, index: RecordIndex, writer: str) -> Iterator[KeptHolding]:
+def exclusive(
+    table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf
+) -> Iterator[KeptHolding]:
     """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
 
     Args:
         table: the table.
         index: its index.
         writer: identity of the caller.
+        patience: seconds; for how long to wait for the lease at most.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
     """
     records = shared_records(table, index)
-    with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
+    with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
         _clear_displaced(table, records, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
@@ -86,13 +93,17 @@ class Finished:
         return Finished(self.rollbacks | other.rollbacks, self.restores | other.restores)
 
 
-def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished:
+def recover(table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf) -> Finished:
     """Roll back or tidy up what dead writers left, and finish rollbacks and restores that they began.
 
     Args:
         table: the table.
         index: its index.
         writer: identity of the caller, for the lease.
+        patience: seconds; for how long to wait for the lease at most, if it is needed.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
     """
     records = shared_records(table, index)
     remove_abandoned_requests(table.storage, records)
@@ -100,7 +111,7 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str) -> Finished
         abandoned_instants(table.storage, records) or table.storage.list_files(paths.UNDOING) or is_left_behind(records)
     ):
         return Finished()
-    with table_lease(records, writer, table.require_settings().lease_seconds) as lease:
+    with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
         finished = _clear_displaced(table, records, lease, fence)
         # Asked again, because the lease may have been long in coming.

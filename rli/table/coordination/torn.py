@@ -8,6 +8,7 @@ that engine, because a commit after an empty one would make the table unreadable
 
 from __future__ import annotations
 
+import math
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterable
@@ -24,42 +25,46 @@ from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
 from rli.timeline.instant import Action, Instant
 from rli.timeline.rollback_metadata import RollbackPlan
+from rli.timeline.timeline import Timeline
 
 
-def roll_back_torn(table: TableDefinition, index: RecordIndex, writer: str) -> list[str]:
+def roll_back_torn(table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf) -> list[str]:
     """Roll back the last commits of rli as far as they are torn; returns their times, the newest first.
 
     Args:
         table: the table.
         index: its index.
         writer: identity of the caller, for the lease.
+        patience: seconds; for how long to wait for the lease at most, if it is needed.
 
     Raises:
+        LeaseBusyError: it was not free in that time.
         IndexNotReadyError: the index has followed such a commit, and nothing is left that tells what it changed.
         CorruptTableError: the last commit of another engine is empty.
     """
     undone: list[str] = []
     if not table.storage.is_local:
         return undone
-    if _last_torn(table) is None:
-        _require_none_of_others(table)
+    timeline = table.load_timeline()
+    if _last_torn(table, timeline) is None:
+        _require_none_of_others(table, timeline)
         return undone
-    with exclusive(table, index, writer) as lease:
+    with exclusive(table, index, writer, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
         # Asked again under the lease: what seemed to be torn was perhaps being rolled back.
-        while (torn := _last_torn(table)) is not None:
+        while (torn := _last_torn(table, table.load_timeline())) is not None:
             _require_undoable(table, index, torn)
             snapshot = Snapshot.now(table)
             plan = RollbackPlan(torn.time, torn.action, _files_of(table, torn))
             rollback = snapshot.timeline.next_time(table.now())
             fence.announce(rollback, Action.ROLLBACK, plan.to_avro())
             undone.append(finish_rollback(table, rollback, fence))
-        _require_none_of_others(table)
+        _require_none_of_others(table, table.load_timeline())
     return undone
 
 
-def _require_none_of_others(table: TableDefinition) -> None:
-    for instant in table.load_timeline().torn:
+def _require_none_of_others(table: TableDefinition, timeline: Timeline) -> None:
+    for instant in timeline.torn:
         raise CorruptTableError(
             f"the last commit of another engine is empty: table={table.location} file={instant.file_name}; that engine is "
             "about to write it, or the power went off: write again later. If that engine runs no more, remove the file and "
@@ -67,9 +72,8 @@ def _require_none_of_others(table: TableDefinition) -> None:
         )
 
 
-def _last_torn(table: TableDefinition) -> Instant | None:
+def _last_torn(table: TableDefinition, timeline: Timeline) -> Instant | None:
     """The last write, if rli made it and it is torn."""
-    timeline = table.load_timeline()
     own = [instant for instant in timeline.torn if _has_journal(table, instant)]
     return max(own, key=lambda instant: instant.time, default=None)
 

@@ -88,7 +88,7 @@ def archive(
         return ArchiveResult(0, _oldest_write(timeline, ""), 0)
     dead = [part.path for part in base_files if part.instant < boundary and not timeline.is_visible(part.instant)]
     switch_off_metadata_table(table.storage, table.reloaded().properties)
-    table.storage.delete_files(dead)
+    table.storage.discard_files(dead)
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     # Their instants, too, would come to count as archived.
     delete_uncommitted_records(table.storage, timeline)

@@ -172,7 +172,8 @@ def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence
         switch_off_metadata_table(table.storage, table.reloaded().properties)
         fence.start(instant, Action.CLEAN)
         live = {file_slice.path for file_slice in Snapshot(table, timeline).slices.values()}
-        table.storage.delete_files(path for path in planned_files(plan.files) if path not in live)
+        # In any order: none of them is needed, and whoever repeats the clean deletes those that are left.
+        table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
         milliseconds = int((time.monotonic() - started) * 1000)
         fence.complete(instant, Action.CLEAN, plan.completed(instant, milliseconds))
     table.storage.delete_files([paths.service_mark(instant, Action.CLEAN)])

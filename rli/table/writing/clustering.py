@@ -8,6 +8,7 @@ nothing is lost by leaving it as it was.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -42,11 +43,16 @@ def cluster(
     attempts: int,
     on_step: OnStep,
     most_bytes: int | None = None,
+    patience: float = math.inf,
 ) -> CommitResult:
-    """Rewrite small base files into fewer, at most so many bytes of them; see ``Table.cluster``."""
+    """Rewrite small base files into fewer, at most so many bytes of them; see ``Table.cluster``.
+
+    Raises:
+        LeaseBusyError: the lease was not free for ``patience`` seconds.
+    """
     require_writable(table.properties)
     return write_until_committed(
-        partial(WriteTransaction.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT),
+        partial(WriteTransaction.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT, patience=patience),
         partial(_write_clusters, tasks, smaller_than, most_bytes),
         attempts,
     )

@@ -2,8 +2,8 @@
 
 Without it, each commit adds files to the timeline, and every later commit and look-up reads them all. So after every
 few commits the writer clusters small files, cleans old versions and archives old instants. It does so after its own
-commit has come to its end, and whatever goes wrong is logged: the commit stands. No service changes the rows that a read
-shows (docs/protocol.md, P24).
+commit has come to its end, and whatever goes wrong is logged: the commit stands. While another process holds the lease,
+it waits for a moment only. No service changes the rows that a read shows (docs/protocol.md, P24).
 
 The timeline alone tells what is due, so no state is kept: the writer of each n-th commit since the last run does the work.
 """
@@ -17,6 +17,7 @@ from typing import Final
 from rli.errors import SettingsError
 from rli.model import CommitResult
 from rli.settings import Maintenance, TableSettings
+from rli.table.coordination.lease import LeaseBusyError
 from rli.table.coordination.service import table_service
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.services.archive import archive
@@ -40,6 +41,9 @@ _MOST_TARGETS: Final = 4
 
 _MOST_COMMITS: Final = 500
 """Commits that leave the active timeline by one inline archive."""
+
+_PATIENCE_SECONDS: Final = 5.0
+"""For how long a service waits for the lease. The caller waits for its commit's result meanwhile."""
 
 
 def write_and_maintain(
@@ -96,12 +100,15 @@ def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) ->
             if service == Action.CLUSTERING:
                 _cluster(write, timeline, tasks)
                 continue
-            with table_service(table, index, f"inline {service}") as (definition, fence):
+            leased = table_service(table, index, f"inline {service}", patience=_PATIENCE_SECONDS)
+            with leased as (definition, fence):
                 if service == Action.CLEAN:
                     retained = settings.maintenance.cleaner_commits_retained
                     clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
                 else:
                     archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
+    except LeaseBusyError as busy:
+        _LOG.info("inline maintenance is left to a later commit: table=%s cause=%s", table.location, busy)
     except Exception:  # noqa: BLE001  (see below)
         # Whatever it is, the commit stands, and its caller must not take it for one that failed.
         _LOG.exception("inline maintenance failed, the commit stands: table=%s", table.location)
@@ -111,7 +118,16 @@ def _cluster(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> 
     table, settings = write.table, write.table.require_settings()
     if plan_clustering(Snapshot(table, timeline).slices.values(), settings):
         most = _MOST_TARGETS * settings.target_file_size
-        cluster(table, write.index, None, tasks=tasks, attempts=1, on_step=lambda _: None, most_bytes=most)
+        cluster(
+            table,
+            write.index,
+            None,
+            tasks=tasks,
+            attempts=1,
+            on_step=lambda _: None,
+            most_bytes=most,
+            patience=_PATIENCE_SECONDS,
+        )
 
 
 def _stored_settings(table: TableDefinition) -> TableSettings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -119,12 +120,14 @@ class WriteTransaction:
         action: Action,
         timeline: Timeline,
         caller: CallerMetadata,
+        patience: float,
     ) -> None:
         self.table = table
         self.index = index
         self.on_step = on_step
         self._action = action
         self._caller = caller
+        self._patience = patience
         self._tasks = tasks
         self.timeline_after: Timeline | None = None
         self._published = False
@@ -152,6 +155,8 @@ class WriteTransaction:
         on_step: OnStep,
         action: Action = Action.COMMIT,
         caller: CallerMetadata = NO_METADATA,
+        *,
+        patience: float = math.inf,
     ) -> WriteTransaction:
         """Clean up after dead writers, bring the index up to date, and announce a new instant.
 
@@ -162,8 +167,10 @@ class WriteTransaction:
             on_step: called after each step.
             action: of the instant.
             caller: what the caller has kept with the commit.
+            patience: seconds; for how long the write waits for the lease at most, whenever it needs it.
 
         Raises:
+            LeaseBusyError: the lease was not free in that time.
             RepeatedTransactionError: the caller's transaction was committed before.
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
@@ -171,12 +178,12 @@ class WriteTransaction:
         current = table.reloaded()
         require_writable(current.properties)
         recoverer = f"recovery before {datetime.now(UTC).isoformat()}"
-        recover(current, index, recoverer)
-        roll_back_torn(current, index, recoverer)
+        recover(current, index, recoverer, patience=patience)
+        roll_back_torn(current, index, recoverer, patience=patience)
         give_identity(index.store)
         timeline = current.load_timeline()
         require_first(current.storage, timeline, caller.transaction)
-        return cls(current, index, tasks, on_step, action, timeline, caller)
+        return cls(current, index, tasks, on_step, action, timeline, caller, patience)
 
     def _sync_behind_instant(self) -> SyncResult:
         """The state to build on, taken behind the request: no clean removes what a requested write may build on.
@@ -229,7 +236,8 @@ class WriteTransaction:
             self.abort()
             return _result(None, prepared)
         try:
-            with exclusive(self.table, self.index, self.instant) as lease, self._naming_the_loss(lease):
+            leased = exclusive(self.table, self.index, self.instant, patience=self._patience)
+            with leased as lease, self._naming_the_loss(lease):
                 self.on_step(Step.LEASED)
                 # From here on nobody rolls this write back but one who takes the lease over.
                 self._require_not_undone()
