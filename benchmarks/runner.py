@@ -23,6 +23,7 @@ NAMES: Final = (
     "parquet_files",
     "upsert_memory",
     "growth",
+    "commits",
     "change_stream",
     "spark_tag",
     "spark_stores",
