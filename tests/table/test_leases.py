@@ -105,8 +105,9 @@ def test_a_living_process_in_another_container_is_not_taken_for_dead(proc: str) 
     """Containers of one host have process numbers of their own; two processes may have the same."""
     run = ["unshare", "--user", "--map-root-user", "--pid", "--fork", *_CONTAINERS[proc]]
     container = [*run, sys.executable, "-c"]
-    # As a child of the container's first process, so that the judge, which is the first one of its own, has not its number.
-    holding = [*run, "sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", _HOLDER]
+    # Its number is greater than that of any process or thread of the judge.
+    late = 'for _ in 1 2 3 4 5 6 7 8 9; do (: & : & : & : & : & : & : & : & wait); done; "$@"; exit $?'
+    holding = [*run, "sh", "-c", late, "sh", sys.executable, "-c", _HOLDER]
     if subprocess.run([*container, ""], check=False, capture_output=True).returncode:
         pytest.skip("this system does not let tests make name spaces")
     with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
