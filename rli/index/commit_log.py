@@ -72,6 +72,7 @@ class CommitLog:
         staged_chunks: int = 0,
         undoes: Sequence[str] = (),
         keeps_chunks: bool = False,
+        swept: Sequence[str] = (),
     ) -> LogState | None:
         """Add a record right behind a state of the log.
 
@@ -85,7 +86,8 @@ class CommitLog:
             covers: further instants that it brings.
             staged_chunks: chunks of changes in the store.
             undoes: instants that it takes back.
-            keeps_chunks: whether these stay for a while after they were applied.
+            keeps_chunks: whether the chunks stay for a while after they were applied.
+            swept: writers that append nothing behind it.
 
         Returns:
             The log with the record at its end, or None when another writer appended first: refresh, check again, and
@@ -106,6 +108,7 @@ class CommitLog:
             staged_chunks=staged_chunks,
             undoes=tuple(undoes),
             keeps_chunks=keeps_chunks,
+            swept=tuple(swept),
         )
         _require_numbers_left(record)
         content = record.to_json()

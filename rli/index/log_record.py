@@ -22,7 +22,7 @@ class LogRecord:
 
     Attributes:
         instant: the instant of the table's timeline, or of the transaction; None for a repair.
-        action: the action of the timeline, or "bootstrap", "repair", "transaction".
+        action: the action of the timeline, or "bootstrap", "repair", "transaction", "sweep".
         first_sequence: the first commit sequence that the record owns; it owns ``len(located_at)`` of them.
         located_at: for each sequence, the instant that look-ups report for its entries.
         first_file_group: number of the first file group that the record introduces.
@@ -32,6 +32,7 @@ class LogRecord:
         staged_chunks: how many chunks of changes lie in the store (transactions on the index alone).
         undoes: instants whose changes this record takes back, the newest first (rollback, restore).
         keeps_chunks: whether the chunks stay for a while after they were applied.
+        swept: writers whose staged changes are removed: none of them appends a record behind this one (P30).
     """
 
     instant: str | None
@@ -45,6 +46,7 @@ class LogRecord:
     staged_chunks: int = 0
     undoes: tuple[str, ...] = ()
     keeps_chunks: bool = False
+    swept: tuple[str, ...] = ()
 
     @property
     def instants(self) -> tuple[str, ...]:
@@ -69,6 +71,7 @@ class LogRecord:
                 "stagedChunks": self.staged_chunks,
                 **({"undoes": self.undoes} if self.undoes else {}),
                 **({"keepsChunks": True} if self.keeps_chunks else {}),
+                **({"swept": self.swept} if self.swept else {}),
             },
             separators=(",", ":"),
         ).encode()
@@ -95,6 +98,7 @@ class LogRecord:
                 staged_chunks=fields["stagedChunks"],
                 undoes=tuple(fields.get("undoes", ())),
                 keeps_chunks=fields.get("keepsChunks") is True,
+                swept=tuple(fields.get("swept", ())),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptIndexError(

@@ -26,7 +26,9 @@ from rli.index.applying import apply_transactions
 from rli.index.commit_log import CommitLog
 from rli.index.key_arrays import as_key_array
 from rli.index.log_state import LogState
+from rli.index.owner import Owner
 from rli.index.snapshot import IndexSnapshot, give_identity, require_applied
+from rli.index.sweeping import SILENT_SECONDS, sweep
 from rli.index.transaction import IndexTransaction
 from rli.model import KeyMode
 from rli.settings import IndexSettings
@@ -95,6 +97,7 @@ class RecordIndex:
         self.settings = settings
         self.codec = KeyCodec(settings)
         self.log = CommitLog(store)
+        self.owner = Owner(store)
 
     @property
     def url(self) -> str:
@@ -252,6 +255,21 @@ class RecordIndex:
                 "or create an index of its own for other data"
             )
         return IndexTransaction.begin(self)
+
+    def sweep(self, *, silent_seconds: float = SILENT_SECONDS) -> int:
+        """Remove the staged changes of transactions whose processes died before the commit.
+
+        Each process does so before it stages changes, and then once an hour. Only an index that is used on its own has
+        such changes.
+
+        Args:
+            silent_seconds: for how long a process of another host may show no sign of life. Should it live, its
+                transaction fails with ``LeaseLostError``.
+
+        Returns:
+            How many transactions were removed.
+        """
+        return 0 if self.settings.table_id is not None else sweep(self, silent_seconds)
 
     # The index as a whole --------------------------------------------------------------------------------------
 

@@ -78,8 +78,22 @@ def remove_chunks(store: Store, writer: str, count: int) -> None:
     if not count or store.read_control(_name(writer, count - 1)) is None:
         return
     for number in range(count):
-        name = _name(writer, number)
-        store.compare_and_set(name, store.read_control(name), None)
+        remove(store, _name(writer, number))
+
+
+def remove(store: Store, name: str) -> None:
+    """Remove a chunk, by the name of its record."""
+    store.compare_and_set(name, store.read_control(name), None)
+
+
+def names_of(store: Store, token: str) -> list[str]:
+    """The names of the chunks of all writers whose identities begin with a token."""
+    return [name for name, _ in store.scan_control(f"{_PREFIX}{token}")]
+
+
+def writer_of(name: str) -> str:
+    """The writer of the chunk with this name."""
+    return name.removeprefix(_PREFIX).partition("/")[0]
 
 
 def _name(writer: str, number: int) -> str:

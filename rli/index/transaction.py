@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,7 +55,7 @@ class IndexTransaction:
     def __init__(self, index: RecordIndex, snapshot: int, instant: str) -> None:
         self._index = index
         self._snapshot = snapshot
-        self._writer = uuid4().hex
+        self._writer = index.owner.new_writer()
         self._chunk_sizes: list[int] = []
         self._watch = KeyWatch(index.store, snapshot)
         self._file_groups: set[FileGroupId] = set()
@@ -134,8 +133,11 @@ class IndexTransaction:
             try:
                 checked = self._checked(log)
             except staging.ChunksGoneError:
-                self._require_in(index.log.refresh())
-                return
+                if self._is_in(index.log.refresh()):
+                    return
+                raise self._taken_for_dead() from None
+            if any(self._writer in record.swept for record in checked.records_after(self._snapshot)):
+                raise self._taken_for_dead()
             index.log.append(
                 checked,
                 self.instant,
@@ -185,13 +187,11 @@ class IndexTransaction:
         # The answer to an append may have been lost, so that only the log can tell whether it was done.
         return any(record.writer == self._writer for record in log.records_after(self._snapshot))
 
-    def _require_in(self, log: LogState) -> None:
-        """The staged changes are gone: they were applied, or removed as those of a dead process."""
-        if not self._is_in(log):
-            raise LeaseLostError(
-                f"the staged changes of this transaction were removed: url={self._index.url} instant={self.instant}; "
-                "this process was taken for dead: begin a new transaction and tag again"
-            )
+    def _taken_for_dead(self) -> LeaseLostError:
+        return LeaseLostError(
+            f"the staged changes of this transaction were removed: url={self._index.url} instant={self.instant}; "
+            "this process was taken for dead: begin a new transaction and tag again"
+        )
 
     def _stage(self, changes: LocationChanges) -> None:
         self._require_open()
@@ -200,6 +200,8 @@ class IndexTransaction:
             repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
             raise InvalidKeyError(f"a record key occurs more than once: key={repeated}; stage each key once")
         self._file_groups |= changes.file_groups()
+        if self._index.owner.announce():
+            self._index.sweep()
         self._chunk_sizes += staging.write_chunks(self._index.store, self._writer, len(self._chunk_sizes), changes)
         self._watch.add(changes.record_keys)
 

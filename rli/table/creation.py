@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rli.errors import CorruptTableError, IndexNotFoundError, RliError, TableExistsError
 from rli.index.record_index import open_index
 from rli.layout.properties import PROPERTIES_PATH
+from rli.processes import ProcessId
 from rli.settings import TableSettings
 from rli.storage import Storage
-from rli.table.coordination.liveness import ProcessId
 from rli.table.state import paths
 from rli.urls import without_password, without_secrets
 

@@ -20,11 +20,10 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
-from rli import RecordIndex, RliError, Step, Table, open_table
+from rli import RecordIndex, RliError, Step, Table, open_table, processes
 from rli.index.key_arrays import as_key_array
 from rli.storage.publications import Publications
 from rli.store.contract import Applied, Store
-from rli.table.coordination import liveness
 from rli.table.state.definition import TableDefinition
 from rli.table.writing import write_transaction
 from rli.timeline.timeline import Timeline
@@ -89,7 +88,7 @@ class Host:
             return now(self) + timedelta(seconds=ahead)
 
         ahead = self.clock_ahead
-        liveness._host = lambda: self.name  # noqa: SLF001
+        processes._host = lambda: self.name  # noqa: SLF001
         time.time = lambda: clock() + ahead
         TableDefinition.now = shifted  # type: ignore[method-assign]
 

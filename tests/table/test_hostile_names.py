@@ -18,8 +18,8 @@ from rli import (
     create_table,
     open_table,
 )
+from rli.processes import ProcessId
 from rli.storage import Storage
-from rli.table.coordination.liveness import ProcessId
 from rli.timeline.clean_metadata import CleanPlan
 from rli.timeline.rollback_metadata import RollbackPlan
 from tests.support.tables import commit_version, records

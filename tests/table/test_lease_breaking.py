@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rli import CorruptIndexError, LeaseLostError, Step, Table, create_table
+from rli.processes import ProcessId
 from rli.table.coordination.lease_breaking import break_lease, lease_holder
-from rli.table.coordination.liveness import ProcessId
 from rli.table.coordination.shared_records import SharedRecords, shared_records
 from tests.support.tables import check_stored, commit_version, records, rows_of
 

@@ -13,14 +13,14 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from rli import Step, Table, create_table
+from rli import Step, Table, create_table, processes
 from rli.errors import LeaseLostError
+from rli.processes import ProcessId
 from rli.storage import Storage
 from rli.store.registry import open_store
-from rli.table.coordination import liveness
 from rli.table.coordination.file_records import FileRecords
 from rli.table.coordination.lease import KeptHolding, table_lease
-from rli.table.coordination.liveness import CLOCK_SLACK_SECONDS, Holding, ProcessId, Watch
+from rli.table.coordination.liveness import CLOCK_SLACK_SECONDS, Holding, Watch
 from rli.table.coordination.recovery import writer_record
 from rli.table.coordination.shared_records import SharedRecords
 from rli.table.state import paths
@@ -77,14 +77,15 @@ def test_a_process_that_the_kernel_hides_is_not_known_to_be_dead(
 ) -> None:
     """As with /proc mounted with hidepid, for processes of another user."""
     living = ProcessId.current()
-    monkeypatch.setattr(liveness, "_PROC", tmp_path)
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
     assert not living.is_known_dead
     assert not Watch().has_lapsed(held(living))
 
 
 _HOLDER = """
 import sys, time
-from rli.table.coordination.liveness import Holding, ProcessId
+from rli.processes import ProcessId
+from rli.table.coordination.liveness import Holding
 print(Holding("w", ProcessId.current(), time.time() + 30, 30.0).to_json().decode(), flush=True)
 sys.stdin.read()
 """

@@ -10,7 +10,8 @@ import pytest
 
 import rli
 from rli import LeaseLostError, LeasePlace
-from rli.table.coordination.liveness import Holding, ProcessId
+from rli.processes import ProcessId
+from rli.table.coordination.liveness import Holding
 from rli.table.coordination.requests import RequestFolder, remove_abandoned_requests, request_folder
 from rli.table.coordination.shared_records import SharedRecords, shared_records
 from rli.table.state import paths

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from rli.errors import LeaseLostError, RliError, StoreUnavailableError
+from rli.processes import ProcessId
 from rli.settings import DEFAULT_LEASE_SECONDS
-from rli.table.coordination.liveness import Holding, ProcessId, Watch
+from rli.table.coordination.liveness import Holding, Watch
 from rli.table.coordination.shared_records import SharedRecords
 
 LEASE: Final = "lease"

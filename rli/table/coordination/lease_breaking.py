@@ -13,8 +13,9 @@ from typing import Final
 
 from rli.errors import CorruptIndexError
 from rli.index.record_index import RecordIndex
+from rli.processes import ProcessId
 from rli.table.coordination.lease import LEASE
-from rli.table.coordination.liveness import Holding, ProcessId
+from rli.table.coordination.liveness import Holding
 from rli.table.coordination.recovery import WRITERS, exclusive, recover
 from rli.table.coordination.requests import REQUESTS
 from rli.table.coordination.shared_records import SharedRecords, shared_records

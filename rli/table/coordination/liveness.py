@@ -9,18 +9,14 @@ A wrong answer costs the writer that was taken for dead its work, never the tabl
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final
-from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import CorruptIndexError
+from rli.processes import ProcessId
 from rli.settings import MOST_LEASE_SECONDS
 
 CLOCK_SLACK_SECONDS: Final = 600.0
@@ -33,52 +29,6 @@ _MOST_SECONDS_AHEAD: Final = 366 * 24 * 3600.0
 """A record that expires later is damaged or forged: no clock of a host is so wrong."""
 
 _NOBODY: Final = ""
-_UNKNOWN: Final = ""
-
-_PROCESS: Final = uuid4().hex
-"""This process and those that it forks."""
-
-_PROC: Final = Path("/proc")
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-_PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessId:
-    """Names a process across hosts and restarts.
-
-    Attributes:
-        host: this boot of this host, and the name space of its process numbers.
-        pid: process number.
-        started: when the process started, in the host's own measure, so that a reused number is told apart.
-    """
-
-    host: str
-    pid: int
-    started: str
-
-    @classmethod
-    def current(cls) -> ProcessId:
-        return cls(_host(), os.getpid(), _started(os.getpid()))
-
-    @property
-    def is_on_this_host(self) -> bool:
-        """Whether the process runs, or ran, on this host since its last boot."""
-        return self.host == _host()
-
-    @property
-    def is_known_dead(self) -> bool:
-        """Whether the process ran on this host and has ended; False if it cannot be known."""
-        if not self.is_on_this_host:
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            pass
-        # The kernel may hide other users' processes (hidepid): then only their signs of life tell.
-        return _UNKNOWN not in (times := {self.started, _started(self.pid)}) and len(times) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,22 +134,3 @@ class Watch:
         if record != self._seen:
             self._seen, self._since = record, now
         return now - self._since >= holding.seconds
-
-
-def _host() -> str:
-    try:
-        return f"{_BOOT_ID.read_text().strip()}/{os.readlink(_PID_NAMESPACE)}"
-    except OSError:
-        # Without /proc nobody can tell whether two containers of one host share the numbers of their processes.
-        return f"{platform.node()}/{_PROCESS}" if sys.platform == "linux" else platform.node()
-
-
-def _started(pid: int) -> str:
-    try:
-        if os.readlink(_PROC / "self") != str(os.getpid()):
-            # The folder is that of another name space: there the number is another process's.
-            return _UNKNOWN
-        # The command name, in brackets, may hold spaces; the start time is the 20th field behind it.
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return _UNKNOWN

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,9 @@ import pytest
 from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
 from rli.index.changes import LocationChanges
 from rli.index.log_record import LogRecord
+from rli.index.owner import StagingProcess
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
+from rli.processes import ProcessId
 from rli.settings import IndexSettings, Maintenance, TableSettings
 from rli.storage import Storage
 from rli.table.file_groups import work_rows
@@ -103,6 +106,20 @@ def test_log_record() -> None:
 def test_log_record_of_a_restore() -> None:
     assert LogRecord.from_json(9, golden("log-record-1-restore.json")) == RESTORE_RECORD
     assert RESTORE_RECORD.to_json() == golden("log-record-1-restore.json")
+
+
+def test_log_records_of_transactions() -> None:
+    kept = replace(RECORD, staged_chunks=1, keeps_chunks=True)
+    swept = replace(RECORD, action="sweep", staged_chunks=0, file_groups=(), swept=("a-1", "b-2"))
+    for name, record in (("log-record-1-kept.json", kept), ("log-record-1-sweep.json", swept)):
+        assert LogRecord.from_json(7, golden(name)) == record
+        assert record.to_json() == golden(name)
+
+
+def test_record_of_a_process_that_stages() -> None:
+    process = StagingProcess("token", ProcessId("a host/pid:[1]", 7, "1416602"), 1717156800.5)
+    assert StagingProcess.from_json("process/token", golden("staging-process-1.json")) == process
+    assert process.to_json() == golden("staging-process-1.json")
 
 
 def test_index_settings() -> None:
