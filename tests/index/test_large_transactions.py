@@ -22,6 +22,8 @@ from tests.support.locations import commit_places, leftover_chunks, locations, p
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.invariant("P29")
+
 A, B = FileGroupId("p", "a-0"), FileGroupId("p", "b-0")
 KEYS = 8_000
 MANY = {f"large-{number}": A for number in range(KEYS)}

@@ -20,6 +20,8 @@ from tests.support.children import start_child, was_killed
 from tests.support.faults import KillAt, PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
 
+pytestmark = pytest.mark.invariant("P30")
+
 A, B = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
 ELSEWHERE = ProcessId("another host", 1, "1")
 
