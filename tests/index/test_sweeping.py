@@ -95,7 +95,7 @@ def test_a_process_that_was_taken_for_dead_and_wakes_up_commits_nothing(index_ur
 
 def test_a_process_that_was_paused_just_before_its_commit_commits_nothing(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
-        paused = []
+        paused: list[str] = []
 
         def swept(point: str) -> None:
             if point.startswith("before compare_and_set commit/") and not paused:
