@@ -113,6 +113,8 @@ def _print_differences(found: VerifyReport, *, repaired: bool = False) -> None:
             "missing in the index": found.missing,
             "placed elsewhere": found.misplaced,
             "without a record": found.dangling,
+            **({"twice in one file": found.repeated} if found.repeated else {}),
+            **({"changed meanwhile, not compared": found.newer} if found.newer else {}),
             **({"for example": ", ".join(found.sample)} if found.sample else {}),
             **({} if found.agrees or repaired else {"what to do": "rli index repair TABLE"}),
         }

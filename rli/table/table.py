@@ -35,13 +35,14 @@ from rli.layout.support import require_writable
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.settings import Maintenance, TableSettings
 from rli.table.coordination.place import relocate, require_place
-from rli.table.coordination.readiness import await_synced, require_synced
+from rli.table.coordination.readiness import await_synced
 from rli.table.coordination.recovery import exclusive, recover
 from rli.table.coordination.service import table_service
 from rli.table.file_groups.tasks import InProcess, TaskRunner
 from rli.table.following.bootstrap import bootstrap
+from rli.table.following.repair import repair
 from rli.table.following.sync import SyncResult, sync
-from rli.table.following.verify import VerifyReport, repair, verify
+from rli.table.following.verify import VerifyReport, verify, whole_state
 from rli.table.services.archive import ArchiveResult, archive
 from rli.table.services.clean import CleanResult, clean, finish_cleans
 from rli.table.services.fence import Fence
@@ -532,29 +533,40 @@ class Table:
         recover(self.refreshed(), self.index, f"sync at {datetime.now(UTC).isoformat()}")
         return sync(self.refreshed(), self.index, tasks or InProcess())
 
-    def verify_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
-        """Compare index and table, key by key.
+    def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
+        """Compare index and table, key by key, as of one commit sequence. Writers may go on.
+
+        Args:
+            tasks: runs the work on each base file and on shards; in this process by default.
+            timeout: seconds; for how long to wait until the index has seen all commits of the table, as a look-up does.
 
         Example:
             >>> table.verify_index().agrees
             True
 
         Raises:
-            IndexNotReadyError: the index has not seen all commits of the table: sync it.
+            CorruptIndexError: the index holds entries of commits that it does not know.
+            CorruptTableError: a base file is damaged.
+            IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
         definition, index = self.refreshed(), self.index
-        synced = require_synced(definition, index)
-        return verify(Snapshot(definition, synced.timeline), index, tasks or InProcess(), synced.sequence)
+        look = partial(whole_state, definition, partial(await_synced, definition, index, timeout))
+        return verify(look, index, tasks or InProcess())
 
     def repair_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
-        """Make the index say what the table says; returns what was wrong."""
+        """Make the index say what the table says; returns what was wrong.
+
+        Raises:
+            CorruptTableError: a base file is damaged, or holds a record key twice.
+            SettingsError: the index keeps digests, and some of them have no record.
+        """
         runner = tasks or InProcess()
-        # Under the lease from the first look on: what is committed in between would pass for an error.
+        # Under the lease from the first look on: entries are corrected as those of the next commit.
         definition, index = self.refreshed(), self.index
+        look = partial(whole_state, definition, partial(sync, definition, index, runner))
         with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}"):
             while True:
-                synced = sync(definition, index, runner)
-                report = repair(Snapshot(definition, synced.timeline), index, runner, synced.sequence)
+                report = repair(look, index, runner)
                 if report is not None:
                     return report
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from rli.codec.fingerprints import fingerprints
 from rli.codec.record_keys import encode
 
-_WORD: Final = 8
-_MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT: Final = np.uint64(29)
 _MODULUS: Final = 1 << 64
 _SIGN: Final = 1 << 63
 
@@ -34,23 +30,11 @@ class Tally:
     def of(cls, record_keys: pa.Array | pa.ChunkedArray) -> Tally:
         """The tally of a string array without nulls, shape (n,)."""
         chunks = record_keys.chunks if isinstance(record_keys, pa.ChunkedArray) else [record_keys]
-        hashes = sum(int(_hashes(keys).sum()) for chunk in chunks for _, keys in encode(chunk))
+        hashes = sum(int(fingerprints(keys).sum()) for chunk in chunks for _, keys in encode(chunk))
         return cls(len(record_keys), _signed(hashes))
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.keys + other.keys, _signed(self.hashes + other.hashes))
-
-
-def _hashes(keys: NDArray[np.void]) -> NDArray[np.uint64]:
-    """A 64-bit hash of each encoded key of one width."""
-    width = keys.dtype.itemsize
-    padded = np.zeros((len(keys), -(-width // _WORD) * _WORD), np.uint8)
-    padded[:, :width] = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), width)
-    hashes = np.full(len(keys), width, np.uint64)
-    for word in padded.view(np.uint64).T:
-        hashes = (hashes ^ word) * _MIXER
-        hashes ^= hashes >> _SHIFT
-    return hashes * _MIXER
 
 
 def _signed(number: int) -> int:

@@ -395,7 +395,7 @@ def test_an_index_older_than_the_table(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "kept", tmp_path / "t-index")
     table = open_table(tmp_path / "t")
     with pytest.raises(IndexNotReadyError, match="rli index sync") as raised:
-        table.verify_index()
+        table.verify_index(timeout=0)
     assert str(missed) in str(raised.value)
     with pytest.raises(IndexNotReadyError, match="rli index sync"):
         table.lookup(["a"], timeout=0)

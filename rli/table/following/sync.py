@@ -26,8 +26,8 @@ from rli.table.file_groups.journal_list import COMMIT_MARK, require_journals
 from rli.table.file_groups.tasks import InProcess, TaskRunner
 from rli.table.following.bootstrap import BOOTSTRAP
 from rli.table.following.foreign_changes import apply_group_change, changed_groups
+from rli.table.following.repair import REPAIR
 from rli.table.following.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
-from rli.table.following.verify import REPAIR
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
@@ -63,6 +63,11 @@ class SyncResult:
     def sequence(self) -> int:
         """The last commit sequence of the timeline: a snapshot of the index."""
         return self.log.head
+
+    @property
+    def withdrawn(self) -> tuple[str, ...]:
+        """Commits that the index has followed and that are being rolled back: of them it holds entries, the timeline none."""
+        return tuple(_withdrawn(self.timeline, self.log))
 
 
 def sync(

@@ -30,7 +30,7 @@ from rli.table.file_groups.journal import Journal
 from rli.table.file_groups.journal_list import load_journals, require_journals
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.following.foreign_changes import changed_groups
-from rli.table.following.verify import correct_slice
+from rli.table.following.repair import correct_slice
 from rli.table.state.caller_transactions import delete_records_of
 from rli.table.state.snapshot import Snapshot
 from rli.timeline.instant import Instant

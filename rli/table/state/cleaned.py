@@ -30,8 +30,15 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
             require_files_as_of(current, chosen)
         elif missing_group(current, chosen) is not None:
             continue
-        if all(current.timeline.is_visible(write.time) for write in chosen.timeline.completed_writes):
+        if _is_visible(current, chosen):
             return chosen
+
+
+def is_whole(snapshot: Snapshot) -> bool:
+    """Whether a snapshot of the present state lists all its files; if not, it is out of date (P16)."""
+    snapshot.slices.list_all()
+    current = Snapshot.now(snapshot.table)
+    return missing_group(current, snapshot) is None and _is_visible(current, snapshot)
 
 
 def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
@@ -64,6 +71,11 @@ def missing_group(current: Snapshot, past: Snapshot) -> FileGroupId | None:
     seen = frozenset(instant.time for instant in past.timeline.completed_writes)
     changes = sorted(first_changes(current, seen).items(), key=lambda item: item[0])
     return next((group for group, change in changes if _is_missing(past, past.slices.get(group), change)), None)
+
+
+def _is_visible(current: Snapshot, earlier: Snapshot) -> bool:
+    """Whether nothing of an earlier state was undone since."""
+    return all(current.timeline.is_visible(write.time) for write in earlier.timeline.completed_writes)
 
 
 def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:
