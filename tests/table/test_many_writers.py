@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ import pytest
 
 from rli import ConflictError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
 from rli.storage import Storage
-from rli.table.coordination.recovery import recover
+from rli.table.coordination.recovery import exclusive, recover
 from rli.table.file_groups.journal_list import COMMIT_MARK
 from rli.table.file_groups.tasks import InProcess
+from rli.table.services.fence import Fence
+from rli.table.services.rollback import request_rollback
 from rli.table.state import paths
+from rli.table.state.snapshot import Snapshot
 from rli.table.table import pass_over
 from rli.table.writing.write_transaction import WriteTransaction
 from tests.crash.writes import pointed
@@ -245,6 +249,31 @@ def test_a_repair_leaves_alone_what_is_committed_while_it_waits_for_the_lease(tr
     report = pointed(trips, at_point).repair_index()
     assert report.agrees
     check_stored(trips)
+
+
+def test_a_write_that_begins_in_the_middle_of_a_rollback_is_made_again(trips: Table, other: Table) -> None:
+    """The index still holds what the timeline shows no more; that is no damage."""
+    trips.upsert(records(("a", "x", 1, 1.0)))
+    undone = trips.upsert(records(("b", "x", 1, 1.0))).instant or ""
+    rollbacks: Iterator[Callable[[str], None]] = iter([partial(roll_back_in_part, other)])
+
+    def at_point(point: str) -> None:
+        if point.startswith("after compare_and_set writer/"):
+            for roll_back in rollbacks:
+                roll_back(undone)
+
+    result = pointed(trips, at_point).upsert(records(("a", "x", 2, 2.0), ("b", "x", 2, 2.0)))
+    assert (result.inserted, result.updated) == (1, 1)
+    check_stored(trips)
+
+
+def roll_back_in_part(table: Table, instant: str) -> None:
+    """Begin a rollback whose process dies when the commit is pending again."""
+    definition = table.definition
+    with exclusive(definition, table.index, "rollback") as lease:
+        [completed] = (found for found in table.timeline() if found.time == instant)
+        request_rollback(definition, Snapshot.now(definition), completed, Fence(definition, lease.require_held))
+        definition.storage.delete_files([definition.timeline_writer.layout.path(completed.file_name)])
 
 
 def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(trips: Table, other: Table) -> None:

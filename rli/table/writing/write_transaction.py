@@ -138,6 +138,7 @@ class WriteTransaction:
             synced = self._sync_behind_instant()
             self.snapshot = Snapshot(table, synced.timeline)
             self.sequence = synced.sequence
+            self._withdrawn = synced.withdrawn
             require_known_key_form(self.snapshot)
             on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
@@ -306,7 +307,7 @@ class WriteTransaction:
             raise self._taken_for_dead() from failure
         current = self.table.load_timeline()
         built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
-        gone = tuple(time for time in built_on if not current.is_visible(time))
+        gone = (*self._withdrawn, *(time for time in built_on if not current.is_visible(time)))
         if gone:
             raise ConflictError(
                 f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",
