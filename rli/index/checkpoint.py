@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Final
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import ipc
 
 from rli.errors import CorruptIndexError
+from rli.index.known_groups import KnownGroups
 from rli.index.log_record import RECORD_PREFIX, LogRecord, record_name, sequence_of
 from rli.index.names import Names
 from rli.json_text import parse_json
@@ -34,7 +36,10 @@ _VERSION: Final = 1
 _PAGES: Final = "page/"
 _LARGEST_ANCHOR: Final = 64 << 10
 _MOST_READ_ALONE: Final = 16
-"""Pages; more of them are read together with all others."""
+"""Pages; more of them are read together with their neighbours."""
+
+_BLOCK_DIGITS: Final = 6
+"""Pages whose first sequences begin with the same digits, of ten, are read together: those of 10,000 sequences."""
 
 _TEXTS: Final = pa.list_(pa.string())
 _SCHEMA: Final = pa.schema(
@@ -100,6 +105,9 @@ class Checkpoint:
         last_of: for each action, the last record with an instant: its first sequence and the instant.
         anchor: first sequence and digest of one of its records, by which it is told whether it is of this log.
         pages: in order.
+        stored: the content that its control record had when it was read; None where there was no record.
+        shown: ``stored`` if that is of this log; else empty.
+        unwritten: pages that are not in the store yet, by name.
     """
 
     store: Store
@@ -109,6 +117,11 @@ class Checkpoint:
     last_of: tuple[tuple[str, int, str], ...] = ()
     anchor: tuple[int, str] | None = None
     pages: tuple[PageEntry, ...] = ()
+    stored: bytes | None = field(default=None, compare=False)
+    shown: bytes = field(default=b"", compare=False)
+    unwritten: Mapping[str, bytes] = field(default_factory=dict, compare=False)
+    _pages_read: dict[str, Page] = field(default_factory=dict, compare=False)
+    _known_groups: KnownGroups = field(default_factory=KnownGroups, compare=False)
 
     @classmethod
     def read(cls, store: Store) -> Checkpoint:
@@ -121,26 +134,50 @@ class Checkpoint:
         if content is None:
             return cls(store)
         found = cls._parsed(store, content)
-        return found if found._is_of_this_log() else cls(store)  # noqa: SLF001  (its own kind)
+        return found if found._is_of_this_log() else cls(store, stored=content)  # noqa: SLF001  (its own kind)
 
     def with_records(self, records: Sequence[tuple[LogRecord, bytes]], head: int, group_count: int) -> Checkpoint:
-        """A checkpoint of further records, with a page more. The page is written; the checkpoint is not yet."""
-        entry = self._write_page([record for record, _ in records])
+        """A checkpoint of further records, with a page more; neither is in the store yet."""
+        entry, page = _page_of([record for record, _ in records])
         last = {action: (action, sequence, instant) for action, sequence, instant in self.last_of}
         last |= {r.action: (r.action, r.first_sequence, r.instant) for r, _ in records if r.instant is not None}
         small = [(r.first_sequence, _digest(content)) for r, content in records if len(content) <= _LARGEST_ANCHOR]
         anchor = small[-1] if small else self.anchor
         parts = (*sorted(last.values()),), anchor, (*self.pages, entry)
-        after = Checkpoint(self.store, _to_json(head, group_count, *parts), head, group_count, *parts)
-        after._read.update(self._read)
-        return after
+        return replace(
+            self,
+            content=_to_json(head, group_count, *parts),
+            head=head,
+            group_count=group_count,
+            last_of=parts[0],
+            anchor=parts[1],
+            pages=parts[2],
+            unwritten={**self.unwritten, entry.name: page},
+        )
 
-    def publish(self, before: Checkpoint) -> bool:
-        """Make this the newest checkpoint, in place of another; False if that was not the newest any more."""
-        stored = self.store.read_control(CHECKPOINT)
-        # One of another log was read as the one before all records.
-        expected = stored if not before.content else before.content
-        return self.store.compare_and_set(CHECKPOINT, expected or None, self.content)
+    def publish(self) -> Checkpoint | None:
+        """Make this the newest checkpoint; None if another process changed that since it was read.
+
+        Its intent comes first. If the store goes back to a state before the records of this checkpoint, it loses the
+        intent too, and the checkpoint is not published over that of another log.
+        """
+        intent = _intent(self.shown)
+        if not self.store.compare_and_set(CHECKPOINT, self.stored, intent):
+            return None
+        for name, page in self.unwritten.items():
+            # A page of this name is this page: another process, or one that died, has written the same records.
+            self.store.compare_and_set(name, None, page)
+        if not self.store.compare_and_set(CHECKPOINT, intent, self.content):
+            return None
+        return replace(self, stored=self.content, shown=self.content, unwritten={})
+
+    def replacing(self, other: Checkpoint) -> Checkpoint:
+        """The same checkpoint, to be published in place of another one of the same log, which was read just now."""
+        return replace(self, stored=other.stored, shown=other.shown)
+
+    def sharing(self, other: Checkpoint) -> Checkpoint:
+        """The same checkpoint, with all that another one of the same log has read of their pages."""
+        return replace(self, _pages_read=other._pages_read, _known_groups=other._known_groups)
 
     def is_newest(self) -> bool:
         """Whether the store still has this checkpoint."""
@@ -167,13 +204,16 @@ class Checkpoint:
         wanted = set(groups)
         if not wanted or not self.pages:
             return {}
-        file_ids, partition_paths = self._all_groups
-        matching = pc.is_in(file_ids, value_set=pa.array([group.file_id for group in wanted], pa.string()))
-        numbers = np.flatnonzero(matching.to_numpy(zero_copy_only=False))
-        chosen = pa.array(numbers)
-        names = zip(partition_paths.take(chosen).to_pylist(), file_ids.take(chosen).to_pylist(), strict=True)
-        found = {FileGroupId(*both): number for both, number in zip(names, numbers.tolist(), strict=True)}
-        return {group: number for group, number in found.items() if group in wanted}
+        self._learn_groups()
+        found: dict[FileGroupId, int] = {}
+        for name, positions in self._known_groups.find({group.file_id for group in wanted}, self._names_of_pages):
+            page = self._entry_of(name)
+            names = self._read_page(name, self._content_of(name)).names
+            for position in positions:
+                group = FileGroupId(names.partition_paths[position].as_py(), names.file_ids[position].as_py())
+                if group in wanted:
+                    found[group] = page.first_group + position
+        return found
 
     def records_after(self, sequence: int) -> list[LogRecord]:
         """Those of its records whose sequences are greater, in order; they are read from the log."""
@@ -186,24 +226,39 @@ class Checkpoint:
 
     def page(self, place: int) -> Page:
         """A page by its place in the list."""
-        found = self._read.get(place)
+        name = self.pages[place].name
+        found = self._pages_read.get(name)
         if found is None:
-            found = self._read[place] = self._page_of(place, self.store.read_control(self.pages[place].name))
+            found = self._pages_read[name] = self._read_page(name, self._content_of(name))
         return found
 
     def load(self, places: Sequence[int]) -> None:
         """Read several pages at once."""
-        missing = [place for place in places if place not in self._read]
-        if len(missing) <= _MOST_READ_ALONE:
-            return
-        stored = dict(self.store.scan_control(_PAGES))
-        for place in missing:
-            self._read[place] = self._page_of(place, stored.get(self.pages[place].name))
+        missing = [name for name in (self.pages[place].name for place in places) if name not in self._pages_read]
+        if len(missing) > _MOST_READ_ALONE:
+            for name, page in self._read_many(missing):
+                self._pages_read[name] = page
 
-    def _page_of(self, place: int, content: bytes | None) -> Page:
+    def _learn_groups(self) -> None:
+        """Read the pages whose file groups are not known yet; their names are not kept, only hashes of them."""
+        missing = [name for name in self._names_of_pages if name not in self._known_groups]
+        for name, page in self._read_many(missing):
+            self._known_groups.add(name, page.names.file_ids)
+
+    def _read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Page]]:
+        """Pages by their names, which ascend; no more than a few dozen are in memory at once."""
+        for block, some in groupby(names, lambda name: name[: len(_PAGES) + _BLOCK_DIGITS]):
+            stored = dict(self.store.scan_control(block))
+            for name in some:
+                yield name, self._read_page(name, self.unwritten.get(name) or stored.get(name))
+
+    def _content_of(self, name: str) -> bytes | None:
+        return self.unwritten.get(name) or self.store.read_control(name)
+
+    def _read_page(self, name: str, content: bytes | None) -> Page:
         """A page, given what is stored of it; where that is not a page, it is made of its records."""
-        if content is None or _digest(content) != self.pages[place].name.rpartition("-")[2]:
-            content = _page_bytes(self._records_of(place))
+        if content is None or _digest(content) != name.rpartition("-")[2]:
+            content = _page_bytes(self._records_of(self._names_of_pages.index(name)))
         return _parsed_page(content)
 
     def _records_of(self, place: int) -> list[LogRecord]:
@@ -219,18 +274,14 @@ class Checkpoint:
     @property
     def pages_read(self) -> frozenset[int]:
         """The places of the pages that were read until now."""
-        return frozenset(self._read)
+        return frozenset(place for place, entry in enumerate(self.pages) if entry.name in self._pages_read)
 
     @cached_property
-    def _read(self) -> dict[int, Page]:
-        return {}
+    def _names_of_pages(self) -> list[str]:
+        return [entry.name for entry in self.pages]
 
-    @cached_property
-    def _all_groups(self) -> tuple[pa.StringArray, pa.StringArray]:
-        places = range(len(self.pages))
-        self.load(places)
-        names = [self.page(place).names for place in places]
-        return pa.concat_arrays([n.file_ids for n in names]), pa.concat_arrays([n.partition_paths for n in names])
+    def _entry_of(self, name: str) -> PageEntry:
+        return self.pages[self._names_of_pages.index(name)]
 
     def _is_of_this_log(self) -> bool:
         if self.anchor is None:
@@ -238,15 +289,6 @@ class Checkpoint:
         sequence, digest = self.anchor
         record = self.store.read_control(record_name(sequence))
         return record is not None and _digest(record) == digest
-
-    def _write_page(self, records: Sequence[LogRecord]) -> PageEntry:
-        content = _page_bytes(records)
-        name = f"{_PAGES}{records[0].first_sequence:010d}-{_digest(content)}"
-        # A page of this name is this page: another process, or one that died, has written the same records.
-        self.store.compare_and_set(name, None, content)
-        instants = [instant for record in records for instant in record.instants]
-        bounds = min(instants, default=""), max(instants, default="")
-        return PageEntry(name, records[0].first_sequence, records[0].first_file_group, *bounds)
 
     @classmethod
     def _parsed(cls, store: Store, content: bytes) -> Checkpoint:
@@ -260,10 +302,11 @@ class Checkpoint:
             pages = tuple(PageEntry(*entry) for entry in fields["pages"])
             last_of = tuple((action, sequence, instant) for action, sequence, instant in fields["lastOf"])
             anchor = None if fields["anchor"] is None else (fields["anchor"][0], fields["anchor"][1])
-            return cls(store, content, fields["head"], fields["groups"], last_of, anchor, pages)
+            counts = fields["head"], fields["groups"]
+            return cls(store, content, *counts, last_of, anchor, pages, stored=content, shown=content)
         except (ValueError, KeyError, TypeError, IndexError):
             # The records say the same.
-            return cls(store)
+            return cls(store, stored=content)
 
 
 def _to_json(
@@ -282,6 +325,20 @@ def _to_json(
         "pages": [(p.name, p.first_sequence, p.first_group, p.least, p.greatest) for p in pages],
     }
     return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _intent(shown: bytes) -> bytes:
+    """A checkpoint that says what one says that is there, and that another one is being written, by a unique token."""
+    fields = json.loads(shown or _to_json(0, 0, (), None, ()))
+    return json.dumps({**fields, "writing": uuid4().hex}, separators=(",", ":")).encode()
+
+
+def _page_of(records: Sequence[LogRecord]) -> tuple[PageEntry, bytes]:
+    content = _page_bytes(records)
+    name = f"{_PAGES}{records[0].first_sequence:010d}-{_digest(content)}"
+    instants = [instant for record in records for instant in record.instants]
+    bounds = min(instants, default=""), max(instants, default="")
+    return PageEntry(name, records[0].first_sequence, records[0].first_file_group, *bounds), content
 
 
 def _page_bytes(records: Sequence[LogRecord]) -> bytes:

@@ -18,7 +18,7 @@ from typing import Final
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import CorruptIndexError, SettingsError
 from rli.index.checkpoint import Checkpoint
-from rli.index.log_record import RECORD_PREFIX, LogRecord, record_name, sequence_of
+from rli.index.log_record import LogRecord, record_name, sequence_of
 from rli.index.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
@@ -28,6 +28,13 @@ RECORDS_READ_SINGLY: Final = 128
 
 _GROUPS_READ_SINGLY: Final = 1024
 """File groups in those records; more of them go into a checkpoint at once, as they do after a bootstrap."""
+
+
+_BLOCK_DIGITS: Final = 3
+"""Records whose sequences differ in so many digits at most are read together."""
+
+_RECORDS_HELD: Final = 1024
+"""Of a log without a checkpoint, so many records are held at most while it is read; the rest is kept in columns."""
 
 
 class CommitLog:
@@ -131,15 +138,32 @@ class CommitLog:
         # What was known last is read again: a server that lost it may have been given something else since.
         if not known.records:
             if not known.base.content or not known.base.is_newest():
-                known = LogState.behind(Checkpoint.read(self.store))
-            return known.extended(_parsed(self.store.scan_control(RECORD_PREFIX, start=record_name(known.head + 1))))
-        name = record_name(known.records[-1].first_sequence)
-        found = self.store.scan_control(RECORD_PREFIX, start=name)
-        if found[:1] != [(name, known.contents[-1])]:
+                known = LogState.behind(Checkpoint.read(self.store).sharing(known.base))
+            return self._read_behind(known, known.head + 1)
+        last = known.records[-1].first_sequence
+        found = self._read_block(last)
+        if found[:1] != [(record_name(last), known.contents[-1])]:
             return self._read_on(self._nothing)
-        log = known.extended(_parsed(found[1:]))
+        log = self._read_behind(known.extended(_parsed(found[1:])), last)
         # Other processes write checkpoints; what is kept here stays small by them, too.
         return log.adopting(Checkpoint.read(self.store)) if len(log.records) > 3 * RECORDS_READ_SINGLY else log
+
+    def _read_behind(self, known: LogState, start: int) -> LogState:
+        """The log with all further records; the block of ``start`` was read already if that is not the next one."""
+        while known.head + 1 == start or _block_of(known.head + 1) != _block_of(start):
+            start = known.head + 1
+            found = self._read_block(start)
+            known = known.extended(_parsed(found))
+            if len(known.records) > _RECORDS_HELD:
+                # A log without a checkpoint, of an older version. The next append writes one.
+                known = known.folded(len(known.records) - RECORDS_READ_SINGLY)
+            if not found:
+                break
+        return known
+
+    def _read_block(self, start: int) -> list[tuple[str, bytes]]:
+        """The records from a sequence to the end of its block."""
+        return self.store.scan_control(_block_of(start), start=record_name(start))
 
     def _is_appended(self, record: LogRecord, content: bytes) -> bool:
         name = record_name(record.first_sequence)
@@ -152,6 +176,11 @@ class CommitLog:
         return stored is not None and LogRecord.from_json(record.first_sequence, stored) == record
 
 
+def _block_of(sequence: int) -> str:
+    """How the names of all records in one block begin; a block is read in one request."""
+    return record_name(sequence)[:-_BLOCK_DIGITS]
+
+
 def _parsed(found: Iterable[tuple[str, bytes]]) -> list[tuple[LogRecord, bytes]]:
     return [(LogRecord.from_json(sequence_of(name), content), content) for name, content in found]
 
@@ -160,7 +189,7 @@ def _compacted(log: LogState) -> LogState:
     """The same log, with its older records in a new checkpoint if there have come to be many of them (P23)."""
     if sum(len(record.file_groups) for record in log.records) > _GROUPS_READ_SINGLY:
         return log.compacted(len(log.records))
-    is_long = len(log.records) >= 2 * RECORDS_READ_SINGLY
+    is_long = len(log.records) >= 2 * RECORDS_READ_SINGLY or bool(log.base.unwritten)
     return log.compacted(len(log.records) - RECORDS_READ_SINGLY) if is_long else log
 
 

@@ -69,25 +69,34 @@ class LogState:
             _sequences={**self._sequences, **{time: r.first_sequence for r in records for time in r.instants}},
         )
 
-    def compacted(self, count: int) -> LogState:
-        """The same log, with the first ``count`` of its records in the checkpoint; writes what that takes.
-
-        Where another process has written a checkpoint meanwhile, that one is taken.
-        """
+    def folded(self, count: int) -> LogState:
+        """The same log, with the first ``count`` of its records in a checkpoint that is not in the store yet."""
         base = self.base
         for start in range(0, count, RECORDS_PER_PAGE):
             end = min(start + RECORDS_PER_PAGE, count)
             head, groups = self.records[end - 1].last_sequence, self._first_group_behind(end)
             pairs = zip(self.records[start:end], self.contents[start:end], strict=True)
             base = base.with_records(list(pairs), head, groups)
-        return self.adopting(base if base.publish(self.base) else Checkpoint.read(base.store))
+        return self.adopting(base)
+
+    def compacted(self, count: int) -> LogState:
+        """The same log, with the first ``count`` of its records in the store's checkpoint.
+
+        Where another process changes the checkpoint meanwhile, this log stays as it is.
+        """
+        folded = self.folded(count)
+        published = folded.base.publish()
+        return self if published is None else replace(folded, base=published)
 
     def adopting(self, base: Checkpoint) -> LogState:
         """The same log behind another checkpoint of it; behind its own if that stands for more records."""
-        if not self.base.head < base.head <= self.head:
+        if base.head <= self.base.head:
+            return replace(self, base=self.base.replacing(base))
+        if base.head > self.head:
             return self
         both = zip(self.records, self.contents, strict=True)
-        return LogState.behind(base).extended([pair for pair in both if pair[0].first_sequence > base.head])
+        behind = LogState.behind(base.sharing(self.base))
+        return behind.extended([pair for pair in both if pair[0].first_sequence > base.head])
 
     @property
     def last_instant(self) -> str | None:

@@ -6,8 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
+from rli.index import commit_log
+from rli.index.commit_log import CommitLog
+from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.testing.processes import count_up, run_in_processes, set_control
 
@@ -99,6 +103,21 @@ class ControlCases:
             ("z", []),
         ):
             assert store.scan_control("log/", start) == [(f"log/{number}", b"%d" % number) for number in expected]
+
+    def test_a_commit_log_says_the_same_by_its_checkpoints(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 2)
+        log = CommitLog(store)
+        groups = [FileGroupId("p", f"{number}-0") for number in range(12)]
+        for number, group in enumerate(groups):
+            instant = f"{number:017d}"
+            assert log.append(
+                log.refresh(), instant, "commit", file_groups=[group], writer=instant, located_at=[instant]
+            )
+        read = CommitLog(store).refresh()
+        assert len(read.records) < 5 <= len(read.base.pages)
+        assert read.numbers_of(groups) == {group: number for number, group in enumerate(groups)}
+        assert read.instants_of(np.array([1, 12])).to_pylist() == [f"{number:017d}" for number in (0, 11)]
+        assert len(read.records_after(0)) == 12
 
     def test_one_of_many_threads_sets_a_record(self, store: Store) -> None:
         values = [b"%d" % number for number in range(8)]

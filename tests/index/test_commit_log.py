@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
@@ -16,6 +19,8 @@ from rli.index.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.store.registry import open_store
+from tests.support.children import was_killed
+from tests.support.faults import KillAt, PointedStore
 
 A, B, C = (FileGroupId("p", f"{name}-0") for name in "abc")
 
@@ -204,3 +209,108 @@ def test_processes_that_compact_at_once_agree(logs: Logs) -> None:
     states = [before.extended([(r, r.to_json()) for r in logs.log.last_read.records_after(0)]) for _ in range(2)]
     for state in (*(state.compacted(8) for state in states), CommitLog(logs.store).refresh()):
         logs.require_same(state)
+
+
+@pytest.mark.invariant("P23")
+def test_a_checkpoint_of_commits_that_were_lost_meanwhile_is_not_published(logs: Logs) -> None:
+    """A server goes back while a writer writes pages; another writer appends other commits, and writes a checkpoint."""
+    logs.append()
+    before = logs.store.scan_control("")
+    others = Logs(logs.store)
+    others.instants, others.groups = list(logs.instants), list(logs.groups)
+
+    def go_back(point: str) -> None:
+        if point.startswith("before compare_and_set page/") and len(others.groups) == 1:
+            for name, content in logs.store.scan_control(""):
+                assert logs.store.compare_and_set(name, content, dict(before).get(name))
+            others.append(groups=1500)
+
+    writer = CommitLog(PointedStore(logs.store, go_back))
+    lost = [FileGroupId("lost", f"{number}-0") for number in range(2000)]
+    writer.append(writer.refresh(), "9" * 17, "commit", file_groups=lost, writer="paused", located_at=["9" * 17])
+    others.require_same(CommitLog(logs.store).refresh())
+    others.require_same(writer.refresh())
+
+
+@pytest.mark.parametrize("intent", ["of a process that died", "damaged"])
+def test_a_checkpoint_that_was_not_finished_stops_no_other(logs: Logs, intent: str) -> None:
+    for _ in range(4):
+        logs.append()
+    content = b'{"version":1,"head":0,"groups":0,"lastOf":[],"anchor":null,"pages":[],"writing":"x"}'
+    assert logs.store.compare_and_set("checkpoint", None, content if intent != "damaged" else content[:9])
+    for _ in range(12):
+        logs.append()
+    log = CommitLog(logs.store).refresh()
+    assert log.base.head > 8
+    logs.require_same(log)
+
+
+def test_a_long_log_without_a_checkpoint_is_read_in_parts(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an older version leaves it: who reads it writes nothing, and keeps few records; the next commit mends it."""
+    with monkeypatch.context() as older:
+        older.setattr(commit_log, "RECORDS_READ_SINGLY", 1 << 20)
+        for _ in range(35):
+            logs.append()
+    monkeypatch.setattr(commit_log, "_RECORDS_HELD", 8)
+    monkeypatch.setattr(commit_log, "_BLOCK_DIGITS", 1)
+    stored = logs.store.scan_control("")
+    reader = CommitLog(logs.store)
+    assert len(reader.refresh().records) <= 8
+    logs.require_same(reader.last_read)
+    assert logs.store.scan_control("") == stored
+    logs.log = CommitLog(logs.store)
+    logs.append()
+    logs.require_same(logs.log.last_read)
+    assert len(logs.store.scan_control("page/")) >= 14
+    logs.require_same(CommitLog(logs.store).refresh())
+    reader.refresh()
+    logs.require_same(reader.last_read)
+
+
+def test_the_number_of_a_new_file_group_keeps_no_page_in_memory(logs: Logs) -> None:
+    for _ in range(40):
+        logs.append(groups=3)
+    log = CommitLog(logs.store).refresh()
+    assert log.number_of(FileGroupId("p", "new-0")) is None
+    assert log.number_of(FileGroupId("q", "5-0")) is None
+    assert log.number_of(FileGroupId("p", "5-0")) == 5
+    assert log.base.pages_read == frozenset()
+
+
+def append_and_die(url: str, point: int) -> None:
+    commit_log.RECORDS_READ_SINGLY = 3  # type: ignore[misc]
+    log_state.RECORDS_PER_PAGE = 2  # type: ignore[misc]
+    log = CommitLog(PointedStore(open_store(url), KillAt(point)))
+    log.append(
+        log.refresh(), "8" * 17, "commit", file_groups=[FileGroupId("q", "q-0")], writer="w", located_at=["8" * 17]
+    )
+
+
+@pytest.mark.crash
+@pytest.mark.invariant("P23")
+def test_a_writer_that_dies_at_any_change_of_a_checkpoint_leaves_a_whole_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 3)
+    monkeypatch.setattr(log_state, "RECORDS_PER_PAGE", 2)
+    with open_store(f"lmdb://{tmp_path}/template", create=True) as store:
+        template = Logs(store)
+        while len(template.log.last_read.records) < 5 or template.log.last_read.head < 9:
+            template.append()
+    points = []
+    for point in count(1):
+        url = f"lmdb://{shutil.copytree(tmp_path / 'template', tmp_path / str(point))}"
+        killed = was_killed(append_and_die, url, point)
+        with open_store(url) as store:
+            logs = Logs(store)
+            logs.instants, logs.groups = list(template.instants), list(template.groups)
+            if logs.log.refresh().head > len(logs.instants):
+                logs.instants.append("8" * 17)
+                logs.groups.append(FileGroupId("q", "q-0"))
+            logs.require_same(logs.log.refresh())
+            points.append(logs.log.last_read.base.head)
+        if not killed:
+            break
+    assert len(points) > 8
+    assert points == sorted(points)
+    assert points[0] < points[-1]

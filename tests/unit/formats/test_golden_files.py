@@ -12,18 +12,23 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import ipc
 
 from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
 from rli.index.changes import LocationChanges
-from rli.index.log_record import LogRecord
+from rli.index.checkpoint import Checkpoint
+from rli.index.commit_log import CommitLog
+from rli.index.log_record import LogRecord, record_name
 from rli.index.owner import StagingProcess
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
 from rli.processes import ProcessId
 from rli.settings import IndexSettings, Maintenance, TableSettings
 from rli.storage import Storage
+from rli.store.registry import open_store
 from rli.table.file_groups import work_rows
 from rli.table.file_groups.journal import Journal, write_journal
 from rli.table.file_groups.journal_list import load_journals, save_journals
@@ -51,6 +56,17 @@ RESTORE_RECORD = LogRecord(
     file_groups=(),
     writer="20240531120005000",
     undoes=("20240531120001000", INSTANT),
+)
+CHECKPOINT_RECORD = replace(RECORD, first_sequence=1, first_file_group=0, staged_chunks=0)
+CHECKPOINT_UNDOING = LogRecord(
+    instant="20240531120007000",
+    action="rollback",
+    first_sequence=2,
+    located_at=("20240531120007000", "20240531110000000", "20240531120007000"),
+    first_file_group=2,
+    file_groups=(),
+    writer="20240531120007000",
+    undoes=(INSTANT,),
 )
 INDEX_SETTINGS = IndexSettings(
     hash_seed=0x726C69,
@@ -120,6 +136,36 @@ def test_record_of_a_process_that_stages() -> None:
     process = StagingProcess("token", ProcessId("a host/pid:[1]", 7, "1416602"), 1717156800.5)
     assert StagingProcess.from_json("process/token", golden("staging-process-1.json")) == process
     assert process.to_json() == golden("staging-process-1.json")
+
+
+def test_checkpoint_and_page() -> None:
+    """Two records, of which the second takes the first back, in one page; and the log's next record behind them."""
+    records = [CHECKPOINT_RECORD, CHECKPOINT_UNDOING]
+    with open_store("memory:golden-checkpoint", create=True) as store:
+        for record in records:
+            assert store.compare_and_set(record_name(record.first_sequence), None, record.to_json())
+        content = golden("checkpoint-1.json")
+        [(page, *_)] = json.loads(content)["pages"]
+        assert store.compare_and_set("checkpoint", None, content)
+        assert store.compare_and_set(page, None, (GOLDEN / "checkpoint-page-1.arrow").read_bytes())
+        read = CommitLog(store).refresh()
+        assert (read.records, read.base.content, read.head, read.group_count) == ((), content, 4, 2)
+        # Nothing was made of the records instead.
+        assert store.compare_and_set("commit/0000000001", CHECKPOINT_RECORD.to_json(), None)
+        paths, ids = read.groups_of(np.arange(2))
+        assert list(map(FileGroupId, paths.to_pylist(), ids.to_pylist())) == list(CHECKPOINT_RECORD.file_groups)
+        assert read.instants_of(np.arange(1, 5)).to_pylist() == [
+            *CHECKPOINT_RECORD.located_at,
+            *CHECKPOINT_UNDOING.located_at,
+        ]
+        assert read.standing([INSTANT, "20240531110000000"]) == ["20240531110000000"]
+        assert read.last_of(frozenset({"rollback"})) == CHECKPOINT_UNDOING.instant
+        made = Checkpoint(store).with_records([(record, record.to_json()) for record in records], 4, 2)
+        [(name, written)] = made.unwritten.items()
+        assert made.content == content.replace(page.encode(), name.encode())
+        stored = ipc.open_stream((GOLDEN / "checkpoint-page-1.arrow").read_bytes()).read_all()
+        assert ipc.open_stream(written).read_all().equals(stored, check_metadata=True)
+        store.drop()
 
 
 def test_index_settings() -> None:
