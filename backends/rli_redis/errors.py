@@ -34,7 +34,7 @@ _CLASSES: Final = {
 }
 _NO_RIGHT_IN_SCRIPT: Final = "user executing the script can't"
 _NO_CLUSTER: Final = "Cluster mode is not enabled"
-_RIGHTS: Final = "~{rli* +@read +@write +@scripting +@connection +info"
+_KEYS: Final = "~{rli<name>/* and ~{rli}index:<name>"
 
 
 def is_transient(error: BaseException) -> bool:
@@ -108,8 +108,8 @@ def _refusal(store: str, cause: BaseException) -> SettingsError | None:
     """The error for what waiting does not mend."""
     if _says(cause, "NOPERM") or _NO_RIGHT_IN_SCRIPT in str(cause):
         return SettingsError(
-            f"the Redis user lacks a right ({cause}): store={store}; give it {_RIGHTS}, and in a Redis Cluster "
-            "+command and +cluster|slots"
+            f"the Redis user lacks a right ({cause}): store={store}; give it the keys {_KEYS} of the index's name, and "
+            "the commands that docs/stores/redis.md lists"
         )
     if isinstance(cause, _REFUSALS):
         return SettingsError(

@@ -76,15 +76,15 @@ class _Growth:
             raise reader.lost(self.width, self.shard)
         numbers = np.concatenate([self.sources, self.new])
         stamps = [stamp_of(bucket) + random_step() for bucket in buckets] + [secrets.randbits(32)] * len(self.new)
-        content = encode(self._content(buckets, numbers), stamps)
+        content = encode(self._content(buckets, numbers, names.hash_key), stamps)
         keys = [names.family(self.width, self.shard), *names.buckets(self.width, self.shard, numbers)]
         place = servers.place(names, self.shard)
         old_stamps = b"".join([bucket[:STAMP_WIDTH] for bucket in buckets])
         arguments: list[Argument] = [self.before, secrets.token_bytes(VERSION_WIDTH), old_stamps, *content]
         return Command.run(place, GROW_FAMILY, keys, arguments)
 
-    def _content(self, buckets: list[bytes], numbers: Positions) -> Records:
+    def _content(self, buckets: list[bytes], numbers: Positions, hash_key: bytes) -> Records:
         records = decode(buckets, self.width)
         # The sources are in order, and so are the new ones, whose numbers are all greater.
-        places = np.searchsorted(numbers, addresses(hashes_of(records.keys), self.after))
+        places = np.searchsorted(numbers, addresses(hashes_of(records.keys, hash_key), self.after))
         return Records.sorted_into(places, len(numbers), records.keys, records.entries)

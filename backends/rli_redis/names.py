@@ -1,26 +1,27 @@
 r"""The names of everything that an index keeps in Redis.
 
-Every key begins with ``{rli``, so that an ACL can be given with the pattern ``~{rli*``. An index has an id of three
-characters; the hash tag ``{rli<id><shard>}`` keeps all that belongs to a shard in one slot of a Redis Cluster. Names
-of buckets are kept as short as this, because a byte of a bucket's name is paid for by its twenty entries: with up
-to 64 shards the name takes an allocation of 16 bytes.
+Every key begins with ``{rli``. The header's key and all others of an index begin with its name, so that an ACL can name
+them: ``~{rli}index:<name>`` and ``~{rli<name>/*``. An index has an id of three random characters, so that one that was
+dropped and made again has other keys. The hash tag ``{rli<name>/<id><shard>}`` keeps all that belongs to a shard in one slot
+of a Redis Cluster. A byte of a bucket's name is paid for by its twenty entries: with up to 64 shards and a name of up to
+seven characters the bucket's name takes an allocation of 24 bytes.
 
-=================================  =======  =================================================================
-key                                type     value
-=================================  =======  =================================================================
-``{rli}index:<name>``              string   the header (``rli_redis.presence``)
-``{rli}id:<id>``                   string   the name; keeps the id from being given twice
-``{rli<id>}c``                     hash     name of a control record → value; ``\xff`` → how often they were changed
-``{rli<id>}n``                     zset     the names of the control records, in order
-``{rli<id>}t``                     list     tokens of their last changes (8 bytes each), the last one first
-``{rli<id>}f``                     set      ``families``, and each of them (``rli_redis.family_set``)
-``{rli<id><shard>}``               string   the shard's mark (``rli_redis.marks``)
-``{rli<id><shard>}<width>``        string   the state of a family (``rli_redis.families``)
-``{rli<id><shard>}<width>-``       string   the same, while the family is being removed
-``{rli<id><shard>}<width><no.>``   string   a bucket (``rli_redis.buckets``)
-=================================  =======  =================================================================
+======================================  =======  ===============================================================
+key                                     type     value
+======================================  =======  ===============================================================
+``{rli}index:<name>``                   string   the header (``rli_redis.presence``)
+``{rli<name>/<id>}c``                   hash     name of a control record → value; ``\xff`` → how often they changed
+``{rli<name>/<id>}n``                   zset     the names of the control records, in order
+``{rli<name>/<id>}t``                   list     tokens of their last changes (8 bytes each), the last one first
+``{rli<name>/<id>}f``                   set      ``families``, and each of them (``rli_redis.family_set``)
+``{rli<name>/<id><shard>}``             string   the shard's mark (``rli_redis.marks``)
+``{rli<name>/<id><shard>}<width>``      string   the state of a family (``rli_redis.families``)
+``{rli<name>/<id><shard>}<width>-``     string   the same, while the family is being removed
+``{rli<name>/<id><shard>}<width><no.>`` string   a bucket (``rli_redis.buckets``)
+======================================  =======  ===============================================================
 
-``<shard>`` is in base 64, ``<width>`` a varint, ``<no.>`` four bytes, big-endian.
+``<shard>`` is in base 64, ``<width>`` a varint, ``<no.>`` four bytes, big-endian. Keys of indexes of layouts 2 and 3 have no
+``<name>/``; ``{rli}id:<id>`` holds the name there, and keeps an id from being given twice.
 """
 
 from __future__ import annotations
@@ -49,8 +50,13 @@ def header_key(name: str) -> bytes:
 
 
 def id_key(index_id: str) -> bytes:
-    """The key that an id in use holds."""
+    """The key that an id in use holds, of indexes of layouts 2 and 3."""
     return f"{{rli}}id:{index_id}".encode()
+
+
+def key_prefix(name: str) -> str:
+    """What distinguishes the keys of an index of this name from those of all others; no name has a slash."""
+    return f"{name}/"
 
 
 def family_number(width: int, shard: int) -> int:
@@ -65,9 +71,17 @@ def family_of(number: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The keys of one index."""
+    """The keys of one index.
+
+    Attributes:
+        index_id: the index's id.
+        prefix: what comes before the id; empty in layouts 2 and 3.
+        hash_key: the key of the hash that decides which bucket a record is in; empty in layouts 2 and 3.
+    """
 
     index_id: str
+    prefix: str = ""
+    hash_key: bytes = b""
 
     @property
     def control(self) -> bytes:
@@ -88,7 +102,7 @@ class Names:
     @property
     def tag(self) -> bytes:
         """The hash tag of what belongs to no shard."""
-        return f"rli{self.index_id}".encode()
+        return f"rli{self.prefix}{self.index_id}".encode()
 
     def shard_tag(self, shard: int) -> bytes:
         """The hash tag of a shard."""

@@ -9,7 +9,6 @@ removed by one who names the content that it has: nobody who comes late touches 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -17,13 +16,17 @@ from pydantic import Field
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, SettingsError
 from rli.settings import StoredSettings
 from rli_redis.contents import make_contents, remove_contents
-from rli_redis.names import DIGITS, ID_LENGTH, Names, header_key, id_key
+from rli_redis.families import HASH_KEY_WIDTH
+from rli_redis.names import DIGITS, ID_LENGTH, Names, header_key, id_key, key_prefix
 from rli_redis.scripts import CREATE_INDEX, REMOVE_HEADER, REPLACE_HEADER
-from rli_redis.servers import Argument, Command, Servers
+from rli_redis.servers import Command, Servers
 from rli_redis.upgrading import upgrade_contents
 
-LAYOUT: Final = 3
-"""The version of the layout; indexes of version 2 are upgraded when they are opened."""
+LAYOUT: Final = 4
+"""The version of the layout. Indexes of version 3 go on as they are; those of version 2 are upgraded to it."""
+
+_WITHOUT_NAMES: Final = 3
+"""The last version whose keys do not have the index's name, and whose buckets are found by a hash without a key."""
 
 _MAKING: Final = "making"
 _READY: Final = "ready"
@@ -39,27 +42,34 @@ class Header(StoredSettings):
         server: this server's place among those of the index, from 0; a Redis Cluster counts as one server.
         servers: how many there are.
         state: of the index; only the first server's counts.
+        hash_key: of the hash that decides which bucket a record is in, in hexadecimal digits; since version 4.
     """
 
-    version: Literal[2, 3] = 3
+    version: Literal[2, 3, 4] = 4
     id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{{ID_LENGTH}}}$")]
     server: int
     servers: int
     state: Literal["making", "ready", "dropping"]
+    hash_key: Annotated[str, Field(pattern=rf"^([0-9a-f]{{{2 * HASH_KEY_WIDTH}}})?$")] = ""
+
+    def names(self, name: str) -> Names:
+        """The keys of the index, whose name is given."""
+        if self.version <= _WITHOUT_NAMES:
+            return Names(self.id)
+        return Names(self.id, key_prefix(name), bytes.fromhex(self.hash_key))
 
 
 def random_id() -> str:
-    """An id for an index, which may be in use."""
+    """An id for an index; one of the same name that was dropped before has hardly ever the same."""
     return "".join(secrets.choice(DIGITS) for _ in range(ID_LENGTH))
 
 
 class Presence:
     """The place of an index of one name on its servers."""
 
-    def __init__(self, servers: Servers, name: str, new_id: Callable[[], str] = random_id) -> None:
+    def __init__(self, servers: Servers, name: str) -> None:
         self._servers = servers
         self._name = name
-        self._new_id = new_id
         self._places = servers.header_places()
 
     def open(self, *, create: bool) -> Names:
@@ -76,20 +86,20 @@ class Presence:
                 self._require_servers(header)
                 if header.state == _READY:
                     self._upgrade(header)
-                    return Names(header.id)
+                    return header.names(self._name)
                 if header.state == _DROPPING and create:
-                    self.drop(Names(header.id))
+                    self.drop(header.names(self._name))
                     continue
             if not create:
                 raise IndexNotFoundError(
                     f"there is no index: store={self._servers.name} name={self._name}; create it first"
                 )
-            self._make(Names(self._new_id() if header is None else header.id))
+            self._make(self._new_header() if header is None else header)
 
     def require(self, names: Names) -> None:
         """Raise ``IndexNotFoundError`` if the index is not the one that was opened any more."""
         header = self._read(0)
-        if header is None or header.id != names.index_id or header.state != _READY:
+        if header is None or header.names(self._name) != names or header.state != _READY:
             raise IndexNotFoundError(
                 f"the index was dropped: store={self._servers.name} name={self._name}; create it again, and open it "
                 "again"
@@ -112,27 +122,29 @@ class Presence:
         return True
 
     def _upgrade(self, header: Header) -> None:
-        """Bring an index of layout 2 to the present one; whoever has it open with an older version gets an error."""
-        if header.version == LAYOUT:
+        """Bring an index of layout 2 to layout 3; whoever has it open with an older version gets an error."""
+        if header.version >= _WITHOUT_NAMES:
             return
-        names = Names(header.id)
+        names = header.names(self._name)
         upgrade_contents(self._servers, names)
         for server in reversed(range(len(self._places))):
             stored = self._stored(server)
             if stored is not None and (older := self._parse(stored)).id == header.id:
-                newer = older.model_copy(update={"version": LAYOUT}).to_json()
+                newer = older.model_copy(update={"version": _WITHOUT_NAMES}).to_json()
                 self._replace(server, stored, newer)
         # What older versions have made until just now, too: from now on they make nothing any more.
         upgrade_contents(self._servers, names)
 
-    def _make(self, names: Names) -> None:
-        """Make the index, if no one else is first; another id is to be tried where this one is in use."""
+    def _new_header(self) -> Header:
+        hash_key = secrets.token_hex(HASH_KEY_WIDTH)
+        return Header(id=random_id(), server=0, servers=len(self._places), state=_MAKING, hash_key=hash_key)
+
+    def _make(self, header: Header) -> None:
+        """Make the index that a header of the first server speaks of, if no one else is first with another one."""
+        names = header.names(self._name)
         for server in range(len(self._places)):
-            held = self._claim(server, names)
-            if held is None:
-                self._remove_headers(names)
-                return
-            if held.id != names.index_id:
+            held = self._claim(server, header.model_copy(update={"server": server}))
+            if (held.id, held.hash_key) != (header.id, header.hash_key):
                 if server == 0:
                     return
                 raise IndexMismatchError(
@@ -144,13 +156,10 @@ class Presence:
             # It was dropped by someone else before it was made.
             self._remove(names)
 
-    def _claim(self, server: int, names: Names) -> Header | None:
-        """Write a server's header if there is none; returns the one that is there, None where the id is taken."""
-        header = Header(id=names.index_id, server=server, servers=len(self._places), state=_MAKING)
-        keys = [header_key(self._name), id_key(names.index_id)]
-        arguments: list[Argument] = [header.to_json(), self._name]
-        stored = self._servers.execute(Command.run(self._places[server], CREATE_INDEX, keys, arguments))
-        return None if stored is None else self._parse(stored)
+    def _claim(self, server: int, header: Header) -> Header:
+        """Write a server's header if there is none; returns the one that is there."""
+        command = Command.run(self._places[server], CREATE_INDEX, [header_key(self._name)], [header.to_json()])
+        return self._parse(self._servers.execute(command))
 
     def _advance(self, names: Names, state: Literal["ready", "dropping"]) -> bool:
         """Bring the first server's header into a state; False if it is another index's, or is being dropped."""
@@ -176,6 +185,8 @@ class Presence:
 
     def _require_own_id(self, names: Names) -> None:
         """Raise if the id is that of an index of another name: what it names is not ours to remove."""
+        if names.prefix:
+            return
         holder = self._servers.execute(Command(self._places[0], ("GET", id_key(names.index_id))))
         if holder not in (None, self._name.encode()):
             raise IndexMismatchError(
@@ -185,7 +196,7 @@ class Presence:
             )
 
     def _remove_headers(self, names: Names) -> None:
-        keys = [header_key(self._name), id_key(names.index_id)]
+        keys = [header_key(self._name), *([] if names.prefix else [id_key(names.index_id)])]
         for server, place in reversed(list(enumerate(self._places))):
             stored = self._stored(server)
             if stored is not None and self._parse(stored).id == names.index_id:

@@ -77,7 +77,7 @@ class Reader:
             IndexNotFoundError: the index was dropped.
             CorruptIndexError: buckets or marks are missing.
         """
-        sought = _Sought.of(batches)
+        sought = _Sought.of(batches, self._names.hash_key)
         waiting = np.arange(len(sought.hashes))
         while len(waiting):
             again: list[Positions] = [_NONE]
@@ -307,10 +307,10 @@ class _Sought:
     widths: list[int]
 
     @classmethod
-    def of(cls, batches: Sequence[EncodedKeys]) -> _Sought:
+    def of(cls, batches: Sequence[EncodedKeys], hash_key: bytes) -> _Sought:
         lengths = [len(keys) for keys in batches]
         return cls(
-            hashes=np.concatenate([_NONE, *(hashes_of(keys.keys) for keys in batches)]),
+            hashes=np.concatenate([_NONE, *(hashes_of(keys.keys, hash_key) for keys in batches)]),
             groups=np.concatenate(
                 [_NONE, *(number << _SHARD_BITS | keys.shards.astype(np.int64) for number, keys in enumerate(batches))]
             ),

@@ -8,22 +8,27 @@ from typing import ClassVar
 from uuid import uuid4
 
 import pytest
+import redis
 
 from rli.testing import StoreConformance
 from tests.support.docker import Service, running_service
+from tests.support.redis import as_user, client_of, give_rights, rights_of
 from tests.support.services import REDIS_PORT
 
 pytestmark = pytest.mark.docker
 
 
 class RedisConformance(StoreConformance):
-    """The suite at a URL that a fixture of the class finds out."""
+    """The suite on servers that a fixture of the class finds out, by a user who has the least rights that suffice."""
 
     base_url: ClassVar[str]
+    servers: ClassVar[list[redis.Redis]]
 
     def make_url(self, tmp_path: Path) -> str:
         _ = tmp_path
-        return f"{self.base_url}?name={uuid4().hex}"
+        name = uuid4().hex
+        give_rights("conformance", rights_of(name), *self.servers)
+        return f"{as_user(self.base_url, 'conformance')}?name={name}"
 
 
 class TestOneServer(RedisConformance):
@@ -31,6 +36,7 @@ class TestOneServer(RedisConformance):
     @classmethod
     def _servers(cls, redis_server: Service) -> None:
         cls.base_url = f"redis://{redis_server.address(REDIS_PORT)}/0"
+        cls.servers = [client_of(redis_server)]
 
 
 class TestIndependentServers(RedisConformance):
@@ -39,6 +45,7 @@ class TestIndependentServers(RedisConformance):
     def _servers(cls, redis_server: Service, second_redis_server: Service) -> None:
         addresses = [redis_server.address(REDIS_PORT), second_redis_server.address(REDIS_PORT)]
         cls.base_url = f"redis+shards://{','.join(addresses)}/3"
+        cls.servers = [client_of(redis_server), client_of(second_redis_server)]
 
 
 class TestCluster(RedisConformance):
@@ -47,6 +54,7 @@ class TestCluster(RedisConformance):
     def _servers(cls, redis_cluster: Service) -> None:
         first = next(iter(redis_cluster.ports))
         cls.base_url = f"redis+cluster://{redis_cluster.address(first)}"
+        cls.servers = [client_of(redis_cluster, port) for port in redis_cluster.ports]
 
 
 class OtherVersion(RedisConformance):
@@ -59,6 +67,7 @@ class OtherVersion(RedisConformance):
     def _servers(cls) -> Iterator[None]:
         with running_service("redis", ports=[REDIS_PORT], environment={"SERVER": cls.server}) as service:
             cls.base_url = f"redis://{service.address(REDIS_PORT)}/0"
+            cls.servers = [client_of(service)]
             yield
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, repeat
 from pathlib import Path
 from threading import Event
 
@@ -23,14 +23,12 @@ from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys, scanned
 from rli_redis import RedisStore
-from rli_redis.address import parse_address
-from rli_redis.independent_servers import IndependentServers
 from rli_redis.names import Names
-from rli_redis.presence import Header, Presence
+from rli_redis.presence import Header
 from rli_redis.scripts import CREATE_INDEX, DROP_FAMILY, REMOVE_HEADER, REPLACE_HEADER
 from tests.support.children import was_killed
 from tests.support.docker import Service
-from tests.support.redis import all_keys, client_of, dropped_afterwards, redis_url, url_of
+from tests.support.redis import all_keys, dropped_afterwards, redis_url, url_of
 from tests.support.services import REDIS_PORT
 from tests.support.tables import records
 from tests.support.tcp_proxy import Fate, tcp_proxy
@@ -121,46 +119,7 @@ def test_the_database_numbers_keep_indexes_apart(raw: redis.Redis, redis_server:
             open_store(elsewhere, create=False)
         with open_store(elsewhere, create=True) as other:
             fill(other)
-        assert len(all_keys(raw)) == 4
-
-
-@pytest.mark.usefixtures("raw")
-def test_an_id_in_use_is_left_alone(url: str) -> None:
-    """Ids are random: now and then one comes twice."""
-    with open_store(url, create=True) as store:
-        fill(store)
-        taken = names_of(store).index_id
-        ids = chain([taken, taken, "new"], repeat("???"))
-        servers = IndependentServers(parse_address(url))
-        names = Presence(servers, "another", lambda: next(ids)).open(create=True)
-        assert names.index_id == "new"
-        expect_full(store)
-        assert Presence(servers, "another").drop(names)
-        servers.close()
-        expect_full(store)
-
-
-def test_an_id_in_use_on_the_second_server_only(
-    raw: redis.Redis, redis_server: Service, second_redis_server: Service
-) -> None:
-    """What was begun on the first one is taken back."""
-    second = client_of(second_redis_server)
-    before = all_keys(raw, second)
-    with open_store(redis_url(second_redis_server, name="theirs"), create=True) as theirs:
-        fill(theirs)
-        ids = iter([names_of(theirs).index_id, "new"])
-        hosts = f"{redis_server.address(REDIS_PORT)},{second_redis_server.address(REDIS_PORT)}"
-        servers = IndependentServers(parse_address(f"redis+shards://{hosts}/0"))
-        presence = Presence(servers, "ours", lambda: next(ids))
-        names = presence.open(create=True)
-        assert names.index_id == "new"
-        expect_full(theirs)
-        presence.drop(names)
-        servers.close()
-        expect_full(theirs)
-        theirs.drop()
-    assert all_keys(raw, second) == before
-    second.close()
+        assert len(all_keys(raw)) == 3
 
 
 # Dropped indexes -----------------------------------------------------------------------------------------------
@@ -516,7 +475,7 @@ def test_a_server_named_twice_is_refused(redis_server: Service) -> None:
         open_store(url, create=False)
 
 
-@pytest.mark.parametrize("version", [1, 4])
+@pytest.mark.parametrize("version", [1, 5])
 def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str, version: int) -> None:
     raw.set("{rli}index:trips", b'{"version":%d,"id":"AAA","server":0,"servers":1,"state":"ready"}' % version)
     for create in (False, True):
@@ -529,22 +488,63 @@ def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str, vers
 def test_a_header_with_a_forged_id_is_refused(raw: redis.Redis, url: str, index_id: str, state: str) -> None:
     with open_store(url.replace("trips", "other"), create=True) as victim:
         fill(victim)
-        header = b'{"version":3,"id":"%s","server":0,"servers":1,"state":"%s"}' % (index_id.encode(), state.encode())
-        raw.set("{rli}index:trips", header)
-        for create in (False, True):
-            with pytest.raises(IndexMismatchError, match="header"):
-                open_store(url, create=create)
+        for version in (3, 4):
+            forged = {"version": version, "id": index_id, "server": 0, "servers": 1, "state": state}
+            raw.set("{rli}index:trips", json.dumps(forged))
+            for create in (False, True):
+                with pytest.raises(IndexMismatchError, match="header"):
+                    open_store(url, create=create)
         expect_full(victim)
+
+
+def make_version_3(raw: redis.Redis, url: str, index_id: str = "AAA") -> None:
+    """Begin an index as version 3 did, for who creates it next to complete it."""
+    name = url.partition("name=")[2]
+    header = {"version": 3, "id": index_id, "server": 0, "servers": 1, "state": "making"}
+    raw.mset({f"{{rli}}index:{name}": json.dumps(header), f"{{rli}}id:{index_id}": name})
 
 
 def test_a_header_with_the_id_of_another_index_removes_nothing_of_it(raw: redis.Redis, url: str) -> None:
-    with open_store(url.replace("trips", "other"), create=True) as victim:
+    theirs = url.replace("trips", "other")
+    make_version_3(raw, theirs)
+    with open_store(theirs, create=True) as victim:
         fill(victim)
-        index_id = names_of(victim).index_id.encode()
-        raw.set("{rli}index:trips", b'{"version":3,"id":"%s","server":0,"servers":1,"state":"dropping"}' % index_id)
+        raw.set("{rli}index:trips", b'{"version":3,"id":"AAA","server":0,"servers":1,"state":"dropping"}')
         with pytest.raises(IndexMismatchError, match="id of another index"):
             open_store(url, create=True)
         expect_full(victim)
+
+
+def test_a_header_with_the_id_and_the_hash_key_of_another_index_reaches_nothing_of_it(
+    raw: redis.Redis, url: str
+) -> None:
+    with open_store(url.replace("trips", "other"), create=True) as victim:
+        fill(victim)
+        header = raw.get("{rli}index:other")
+        assert isinstance(header, bytes)
+        raw.set("{rli}index:trips", header.replace(b"ready", b"dropping"))
+        with open_store(url, create=True) as store:
+            assert scanned(store, range(4)) == {}
+            store.drop()
+        expect_full(victim)
+
+
+def test_an_index_of_version_3_goes_on_as_it_is(raw: redis.Redis, url: str) -> None:
+    make_version_3(raw, url)
+    with open_store(url, create=True) as store:
+        fill(store)
+        assert store.mark_applied(store.applied(), 1)
+    header = json.loads(raw.get("{rli}index:trips") or "")
+    # Version 3 did not have it.
+    assert header.pop("hash_key") == ""
+    raw.set("{rli}index:trips", json.dumps(header))
+    with open_store(url, create=False) as store:
+        expect_full(store)
+        store.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS))))
+        expect_full(store, 2)
+        assert all(key.startswith((b"{rliAAA", b"{rli}")) for key in all_keys(raw))
+        store.drop()
+    assert all_keys(raw) == set()
 
 
 def family_states(raw: redis.Redis) -> list[bytes]:
@@ -575,6 +575,7 @@ def to_version_2(raw: redis.Redis) -> None:
 
 @pytest.mark.parametrize("create", [False, True])
 def test_an_index_of_version_2_is_upgraded_by_who_opens_it(raw: redis.Redis, url: str, *, create: bool) -> None:
+    make_version_3(raw, url)
     with open_store(url, create=True) as store:
         fill(store)
         assert store.mark_applied(store.applied(), 1)
@@ -593,28 +594,46 @@ def test_an_index_of_version_2_is_upgraded_by_who_opens_it(raw: redis.Redis, url
     assert all_keys(raw) == set()
 
 
-def test_the_stored_bytes_are_those_of_version_3(raw: redis.Redis, url: str) -> None:
+def test_the_stored_bytes_are_those_of_version_4(raw: redis.Redis, url: str) -> None:
     with open_store(url, create=True) as store:
         store.put(key_batch([b"key"], 65), entries_of(7, [5]))
         store.compare_and_set("settings", None, b"value")
         assert store.mark_applied(store.applied(), 9)
         names = names_of(store)
-    index_id = names.index_id.encode()
+    own = b"{rlitrips/%s" % names.index_id.encode()
     header = raw.get(b"{rli}index:trips")
     assert isinstance(header, bytes)
-    assert Header.from_json(header) == Header(id=names.index_id, server=0, servers=1, state="ready")
-    assert b"".join(header.split()) == b'{"version":3,"id":"%s","server":0,"servers":1,"state":"ready"}' % index_id
-    assert raw.get(b"{rli}id:" + index_id) == b"trips"
-    assert raw.hgetall(b"{rli%s}c" % index_id) == {b"\xff": b"2", b"settings": b"value", b"applied": b"9"}
-    assert raw.zrange(b"{rli%s}n" % index_id, 0, -1) == [b"applied", b"settings"]
-    assert [len(token) for token in raw.lrange(b"{rli%s}t" % index_id, 0, -1)] == [8, 8]
+    assert json.loads(header) == {
+        "version": 4,
+        "id": names.index_id,
+        "server": 0,
+        "servers": 1,
+        "state": "ready",
+        "hash_key": names.hash_key.hex(),
+    }
+    assert len(names.hash_key) == 16
+    assert raw.hgetall(own + b"}c") == {b"\xff": b"2", b"settings": b"value", b"applied": b"9"}
+    assert raw.zrange(own + b"}n", 0, -1) == [b"applied", b"settings"]
+    assert [len(token) for token in raw.lrange(own + b"}t", 0, -1)] == [8, 8]
     number = b"%d" % (3 << 16 | 65)
-    assert raw.smembers(b"{rli%s}f" % index_id) == {b"families", b"+" + number, b"shard 65"}
-    assert raw.get(b"{rli%sBB}" % index_id) == bytes.fromhex("00000009 00000007")
-    state = raw.get(b"{rli%sBB}\x03" % index_id)
-    bucket = raw.get(b"{rli%sBB}\x03\0\0\0\0" % index_id)
+    assert raw.smembers(own + b"}f") == {b"families", b"+" + number, b"shard 65"}
+    assert raw.get(own + b"BB}") == bytes.fromhex("00000009 00000007")
+    state = raw.get(own + b"BB}\x03")
+    bucket = raw.get(own + b"BB}\x03\0\0\0\0")
     assert isinstance(state, bytes)
     assert isinstance(bucket, bytes)
     assert state[8:] == bytes.fromhex("00000001 0000000000000001 0000000000000000")
     assert bucket[4:] == bytes.fromhex("11 6b6579 07 05")
-    assert len(all_keys(raw)) == 9
+    assert len(all_keys(raw)) == 8
+
+
+def test_keys_that_are_chosen_to_collide_share_no_bucket(raw: redis.Redis, url: str) -> None:
+    """20,000 of them made one bucket of 360 kB while the hash had no key."""
+    first = np.random.default_rng(5).integers(0, 1 << 63, 20_000, dtype=np.uint64)
+    state = (np.uint64(0x6275_636B) ^ first) * np.uint64(0xFF51_AFD7_ED55_8CCD)
+    second = state ^ (state >> np.uint64(32))
+    keys = [key.tobytes() for key in np.stack([first, second], axis=1).astype("<u8")]
+    with open_store(url, create=True) as store:
+        store.put(key_batch(keys), entries_of(1, range(len(keys))))
+        assert max(raw.strlen(key) for key in all_keys(raw) if raw.type(key) == b"string") < 4096
+        store.drop()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
 
 import pytest
 import redis
@@ -21,12 +21,19 @@ from rli_redis import RedisStore
 from rli_redis.secrets import PASSWORD_VARIABLE
 from tests.support.docker import Service, running_service
 from tests.support.redis import (
+    CLUSTER_RIGHTS,
+    READERS_RIGHTS,
+    WRITERS_RIGHTS,
     all_keys,
+    as_user,
     client_of,
     cluster_url,
     dropped_afterwards,
+    give_rights,
+    keys_of,
     redis_url,
     replica_of,
+    rights_of,
     spare_server,
     url_of,
 )
@@ -36,8 +43,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.docker
 
 KEYS = random_keys(2000, 16, seed=1)
-RIGHTS = ("~{rli*", "+@read", "+@write", "+@scripting", "+@connection", "+info")
-"""What docs/stores/redis.md says that a user needs."""
+DATABASE = 5
 
 
 def put_all(store: Store, sequence: int = 1) -> None:
@@ -52,9 +58,14 @@ def use_all(url: str) -> None:
     """Use everything that a store can do."""
     with dropped_afterwards(url), open_store(url, create=True) as store:
         assert isinstance(store, RedisStore)
+        # Few at first, so that buckets are split.
+        store.put(key_batch(KEYS[:50]), entries_of(1, range(50)))
         put_all(store)
         expect_all(store)
         assert store.compare_and_set("lease", None, b"mine")
+        with open_store(url, create=False) as other:
+            assert other.compare_and_set("record", None, b"theirs")
+            assert other.compare_and_set("record", b"theirs", None)
         assert store.compare_and_set("lease", b"mine", None)
         assert store.read_control("lease") is None
         assert store.scan_control("") == []
@@ -115,48 +126,115 @@ def test_a_password(redis_server: Service, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def user(redis_server: Service) -> Iterator[Callable[..., str]]:
-    """Makes a user with rights and gives the URL of an index of theirs."""
+    """Makes a user with rights and gives a URL for them of the index of a name, in a database of its own."""
     names = (f"user{number}" for number in count())
     made: list[str] = []
     with client_of(redis_server) as raw:
 
-        def make(*rights: str, **options: Any) -> str:
-            name = next(names)
-            made.append(name)
-            raw.execute_command("ACL", "SETUSER", name, "on", ">s3cret", *rights)
-            host, _, rest = redis_url(redis_server, **options).removeprefix("redis://").partition("/")
-            return f"redis://{name}:s3cret@{host}/{rest}"
+        def make(name: str, rights: list[str]) -> str:
+            made.append(next(names))
+            give_rights(made[-1], rights, raw)
+            return as_user(redis_url(redis_server, database=DATABASE, name=name), made[-1])
 
         yield make
         raw.execute_command("ACL", "DELUSER", *made)
 
 
 def test_the_documented_rights_suffice(user: Callable[..., str]) -> None:
-    use_all(user(*RIGHTS))
-    documented = (Path(__file__).parents[2] / "docs/stores/redis.md").read_text()
-    assert " ".join(RIGHTS) in documented
+    """Tables use no more of a store than the conformance tests, which run with these rights."""
+    use_all(user("mine", rights_of("mine")))
+    documented = " ".join((Path(__file__).parents[2] / "docs/stores/redis.md").read_text().split())
+    for rights in (" ".join(keys_of("trips")), READERS_RIGHTS, WRITERS_RIGHTS, CLUSTER_RIGHTS):
+        assert rights in documented
 
 
-@pytest.mark.parametrize("missing", RIGHTS)
-def test_a_missing_right_is_named(user: Callable[..., str], missing: str) -> None:
-    url = user(*(right for right in RIGHTS if right != missing))
-    with pytest.raises(SettingsError, match=r"lacks a right \(.*(permission|access|can't run).*~\{rli\*") as caught:
-        open_store(url, create=True)
-    assert "s3cret" not in str(caught.value)
+def test_each_right_is_needed_and_named(redis_server: Service, user: Callable[..., str]) -> None:
+    rights = rights_of("mine")
+    with client_of(redis_server) as raw, dropped_afterwards(redis_url(redis_server, database=DATABASE, name="mine")):
+
+        def refusal_without(missing: str) -> str:
+            raw.script_flush()
+            try:
+                use_all(user("mine", [right for right in rights if right != missing]))
+            except SettingsError as error:
+                return str(error)
+            return ""
+
+        refusals = {right: refusal_without(right) for right in rights}
+    assert [right for right, refusal in refusals.items() if not refusal] == CLUSTER_RIGHTS.split()
+    for refusal in filter(None, refusals.values()):
+        assert re.search(r"lacks a right \(.*docs/stores/redis.md", refusal)
+        assert "s3cret" not in refusal
 
 
 def test_a_user_who_may_only_read(user: Callable[..., str]) -> None:
-    name = "shared"
-    use_all(user(*RIGHTS, name=name))
-    owner, reader = user(*RIGHTS, name=name), user(*(right for right in RIGHTS if right != "+@write"), name=name)
+    owner, reader = user("shared", rights_of("shared")), user("shared", [*keys_of("shared"), *READERS_RIGHTS.split()])
     with dropped_afterwards(owner), open_store(owner, create=True) as store:
         put_all(store)
         with open_store(reader, create=False) as reading:
             expect_all(reading)
             assert len(scanned(reading, [0])) == len(KEYS)
+            assert reading.applied().least is None
+            assert reading.scan_control("") == []
+            assert reading.stats().live_entries == len(KEYS)
             with pytest.raises(SettingsError, match="lacks a right"):
                 put_all(reading, 2)
         expect_all(store)
+
+
+@pytest.mark.parametrize("kind", ["server", "shards", "cluster"])
+def test_a_user_of_one_index_reaches_no_other_one(
+    redis_server: Service, second_redis_server: Service, redis_cluster: Service, kind: str
+) -> None:
+    hosts = f"{redis_server.address(REDIS_PORT)},{second_redis_server.address(REDIS_PORT)}"
+    base, servers = {
+        "server": (redis_url(redis_server, name=""), [client_of(redis_server)]),
+        "shards": (f"redis+shards://{hosts}/0?name=", [client_of(redis_server), client_of(second_redis_server)]),
+        "cluster": (
+            cluster_url(redis_cluster, name=""),
+            [client_of(redis_cluster, port) for port in redis_cluster.ports],
+        ),
+    }[kind]
+    give_rights("theirs", rights_of("theirs"), *servers)
+    use_all(as_user(f"{base}theirs", "theirs"))
+    with dropped_afterwards(f"{base}theirs2") as victim, open_store(victim, create=True) as store:
+        put_all(store)
+        for create in (False, True):
+            with pytest.raises(SettingsError, match="lacks a right"):
+                open_store(as_user(victim, "theirs"), create=create)
+        for server in servers:
+            require_out_of_reach(server)
+        expect_all(store)
+    for server in servers:
+        server.execute_command("ACL", "DELUSER", "theirs")
+
+
+def require_out_of_reach(server: redis.Redis) -> None:
+    """Neither the other index's keys nor anything that concerns a server as a whole is for this user."""
+    options = server.get_connection_kwargs()
+    theirs = redis.Redis(options["host"], options["port"], username="theirs", password="s3cret")  # noqa: S106
+    keys = [key for key in all_keys(server) if b"theirs2" in key]
+    commands: list[tuple[object, ...]] = [
+        command
+        for key in keys
+        for command in (
+            ("GET", key),
+            ("MGET", key),
+            ("SET", key, "forged"),
+            ("UNLINK", key),
+            ("EVAL", "return redis.call('GET', KEYS[1])", 1, key),
+            ("EVAL", "return redis.call('SET', ARGV[1], 'forged')", 0, key),
+        )
+    ]
+    whole = (
+        "FLUSHALL, FLUSHDB, KEYS *, SCRIPT FLUSH, SCRIPT KILL, FUNCTION FLUSH, SWAPDB 0 1, CONFIG GET *, ACL LIST, "
+        "SHUTDOWN, RANDOMKEY, CLIENT LIST, CLIENT KILL TYPE normal, MONITOR, REPLICAOF NO ONE"
+    )
+    commands += [tuple(command.split()) for command in whole.split(", ")]
+    with theirs:
+        for command in commands:
+            with pytest.raises(redis.ResponseError, match=r"(?i)permission|access|can't"):
+                theirs.execute_command(*command)
 
 
 # Servers that refuse -------------------------------------------------------------------------------------------
@@ -354,14 +432,14 @@ def test_a_server_is_not_taken_for_a_cluster(redis_server: Service) -> None:
 def test_a_cluster_with_a_password(redis_cluster: Service) -> None:
     clients = [redis.Redis(redis_cluster.host, port) for port in redis_cluster.ports]
     for client in clients:
-        client.execute_command("ACL", "SETUSER", "trips", "on", ">s3cret", *RIGHTS, "+command", "+cluster|slots")
-        client.execute_command("ACL", "SETUSER", "nobody", "on", ">s3cret", *RIGHTS)
-    url = cluster_url(redis_cluster)
+        give_rights("trips", rights_of("trips"), client)
+        give_rights("nobody", [right for right in rights_of("trips") if right not in CLUSTER_RIGHTS.split()], client)
+    url = cluster_url(redis_cluster, name="trips")
     use_all(url.replace("://", "://trips:s3cret@"))
     with pytest.raises(SettingsError, match="refuses the log-in") as caught:
         open_store(url.replace("://", "://trips:n0t@"), create=True)
     assert "n0t" not in str(caught.value)
-    with pytest.raises(SettingsError, match=r"lacks a right.*\+cluster\|slots"):
+    with pytest.raises(SettingsError, match=r"lacks a right.*docs/stores/redis.md"):
         open_store(url.replace("://", "://nobody:s3cret@"), create=True)
     for client in clients:
         client.execute_command("ACL", "DELUSER", "trips", "nobody")

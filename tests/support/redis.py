@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import redis
@@ -20,6 +20,38 @@ from tests.support.waiting import eventually
 def redis_url(service: Service, *, database: int = 0, **options: object) -> str:
     """The URL of an index that nobody else uses, unless a name is among the options."""
     return url_of(service.host, service.ports[REDIS_PORT], database=database, **options)
+
+
+READERS_RIGHTS: Final = (
+    "+select +client|setname +info +get +mget +smembers +smismember +memory|usage "
+    "+eval +evalsha +hget +hmget +hlen +lindex +zcard +zrangebylex"
+)
+WRITERS_RIGHTS: Final = (
+    "+scan +hsetnx +sadd +unlink "
+    "+del +exists +getrange +hdel +hincrby +hset +llen +lpos +lpush +ltrim +mset +rename +set +setnx +zadd +zrem"
+)
+CLUSTER_RIGHTS: Final = "+command +cluster|slots"
+
+
+def keys_of(name: str) -> list[str]:
+    """The keys of one index, as an ACL names them."""
+    return [f"~{{rli{name}/*", f"~{{rli}}index:{name}"]
+
+
+def rights_of(name: str) -> list[str]:
+    """All that docs/stores/redis.md says a user of one index needs."""
+    return [*keys_of(name), *f"{READERS_RIGHTS} {WRITERS_RIGHTS} {CLUSTER_RIGHTS}".split()]
+
+
+def give_rights(user: str, rights: list[str], *servers: redis.Redis) -> None:
+    """Make a user with the password ``s3cret``, or give one more rights."""
+    for server in servers:
+        server.execute_command("ACL", "SETUSER", user, "on", ">s3cret", *rights)
+
+
+def as_user(url: str, user: str) -> str:
+    """The URL with a user and the password."""
+    return url.replace("://", f"://{user}:s3cret@", 1)
 
 
 def url_of(host: str, port: int, *, database: int = 0, **options: object) -> str:

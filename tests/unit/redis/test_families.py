@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
+import struct
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
 from rli_redis.families import Family, addresses, hashes_of, outgrows, wanted_buckets
@@ -75,17 +80,68 @@ def test_no_entries_want_one_bucket() -> None:
         (16, [4174046048, 1212725574]),
     ],
 )
-def test_version_1_of_the_hash(width: int, hashes: list[int]) -> None:
+def test_the_hash_of_versions_2_and_3(width: int, hashes: list[int]) -> None:
     keys = np.array([b"0123456789abcdef"[:width], b"fedcba9876543210"[:width]], dtype=f"V{width}")
-    assert hashes_of(keys).tolist() == hashes
+    assert hashes_of(keys, b"").tolist() == hashes
 
 
+KEY = bytes(range(16))
+
+
+@pytest.mark.parametrize(
+    ("width", "hashes"),
+    [
+        (1, [567989023, 1368723302]),
+        (7, [2545936596, 3578390674]),
+        (8, [4154817710, 1406684416]),
+        (9, [3258952265, 4135909461]),
+        (16, [2419254068, 2625323999]),
+    ],
+)
+def test_the_hash_of_version_4(width: int, hashes: list[int]) -> None:
+    keys = np.array([b"0123456789abcdef"[:width], b"fedcba9876543210"[:width]], dtype=f"V{width}")
+    assert hashes_of(keys, KEY).tolist() == hashes
+
+
+@pytest.mark.parametrize("width", [1, 4, 5, 16, 30])
+def test_the_hash_of_version_4_is_that_of_its_definition(width: int) -> None:
+    """Words times factors, modulo 2^64; the upper half, by the finalizer of MurmurHash3."""
+    key = bytes(range(100, 100 + width))
+    padded = key + bytes(-width % 8)
+    words = struct.unpack(f"<{len(padded) // 4}I", padded)
+    first, *factors = struct.unpack(f"<{len(words) + 1}Q", hashlib.shake_256(KEY).digest(8 * len(words) + 8))
+    total = first + sum(word * factor for word, factor in zip(words, factors, strict=True))
+    expected = total % 2**64 >> 32
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        expected = ((expected ^ (expected >> shift)) * factor) % 2**32
+    expected ^= expected >> 16
+    assert hashes_of(np.frombuffer(key, dtype=f"V{width}"), KEY).tolist() == [expected]
+
+
+def colliding_keys(count: int) -> NDArray[np.void]:
+    """UUIDs that have one hash without a key: the second half of each undoes what the first one does."""
+    first = np.random.default_rng(5).integers(0, 1 << 63, count, dtype=np.uint64)
+    state = (np.uint64(0x6275_636B) ^ first) * np.uint64(0xFF51_AFD7_ED55_8CCD)
+    second = state ^ (state >> np.uint64(32)) ^ np.uint64(0x1234_5678_90AB_CDEF)
+    return np.stack([first, second], axis=1).astype("<u8").view("V16")[:, 0]
+
+
+def test_keys_that_are_chosen_to_collide_spread_evenly() -> None:
+    keys = colliding_keys(20_000)
+    assert len(set(hashes_of(keys, b"").tolist())) == 1
+    for hash_key in (KEY, secrets.token_bytes(16)):
+        found = hashes_of(keys, hash_key)
+        assert len(np.unique(found)) > 19_990
+        assert np.bincount(addresses(found, 1000), minlength=1000).max() < 5 * 20
+
+
+@pytest.mark.parametrize("hash_key", [b"", KEY, bytes(16)])
 @pytest.mark.parametrize("template", ["{:09d}", "{:x}-000000000", "user-{:012d}@example.com", "{:06d}\0\0"])
 @pytest.mark.parametrize("buckets", [512, 777, 1024])
-def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: int) -> None:
+def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: int, hash_key: bytes) -> None:
     keys = [template.format(number + 200_000).encode() for number in range(20 * buckets)]
     assert len({len(key) for key in keys}) == 1
-    found = hashes_of(np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}"))
+    found = hashes_of(np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}"), hash_key)
     halved = np.bincount(found & 255, minlength=256)
     # Six standard deviations of what chance would do.
     assert abs(halved - halved.mean()).max() < 6 * halved.mean() ** 0.5

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rli.settings import MAX_SHARDS
-from rli_redis.names import DIGITS, ID_LENGTH, Names, family_number, family_of, header_key, id_key
+from rli_redis.names import DIGITS, ID_LENGTH, Names, family_number, family_of, header_key, id_key, key_prefix
 
-NAMES = Names("aB3")
+NAMES = Names("aB3", key_prefix("trips"))
 WIDTHS = st.integers(1, 1 << 28)
 SHARDS = st.integers(0, MAX_SHARDS - 1)
 
@@ -18,30 +19,42 @@ def buckets(width: int, shard: int, *numbers: int) -> list[bytes]:
     return NAMES.buckets(width, shard, np.array(numbers, dtype=np.int64))
 
 
-def test_version_1_of_the_names() -> None:
+def test_the_names_of_version_4() -> None:
     assert header_key("trips") == b"{rli}index:trips"
-    assert id_key("aB3") == b"{rli}id:aB3"
-    assert NAMES.control == b"{rliaB3}c"
-    assert NAMES.control_names == b"{rliaB3}n"
-    assert NAMES.control_tokens == b"{rliaB3}t"
-    assert NAMES.families == b"{rliaB3}f"
-    assert NAMES.family(16, 0) == b"{rliaB3A}\x10"
-    assert NAMES.family(128, 63) == b"{rliaB3_}\x80\x01"
-    assert NAMES.family(70_000, 64) == b"{rliaB3BA}\xf0\xa2\x04"
-    assert NAMES.dropped_family(16, 0) == b"{rliaB3A}\x10-"
-    assert buckets(16, 65_535, 0, 1, 0x01020304) == [
-        b"{rliaB3P__}\x10\0\0\0\0",
-        b"{rliaB3P__}\x10\0\0\0\x01",
-        b"{rliaB3P__}\x10\x01\x02\x03\x04",
+    assert NAMES.control == b"{rlitrips/aB3}c"
+    assert NAMES.mark(64) == b"{rlitrips/aB3BA}"
+    assert NAMES.family(128, 63) == b"{rlitrips/aB3_}\x80\x01"
+    assert buckets(16, 65_535, 0, 0x01020304) == [
+        b"{rlitrips/aB3P__}\x10\0\0\0\0",
+        b"{rlitrips/aB3P__}\x10\x01\x02\x03\x04",
     ]
     assert buckets(16, 0) == []
 
 
-def test_the_name_of_a_bucket_fits_an_allocation_of_16_bytes() -> None:
+def test_the_names_of_versions_2_and_3() -> None:
+    old = Names("aB3")
+    assert id_key("aB3") == b"{rli}id:aB3"
+    assert old.control == b"{rliaB3}c"
+    assert old.control_names == b"{rliaB3}n"
+    assert old.control_tokens == b"{rliaB3}t"
+    assert old.families == b"{rliaB3}f"
+    assert old.family(16, 0) == b"{rliaB3A}\x10"
+    assert old.family(128, 63) == b"{rliaB3_}\x80\x01"
+    assert old.family(70_000, 64) == b"{rliaB3BA}\xf0\xa2\x04"
+    assert old.dropped_family(16, 0) == b"{rliaB3A}\x10-"
+    assert old.buckets(16, 65_535, np.array([0, 1, 0x01020304])) == [
+        b"{rliaB3P__}\x10\0\0\0\0",
+        b"{rliaB3P__}\x10\0\0\0\x01",
+        b"{rliaB3P__}\x10\x01\x02\x03\x04",
+    ]
+
+
+def test_the_name_of_a_bucket_fits_an_allocation_of_24_bytes() -> None:
     # One byte before the text of a short string, and one after it.
-    assert {len(key) for shard in range(64) for key in buckets(16, shard, 0, 1 << 31)} == {14}
+    names = Names("aB3", key_prefix("default"))
+    assert {len(key) for shard in range(64) for key in names.buckets(16, shard, np.array([0, 1 << 31]))} == {22}
     assert len(DIGITS) == len(set(DIGITS)) == 64
-    assert len(NAMES.index_id) == ID_LENGTH
+    assert len(names.index_id) == ID_LENGTH
 
 
 @given(WIDTHS, SHARDS)
@@ -60,7 +73,16 @@ def test_no_two_things_have_one_name(families: list[tuple[int, int]], numbers: l
     assert {NAMES.shard_of(key) for key in keys} == {None, *(shard for _, shard in families)}
 
 
-def test_two_indexes_share_no_name() -> None:
-    other = Names("aB4")
-    assert not NAMES.family(16, 0).startswith(other.pattern.removesuffix(b"*"))
-    assert not header_key("aB3").startswith(NAMES.pattern.removesuffix(b"*"))
+@pytest.mark.parametrize(
+    "other",
+    [
+        Names("aB4", key_prefix("trips")),
+        Names("aB3", key_prefix("trip")),
+        Names("aB3", key_prefix("trips2")),
+        Names("aB3"),
+    ],
+)
+def test_two_indexes_share_no_name(other: Names) -> None:
+    for one, another in ((NAMES, other), (other, NAMES)):
+        assert not one.family(16, 0).startswith(another.pattern.removesuffix(b"*"))
+        assert not header_key("aB3").startswith(one.pattern.removesuffix(b"*"))
