@@ -34,7 +34,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.invariant("P19")
 @pytest.mark.parametrize("case", UPSERTS)
 def test_every_source_row_is_written_once_though_executors_are_lost(results: dict[str, Any], case: str) -> None:
-    assert results[case] == {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0}
+    assert results[case] == {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0, "strays": 0}
 
 
 def test_a_delete_removes_the_keys_that_it_counted_though_executors_are_lost(results: dict[str, Any]) -> None:

@@ -6,45 +6,66 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pytest
 
 import rli
 from tests.support.spark import REPOSITORY
-from tests.support.tables import check_stored
+from tests.support.tables import check_stored, stray_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _ROWS = 4_000
 
 
-def run_job(tmp_path: Path, scenario: str) -> rli.Table:
-    """Run ``upsert_under_failure.py`` in a process, and so in a Spark application, of its own."""
+APPLICATIONS: Final = (
+    ("task-fails", "straggler", "driver-dies"),
+    ("executors-die-at-work",),
+    ("speculation",),
+)
+"""Scenarios by the Spark application that runs them; one that kills the driver is the last of its application."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An application that has ended; each scenario has a folder."""
+
+    folder: Path
+    status: int
+
+    def table(self, scenario: str) -> rli.Table:
+        return rli.open_table(self.folder / scenario / "trips")
+
+
+@pytest.fixture(scope="module")
+def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Some scenarios in a process, and so in a Spark application, of its own."""
+    scenarios: tuple[str, ...] = request.param
+    folder = tmp_path_factory.mktemp("job")
     script = Path(__file__).with_name("upsert_under_failure.py")
     paths = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    subprocess.run(
-        [sys.executable, str(script), scenario, str(tmp_path)],
-        check=True,
-        env={**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable},
-    )
-    return rli.open_table(tmp_path / "trips")
+    environment = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
+    run = subprocess.run([sys.executable, str(script), str(folder), *scenarios], check=False, env=environment)
+    assert run.returncode in {0, -signal.SIGKILL}
+    return Job(folder, run.returncode)
 
 
 @pytest.mark.parametrize(
-    "scenario", ["task-fails", "straggler", "executor-dies", "executors-die-at-work", "speculation"]
+    ("job", "scenario"),
+    [(scenarios, scenario) for scenarios in APPLICATIONS for scenario in scenarios if scenario != "driver-dies"],
+    indirect=["job"],
 )
-def test_nothing_is_written_or_indexed_twice(tmp_path: Path, scenario: str) -> None:
-    table = run_job(tmp_path, scenario)
+def test_nothing_is_written_or_indexed_twice(job: Job, scenario: str) -> None:
+    table = job.table(scenario)
     rows = table.read(columns=["id", "fare"])
     assert rows.num_rows == _ROWS + _ROWS // 2
     assert len(set(rows.column("id").to_pylist())) == rows.num_rows
     assert sum(rows.column("fare").to_pylist()) == 2_000 * 1.0 + 4_000 * 1.5
-    base_files = {file_slice.path for file_slice in table.snapshot().slices.values()}
-    latest = table.timeline()[-1].time
-    on_disk = {str(file.relative_to(tmp_path / "trips")) for file in (tmp_path / "trips").rglob(f"*_{latest}.parquet")}
-    assert on_disk == {path for path in base_files if path.endswith(f"_{latest}.parquet")}
+    assert stray_files(table, table.timeline()[-1].time) == set()
     check_stored(table)
     # Another writer goes on.
     more = pa.table({"id": ["k0", "more"], "city": ["0", "1"], "fare": [2.0, 2.0]})
@@ -53,11 +74,10 @@ def test_nothing_is_written_or_indexed_twice(tmp_path: Path, scenario: str) -> N
     check_stored(table)
 
 
-def test_a_driver_that_dies_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as failure:
-        run_job(tmp_path, "driver-dies")
-    assert failure.value.returncode == -signal.SIGKILL
-    table = rli.open_table(tmp_path / "trips")
+@pytest.mark.parametrize("job", [APPLICATIONS[0]], indirect=True)
+def test_a_driver_that_dies_leaves_nothing_behind(job: Job) -> None:
+    assert job.status == -signal.SIGKILL
+    table = job.table("driver-dies")
     assert table.read().num_rows == _ROWS
     table.delete(["k0"])
     assert table.read().num_rows == _ROWS - 1

@@ -1,20 +1,23 @@
-"""A Spark application that upserts while something fails: ``upsert_under_failure.py SCENARIO FOLDER``.
+"""A Spark application that upserts while something fails: ``upsert_under_failure.py FOLDER SCENARIO …``.
 
-It loads 4,000 records, then upserts half of them again and 2,000 new ones.
+For each scenario it makes a table in a folder of that name below FOLDER, loads 4,000 records, then upserts half of them
+again and 2,000 new ones.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import SparkConf, SparkContext, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -24,14 +27,13 @@ from rli.table.file_groups import work_rows
 from rli.table.file_groups.file_group_writer import FileGroupTarget, WriteContext, write_file_group
 from rli.table.following import sync
 from tests.spark.executor_deaths import Death, under
-from tests.support.spark import SHORT_LIVED
+from tests.support.java import SHORT_LIVED
+from tests.support.waiting import eventually
 
 _MASTERS = {
     # With no other executor, all that it had shuffled and kept is computed anew.
     "executors-die-at-work": "local-cluster[1,1,1024]",
-    "executor-dies": "local-cluster[2,1,1024]",
     "task-fails": "local[2,4]",
-    "speculation": "local-cluster[2,1,1024]",
 }
 
 
@@ -53,10 +55,25 @@ def session(scenario: str) -> SparkSession:
         "spark.speculation.quantile": "0.3",
         "spark.speculation.minTaskRuntime": "100ms",
     }
-    builder = SparkSession.builder.master(_MASTERS.get(scenario, "local[2]"))
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    conf = SparkConf().setAll(list(settings.items()))
+    master = two_hosts(conf) if scenario == "speculation" else _MASTERS.get(scenario, "local[2]")
+    return SparkSession.builder.config(conf=conf).master(master).getOrCreate()
+
+
+def two_hosts(conf: SparkConf) -> str:
+    """A cluster of two workers, in this driver's JVM, under different host names: no host runs two copies of a task."""
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001
+    jvm: Any = SparkContext._jvm  # noqa: SLF001
+    conf_of_jvm, nothing = jvm.org.apache.spark.SparkConf(), jvm.scala.Option.empty()
+    deploy = jvm.org.apache.spark.deploy
+    masters = deploy.LocalSparkCluster.apply(1, 1, 1024, conf_of_jvm).start()
+    folder = mkdtemp(prefix="spark-worker-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    deploy.worker.Worker.startRpcEnvAndEndpoint(
+        "127.0.0.2", 0, 0, 1, 1024, masters, folder, nothing, conf_of_jvm, nothing
+    )
+    master: str = masters[0]
+    return master
 
 
 def records(spark: SparkSession, start: int, end: int, fare: float) -> DataFrame:
@@ -83,14 +100,17 @@ def failing_once(frame: DataFrame, folder: Path) -> DataFrame:
     return frame.mapInArrow(run, frame.schema)
 
 
-def slow_first_attempt(frame: DataFrame) -> DataFrame:
-    """The frame, whose first attempt at one partition takes so long that Spark starts a second one."""
+def slow_first_attempt(frame: DataFrame, folder: Path) -> DataFrame:
+    """The frame, whose first attempt at one partition takes until Spark has started a second one."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         assert task is not None
+        second = folder / "second-attempt"
         if task.partitionId() == 1 and task.attemptNumber() == 0:
-            time.sleep(5)
+            eventually(second.exists, "a second attempt")
+        elif task.partitionId() == 1:
+            second.touch()
         yield from batches
 
     return frame.mapInArrow(run, frame.schema)
@@ -104,8 +124,6 @@ class Saboteur:
         self.table = table
 
     def __call__(self, step: rli.Step) -> None:
-        if self.scenario == "executor-dies" and step is rli.Step.TAGGED:
-            kill_an_executor()
         if self.scenario == "straggler" and step is rli.Step.PUBLISHED:
             self.write_late()
         if self.scenario == "driver-dies" and step is rli.Step.WRITTEN:
@@ -125,24 +143,12 @@ class Saboteur:
         write_file_group(context, FileGroupTarget(group, base), rows, "9-9-9")
 
 
-def kill_an_executor() -> None:
-    """Kill one executor with the blocks that it caches."""
-    found = subprocess.run(
-        ["pgrep", "-f", f"CoarseGrainedExecutorBackend.*--driver-url.*{driver_port()}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
-
-
 def driver_port() -> str:
     context = SparkSession.active().sparkContext
     return str(context.getConf().get("spark.driver.port"))
 
 
-def main(scenario: str, folder: Path) -> None:
-    spark = session(scenario)
+def run(spark: SparkSession, scenario: str, folder: Path) -> None:
     table = rli.create_table(
         folder / "trips",
         record_key="id",
@@ -155,7 +161,7 @@ def main(scenario: str, folder: Path) -> None:
     if scenario == "task-fails":
         batch = failing_once(batch, folder)
     if scenario == "speculation":
-        batch = slow_first_attempt(batch)
+        batch = slow_first_attempt(batch, folder)
     if scenario == "executors-die-at-work":
         # Or this process would apply so little itself.
         setattr(sync, "SMALL_JOURNALS", 0)  # noqa: B010  (a constant but for this test)
@@ -166,5 +172,11 @@ def main(scenario: str, folder: Path) -> None:
     rli_spark.upsert(batch, table, on_step=Saboteur(scenario, table))
 
 
+def main(folder: Path, *scenarios: str) -> None:
+    spark = session(scenarios[0])
+    for scenario in scenarios:
+        run(spark, scenario, folder / scenario)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

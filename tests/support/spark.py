@@ -9,12 +9,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.support.java import SHORT_LIVED
 from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that ends before better code and a garbage collector of many threads have paid off."""
 
 _SETTINGS = {
     "spark.master": "local[2]",

@@ -92,6 +92,13 @@ def check_stored(table: Table) -> None:
     assert_nothing_left_over(table)
 
 
+def stray_files(table: Table, instant: str) -> set[str]:
+    """Base files with the name of a commit, the table's last one, that are not of the table."""
+    folder = Path(table.location)
+    live = {file_slice.path for file_slice in table.snapshot().slices.values()}
+    return {str(file.relative_to(folder)) for file in folder.rglob(f"*_{instant}.parquet")} - live
+
+
 def check_base_file(table: Table, path: str, file: pq.ParquetFile) -> None:
     """Meta columns and footer of one base file."""
     partition_path, _, name = path.rpartition("/")
