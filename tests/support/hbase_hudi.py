@@ -21,6 +21,7 @@ from rli.model import FileGroupId
 from rli.store.contract import Store, StoreStats
 from rli.testing.batches import key_batch
 from tests.support.docker import Service, running_service
+from tests.support.java import SHORT_LIVED
 
 SEQUENCES: Final = 100
 FILE_GROUPS: Final = 12_000
@@ -59,6 +60,7 @@ def hbase_on_host(thrift: int, zookeeper: int) -> Iterator[Service]:
         "THRIFT_PORT": str(thrift),
         "ZOOKEEPER_PORT": str(zookeeper),
         "RANDOM_PORTS": "true",
+        "JAVA_TOOL_OPTIONS": SHORT_LIVED,
     }
     with running_service("hbase", network="host", environment=environment) as service:
         yield service

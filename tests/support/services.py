@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.docker import Service, free_ports, running_service
+from tests.support.java import SHORT_LIVED
 from tests.support.object_store import ObjectStore, running_object_store
 from tests.support.redis_cluster import Cluster
 
@@ -70,7 +71,8 @@ def redis_cluster() -> Iterator[Service]:
 @pytest.fixture(scope="session")
 def hbase() -> Iterator[Service]:
     """A standalone HBase with its Thrift server."""
-    with running_service("hbase", ports=[HBASE_PORT, SPARE_HBASE_PORT]) as service:
+    environment = {"JAVA_TOOL_OPTIONS": SHORT_LIVED}
+    with running_service("hbase", ports=[HBASE_PORT, SPARE_HBASE_PORT], environment=environment) as service:
         yield service
 
 
