@@ -12,7 +12,7 @@ import pytest
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
-from tests.support.hudi_options import NEWEST, table_options, write_options
+from tests.support.hudi_options import NEWEST, table_options, with_hudi, write_options
 from tests.support.tables import check_archived
 
 # Several writes of Hudi in each test, each of which takes long where the machine is busy.
@@ -77,7 +77,7 @@ def _archive_twice(history: History, folder: Path) -> None:
     assert history.table.archive(keep_commits=2).instants_archived
 
 
-@pytest.mark.parametrize("engine", [NEWEST, "1.0.2"], indirect=True)
+@with_hudi(NEWEST, in_soak=("1.0.2",))
 def test_hudi_goes_on_with_a_timeline_that_we_archived(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     _our_upserts(history, 1, 2, 3)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
-from tests.support.hudi_options import NEWEST, table_options, write_options
+from tests.support.hudi_options import NEWEST, newest_only, table_options, with_hudi, write_options
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
@@ -41,7 +41,8 @@ def _require_all_agree(engine: HudiEngine, history: History) -> None:
     require_hudi_agrees(engine, history)
 
 
-@pytest.mark.parametrize(("engine", "upgrade"), [(NEWEST, False), (NEWEST, True), ("1.0.2", True)], indirect=["engine"])
+@with_hudi(NEWEST, in_soak=("1.0.2",))
+@pytest.mark.parametrize("upgrade", [False, True])
 def test_hudi_sees_our_savepoints_and_goes_on_after_our_restores(
     engine: HudiEngine, tmp_path: Path, *, upgrade: bool
 ) -> None:
@@ -83,7 +84,7 @@ def test_hudi_sees_our_savepoints_and_goes_on_after_our_restores(
     history.table.close()
 
 
-@pytest.mark.parametrize("engine", [NEWEST], indirect=True)
+@newest_only
 def test_savepoints_of_hudi_are_restored_and_removed_by_us(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     history.upsert([trip("a"), trip("b", city="Rome")])

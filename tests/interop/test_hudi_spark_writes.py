@@ -15,7 +15,7 @@ from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, new_history, trip, write_history
 from tests.support.hudi import HudiEngine, HudiError
-from tests.support.hudi_options import NEWEST, newest_only, write_options
+from tests.support.hudi_options import NEWEST, newest_only, with_hudi, write_options
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
@@ -99,6 +99,7 @@ def _typed_rows(ts: int) -> pa.Table:
     return pa.Table.from_pylist([{**row, "ts": ts} for row in rows], _TYPED)
 
 
+@with_hudi(NEWEST, "0.15.0", in_soak=("1.0.2",))
 @pytest.mark.parametrize(
     ("record_key", "partition_by"),
     [

@@ -6,11 +6,17 @@ import pytest
 
 from tests.support.histories import Layout
 from tests.support.hudi import HUDI_VERSIONS, STAY_ON_VERSION_6, HudiEngine
+from tests.support.soak import FACTOR
 
 NEWEST = HUDI_VERSIONS[0]
 
-newest_only = pytest.mark.parametrize("engine", [NEWEST], indirect=True)
-"""Marks a test that runs with the newest version of Hudi alone."""
+
+def with_hudi(*versions: str, in_soak: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Marks a test with the versions of Hudi that it runs with, and those that only ``make soak`` adds."""
+    return pytest.mark.parametrize("engine", [*versions, *(in_soak if FACTOR > 1 else ())], indirect=True)
+
+
+newest_only = with_hudi(NEWEST)
 
 
 def table_options(layout: Layout, name: str = "trips") -> dict[str, str]:
