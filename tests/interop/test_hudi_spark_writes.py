@@ -62,6 +62,24 @@ def test_hudi_upserts_after_our_rollback_and_we_write_on(engine: HudiEngine, tmp
 
 
 @newest_only
+def test_hudi_goes_on_after_we_rewrote_a_file_of_which_it_keeps_a_checksum(engine: HudiEngine, tmp_path: Path) -> None:
+    """Hudi writes through Hadoop, which refuses a local file that differs from the checksum beside it."""
+    history = write_history(BY_CITY, tmp_path, steps=1)
+    properties = history.path / ".hoodie" / "hoodie.properties"
+    for ts in (30, 40):
+        rows = [trip("plain", ts=ts)]
+        engine.write(history.path, pa.Table.from_pylist(rows, SCHEMA), write_options(engine, BY_CITY))
+        history.expect_upserted(rows)
+        written = properties.read_bytes()
+        assert properties.with_name(".hoodie.properties.crc").exists()
+        # It turns Hudi's metadata table off.
+        history.upsert([trip("plain", city="Rome", ts=ts + 1)])
+        assert properties.read_bytes() != written
+    require_hudi_agrees(engine, history)
+    history.table.close()
+
+
+@newest_only
 @pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "RECORD_INDEX"])
 def test_other_indexes_of_hudi(engine: HudiEngine, index: str, tmp_path: Path) -> None:
     history = write_history(BY_CITY, tmp_path, steps=2)
