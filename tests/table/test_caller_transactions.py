@@ -201,7 +201,8 @@ def test_metadata_of_the_caller_is_kept_with_the_commit(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    "transaction", [("", 1), (JOB, -1), (JOB, 2**63), (JOB, "1"), (JOB, True), (JOB,), "j1", (1, JOB)]
+    "transaction",
+    [("", 1), (JOB, -1), (JOB, 2**63), (JOB, "1"), (JOB, True), (JOB,), "j1", (1, JOB), ("job-\ud800", 1)],
 )
 def test_a_transaction_that_cannot_be_kept_is_refused(table: Table, transaction: Any) -> None:
     with pytest.raises(InvalidInputError, match="not a transaction"):
@@ -209,7 +210,9 @@ def test_a_transaction_that_cannot_be_kept_is_refused(table: Table, transaction:
     assert table.timeline() == ()
 
 
-@pytest.mark.parametrize("metadata", [{"schema": "x"}, {"rli.journal": "x"}, {"n": 1}, {"": "x"}])
+@pytest.mark.parametrize(
+    "metadata", [{"schema": "x"}, {"rli.journal": "x"}, {"n": 1}, {"": "x"}, {"\udc00": "x"}, {"n": "\udfff"}]
+)
 def test_metadata_that_cannot_be_kept_is_refused(table: Table, metadata: Any) -> None:
     with pytest.raises(InvalidInputError):
         table.delete(["a"], metadata=metadata)

@@ -63,12 +63,17 @@ NO_METADATA: Final = CallerMetadata()
 
 def _checked(given: object) -> CallerTransaction:
     match given:
-        case (str(application_id), int(number)) if application_id and _is_number(number):
+        case (str(application_id), int(number)) if _is_text(application_id) and _is_number(number):
             return CallerTransaction(application_id, int(number))
     raise InvalidInputError(
-        f"not a transaction: transaction={given!r}; give the application's id, a text that is not empty, and a number "
-        "from 0 to 2**63 - 1, such as ('job-7', 42)"
+        f"not a transaction: transaction={given!r}; give the application's id, a text that is not empty and has no lone "
+        "surrogates, and a number from 0 to 2**63 - 1, such as ('job-7', 42)"
     )
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is a text that files can keep: UTF-8 has no form for a lone surrogate."""
+    return isinstance(value, str) and bool(value) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _is_number(number: int) -> bool:
@@ -77,8 +82,10 @@ def _is_number(number: int) -> bool:
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
     for name, text in metadata.items():
-        if not (isinstance(name, str) and name and isinstance(text, str)):
-            raise InvalidInputError(f"metadata must be texts: name={name!r} value={text!r}; convert both to text")
+        if not (_is_text(name) and (text == "" or _is_text(text))):
+            raise InvalidInputError(
+                f"metadata must be texts without lone surrogates: name={name!r} value={text!r}; convert both to text"
+            )
         if name == SCHEMA_KEY or name.startswith(RESERVED_PREFIX):
             raise InvalidInputError(
                 f"the name is reserved: metadata={name!r}; choose another one than {SCHEMA_KEY!r}, not beginning with "
