@@ -16,6 +16,7 @@ import pytest
 
 from rli import SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
 from rli.storage import Storage, object_stores
+from rli.table.services.fence import remove_unfinished_drafts
 from tests.support.object_store import ObjectStore
 from tests.support.tables import records, rows_of
 
@@ -284,3 +285,23 @@ def test_a_store_that_cannot_be_used_is_named(
     options = object_store.options | ({"endpoint": endpoint} if endpoint else {})
     with pytest.raises(StoreUnavailableError, match="check its address, the bucket and the network"):
         create_table(location, record_key="id", index="memory:", storage_options=options)
+
+
+@pytest.mark.invariant("P30")
+def test_unfinished_drafts_of_dead_writers_go_with_a_clean_and_announced_ones_stay(object_store: ObjectStore) -> None:
+    location = f"s3://{object_store.new_bucket()}/t"
+    table = create_table(location, record_key="id", index="memory:drafts", storage_options=object_store.options)
+    table.upsert(pa.table({"id": ["a"]}))
+    storage = table.definition.storage
+    # A writer died after it had written the content, another one after it had announced its plan.
+    content = f".hoodie/.rli/undoing/drafts/20240531120000000.rollback.{'0a' * 16}"
+    storage.write_bytes(content, b"content")
+    draft = storage.draft(".hoodie/.rli/services/20240531120000000.clean", b"plan")
+    remove_unfinished_drafts(storage)
+    assert not storage.exists(content)
+    assert storage.publish(draft, "x")
+    assert storage.read_bytes("x") == b"plan"
+    storage.write_bytes(content, b"content")
+    table.clean()
+    assert not [file for file in storage.list_files(".hoodie/.rli", recursive=True) if "/drafts/" in file.path]
+    table.index.drop()

@@ -8,7 +8,7 @@ carried out, rli or Hudi, carries it out. Kept are
 3. what the table needed as of each savepoint;
 4. what pending writes may be building on.
 
-Temporary files that killed writers left go, too.
+Temporary files and unfinished drafts that killed writers left go, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from rli.errors import InvalidInputError
 from rli.layout.file_slices import FileSlice, list_base_files
 from rli.model import FileGroupId
-from rli.table.services.fence import Fence
+from rli.table.services.fence import Fence, remove_unfinished_drafts
 from rli.table.services.undo_plan import planned_files
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
@@ -73,6 +73,7 @@ def clean(
         raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
     finish_cleans(table, fence)
     table.storage.remove_temporaries()
+    remove_unfinished_drafts(table.storage)
     timeline = table.load_timeline()
     earliest = earliest_kept(timeline, keep_commits)
     if earliest is None:

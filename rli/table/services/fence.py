@@ -102,3 +102,16 @@ def settle_prepared(storage: Storage) -> None:
         storage.settle(file.path)
         storage.delete_files([file.path])
     storage.delete_folder(f"{paths.PREPARED}/drafts")
+
+
+def remove_unfinished_drafts(storage: Storage) -> None:
+    """Remove contents of drafts that were never finished; the caller has the lease, and prepares nothing itself yet.
+
+    In an object store a draft is there with its decision, which its writer makes after the content (P22). A writer that
+    was paused in between asks for the lease after it has made the decision, and fails.
+    """
+    for folder in (paths.UNDOING, paths.SERVICES, paths.PREPARED):
+        for content in storage.list_files(f"{folder}/drafts"):
+            decision, _, _ = content.name.rpartition(".")
+            if not storage.exists(f"{folder}/{decision}"):
+                storage.delete_files([content.path])
