@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError
+from rli.storage.local_files import sync, sync_folders_above
 from rli.store.home import home_of_file
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE, Environment, identity_of
 from rli_lmdb.errors import translated_errors
@@ -111,10 +112,20 @@ def open_index(path: str, *, create: bool) -> OpenIndex:
             _remove_leftovers(path)
         environment = acquire(path)
         try:
-            return _opened(environment, create=create)
+            opened = _opened(environment, create=create)
+            if create:
+                _sync(path, environment)
         except BaseException:
             release(environment)
             raise
+        return opened
+
+
+def _sync(path: str, environment: Environment) -> None:
+    """Make a new index survive a power cut, with the folders that lead to it."""
+    environment.flush()
+    sync([path])
+    sync_folders_above(path)
 
 
 def _require_file(path: str, *, create: bool) -> None:

@@ -20,6 +20,7 @@ from rli.table.coordination.liveness import Holding
 from rli.table.coordination.readiness import require_synced
 from rli.table.coordination.recovery import abandoned_instants, writer_record
 from rli.table.coordination.shared_records import SharedRecords, shared_records
+from rli.table.coordination.torn import torn_commits
 from rli.table.state import paths
 from rli.table.state.adoption import stores_password, with_index_at
 from rli.table.state.definition import TableDefinition, load_definition
@@ -183,6 +184,8 @@ class TableCheckup:
             return
         try:
             self._look_at_lease(definition, index)
+            if self._look_at_torn_commits(definition, index):
+                return
             self._look_at_writers(snapshot, shared_records(definition, index))
             require_synced(definition, index)
             self._add("sync", "the index has seen all commits of the table")
@@ -193,6 +196,18 @@ class TableCheckup:
             self.findings.append(problem("index", error))
         finally:
             table.close()
+
+    def _look_at_torn_commits(self, definition: TableDefinition, index: RecordIndex) -> bool:
+        """Whether a power cut has left any; until they are undone, table and index differ."""
+        torn, _ = torn_commits(definition, index)
+        for commit in torn[:_NAMED]:
+            self._add(
+                "power",
+                f"a power cut has torn a last commit: instant={commit.time} file={commit.part}",
+                Verdict.PROBLEM,
+                "write to the table: the next write rolls it back; or run: rli index sync TABLE",
+            )
+        return bool(torn)
 
     def _look_at_lease(self, definition: TableDefinition, index: RecordIndex) -> None:
         holder = lease_holder(definition, index)

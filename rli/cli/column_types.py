@@ -12,7 +12,7 @@ import typer
 
 from rli.cli import text_columns
 from rli.cli.output import print_note
-from rli.errors import InvalidInputError, SchemaError
+from rli.errors import CorruptTableError, InvalidInputError, SchemaError
 from rli.table.table import Table
 
 Where = Callable[[str, int], str]
@@ -54,7 +54,7 @@ class ExpectedColumns:
         """
         properties = table.definition.properties
         keys = frozenset((*properties.record_key_fields, *properties.partition_fields))
-        expected = cls(table.schema, keys, properties.ordering_field, declared or {})
+        expected = cls(_schema_to_write(table), keys, properties.ordering_field, declared or {})
         for name, kind in expected.declared.items():
             if expected.stored_type(name) not in {None, kind}:
                 raise SchemaError(
@@ -71,6 +71,15 @@ class ExpectedColumns:
     def type_of(self, name: str) -> pa.DataType | None:
         """The type that a column must have; None if its values decide."""
         return self.stored_type(name) or self.declared.get(name)
+
+
+def _schema_to_write(table: Table) -> pa.Schema | None:
+    try:
+        return table.schema
+    except CorruptTableError:
+        # A commit that a power cut has torn is undone by the write that is about to begin; its columns do not count.
+        table.sync_index()
+        return table.schema
 
 
 def parse_column_types(given: Iterable[str] | None) -> dict[str, pa.DataType]:

@@ -20,7 +20,7 @@ from rli.table.coordination.place import require_place
 from rli.table.creation import claimed
 from rli.table.state import paths
 from rli.table.state.adoption import new_table_settings, with_index_at
-from rli.table.state.definition import TableDefinition, durable_as, load_definition
+from rli.table.state.definition import TableDefinition, load_definition
 from rli.table.state.index_location import own_index_url, to_stored
 from rli.table.table import Table
 
@@ -108,7 +108,6 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         durability=durability,
         maintenance=_maintenance(chosen=maintenance),
     )
-    storage = durable_as(storage, settings)
     if settings.lease is LeasePlace.TABLE:
         _require_index_of_host(storage, index)
     properties = new_table_properties(

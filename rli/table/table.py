@@ -31,16 +31,16 @@ from rli.index.record_index import (
     open_index,
     require_settings,
 )
-from rli.layout.support import require_writable
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.settings import Maintenance, TableSettings
+from rli.table.coordination.mending import mend_index
 from rli.table.coordination.place import relocate, require_place
 from rli.table.coordination.readiness import await_synced
 from rli.table.coordination.recovery import exclusive, recover
-from rli.table.coordination.service import table_service
+from rli.table.coordination.service import made_ready, table_service
+from rli.table.coordination.torn import undo_torn
 from rli.table.file_groups.tasks import InProcess, TaskRunner
 from rli.table.following.bootstrap import bootstrap
-from rli.table.following.repair import repair
 from rli.table.following.sync import SyncResult, sync
 from rli.table.following.verify import VerifyReport, verify, whole_state
 from rli.table.services.archive import ArchiveResult, archive
@@ -217,10 +217,9 @@ class Table:
             UnsupportedTableError: the commit is another engine's and replaced whole file groups, or a savepoint keeps it.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
-        definition, index = self.refreshed(), self.index
-        require_writable(definition.properties)
-        writer = f"rollback of {instant} at {datetime.now(UTC).isoformat()}"
-        finished = recover(definition, index, writer)
+        index = self.index
+        ready = made_ready(self.definition, index, f"rollback of {instant}")
+        definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
         sync(definition, index, InProcess())
         if instant in finished.rollbacks:
             return finished.rollbacks[instant]
@@ -298,10 +297,9 @@ class Table:
             LeaseLostError: this process was paused so long that another one took over; nothing was undone.
             ConflictError: another writer committed before the restore was done; call it again.
         """
-        definition, index = self.refreshed(), self.index
-        require_writable(definition.properties)
-        writer = f"restore to {instant} at {datetime.now(UTC).isoformat()}"
-        finished = recover(definition, index, writer)
+        index = self.index
+        ready = made_ready(self.definition, index, f"restore to {instant}")
+        definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
         sync(definition, index, InProcess())
         if instant in finished.restores:
             return finished.restores[instant]
@@ -409,7 +407,7 @@ class Table:
         Args:
             maintenance: the new settings; ``Maintenance.off()`` for nothing.
         """
-        storage = self.definition.storage
+        storage = self.definition.durable().storage
         # As they are stored now: this handle may have an index of its own, or be older than another one's change.
         stored = load_definition(storage)
         changed = stored.require_settings().model_copy(update={"maintenance": maintenance})
@@ -514,6 +512,7 @@ class Table:
                 f"the table has neither meta columns nor record-key fields: table={self.location}; "
                 "an index needs one of them"
             )
+        self._undo_torn(definition)
         self._drop_own_index(definition)
         self._index = create_index(
             definition.index_url,
@@ -528,9 +527,11 @@ class Table:
     def sync_index(self, tasks: TaskRunner | None = None) -> SyncResult:
         """Apply all completed instants that the index has not applied, whoever made them.
 
-        What dead writers left is cleaned up first: a rollback that was interrupted is finished.
+        What dead writers and power cuts left is cleaned up first: a rollback that was interrupted is finished.
         """
-        recover(self.refreshed(), self.index, f"sync at {datetime.now(UTC).isoformat()}")
+        definition, writer = self.refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
+        recover(definition, self.index, writer)
+        undo_torn(definition, self.index, writer)
         return sync(self.refreshed(), self.index, tasks or InProcess())
 
     def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
@@ -563,12 +564,8 @@ class Table:
         runner = tasks or InProcess()
         # Under the lease from the first look on: entries are corrected as those of the next commit.
         definition, index = self.refreshed(), self.index
-        look = partial(whole_state, definition, partial(sync, definition, index, runner))
         with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}"):
-            while True:
-                report = repair(look, index, runner)
-                if report is not None:
-                    return report
+            return mend_index(definition, index, runner)
 
     def relocate(self, *, also: bool = False) -> tuple[str, ...]:
         """Let the index serve the table where it is now, after the table was moved.
@@ -674,6 +671,11 @@ class Table:
             raise IndexMismatchError(
                 f"there is an index of something else: index={without_password(url)}; choose another URL, or drop that index"
             )
+
+    def _undo_torn(self, definition: TableDefinition) -> None:
+        """Undo what a power cut has torn, as far as the index that is about to go tells it."""
+        with suppress(IndexNotReadyError):
+            undo_torn(definition, self.index, f"bootstrap at {datetime.now(UTC).isoformat()}", is_index_kept=False)
 
     def _drop_own_index(self, definition: TableDefinition) -> None:
         self.close()

@@ -23,6 +23,9 @@ SCHEMA_KEY: Final = "schema"
 RESERVED_PREFIX: Final = "rli."
 """Begins the names of entries of the extra metadata that are not the caller's."""
 
+COMMIT_MARK: Final = "rli.journal"
+"""Entry that says that rli made the commit, and that there is a journal of it."""
+
 TRANSACTION_ID: Final = "rli.transaction.id"
 TRANSACTION_NUMBER: Final = "rli.transaction.number"
 
@@ -151,7 +154,8 @@ class CommitMetadata:
 def _corrupt(file_name: str, form: str, error: Exception) -> CorruptTableError:
     return CorruptTableError(
         f"a completed commit cannot be read as {form}: file={file_name} ({type(error).__name__}: {error}); restore the "
-        "file from a backup, or roll the table back to the instant before it"
+        "file from a backup, or roll the table back to the instant before it. If the power went off: write to the table, "
+        "which rolls the commit back by itself if it may have been torn"
     )
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import rli as library
 from tests.cli.conftest import Outcome, Rli
@@ -95,6 +98,23 @@ def test_a_malformed_timeline(rli: Rli, trips: str) -> None:
     commit = next(Path(trips, ".hoodie").glob("*.commit"))
     commit.write_text("{")
     assert problems(rli("doctor", trips, "--json", status=1))[0]["check"] == "timeline"
+
+
+@pytest.mark.parametrize("left", [b"", b"{"])
+def test_a_torn_commit(rli: Rli, left: bytes) -> None:
+    rli("create", "torn", "--record-key", "id", "--durability", "os")
+    Path("rows.csv").write_text("id,name\n1,a\n")
+    for _ in range(2):
+        rli("upsert", "torn", "rows.csv")
+    commit = max(Path("torn/.hoodie").glob("*.commit"))
+    commit.write_bytes(left)
+    # The machine has started since.
+    os.utime(commit, (0, 0))
+    [torn] = [found for found in problems(rli("doctor", "torn", "--json", status=1)) if found["check"] == "power"]
+    assert commit.name in torn["detail"]
+    assert "the next write rolls it back" in torn["advice"]
+    rli("upsert", "torn", "rows.csv")
+    assert rli("doctor", "torn", "--json").json["problems"] == 0
 
 
 def test_what_a_dead_writer_left(rli: Rli, trips: str) -> None:

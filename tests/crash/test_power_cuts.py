@@ -15,7 +15,17 @@ from typing import Final
 import pytest
 
 import rli
-from tests.crash.writes import do_write, open_copy, place_index, pointed, require_recovery
+from tests.crash.writes import (
+    AFTER,
+    BATCH,
+    BEFORE,
+    do_write,
+    open_copy,
+    place_index,
+    pointed,
+    read_rows,
+    require_recovery,
+)
 from tests.support.children import start_child
 from tests.support.power import Disk, Journal
 from tests.support.soak import EVERY_POINT
@@ -93,6 +103,8 @@ def write_and_cut(place: Place, write: str) -> None:
     if write == "clean and archive":
         table.clean(keep_commits=1)
         table.archive(keep_commits=1)
+    elif write == "savepoint":
+        table.savepoint()
     else:
         do_write(table, write)
     cut(_ACKNOWLEDGED)
@@ -100,33 +112,40 @@ def write_and_cut(place: Place, write: str) -> None:
 
 @pytest.mark.invariant("P17")
 @pytest.mark.parametrize(
-    ("write", "journal", "index"),
+    ("write", "journal", "index", "kind"),
     [
-        ("upsert", Journal.ON, "beside the table"),
-        ("upsert", Journal.ON, "elsewhere"),
-        ("upsert", Journal.OFF, "beside the table"),
-        ("upsert", Journal.OFF, "elsewhere"),
-        ("rollback", Journal.OFF, "elsewhere"),
-        ("restore", Journal.OFF, "elsewhere"),
-        ("cluster", Journal.OFF, "elsewhere"),
-        ("clean and archive", Journal.ON, "elsewhere"),
+        ("upsert", Journal.ON, "beside the table", "template"),
+        ("upsert", Journal.ON, "elsewhere", "template"),
+        ("upsert", Journal.OFF, "beside the table", "template"),
+        ("upsert", Journal.OFF, "elsewhere", "template"),
+        ("rollback", Journal.OFF, "elsewhere", "template"),
+        ("restore", Journal.OFF, "elsewhere", "template"),
+        ("cluster", Journal.OFF, "elsewhere", "template"),
+        ("clean and archive", Journal.ON, "elsewhere", "template"),
+        ("savepoint", Journal.OFF, "elsewhere", "template"),
+        ("upsert", Journal.ON, "elsewhere", "template_leased"),
+        ("rollback", Journal.ON, "elsewhere", "template_leased"),
     ],
 )
-def test_the_power_goes_off(tmp_path: Path, template: Path, write: str, journal: Journal, index: str) -> None:
+def test_the_power_goes_off(  # noqa: PLR0917
+    tmp_path: Path, request: pytest.FixtureRequest, write: str, journal: Journal, index: str, kind: str
+) -> None:
     place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index" if index == "elsewhere" else None)
     with place.disk.mounted():
-        place.fill(template)
+        place.fill(request.getfixturevalue(kind))
         child = start_child(write_and_cut, place, write)
         child.join()
         assert child.exitcode == 0
     cuts = place.cuts()
     assert cuts[-1][1] == _ACKNOWLEDGED
-    leaves_rows = write in {"cluster", "clean and archive"}
+    leaves_rows = write in {"cluster", "clean and archive", "savepoint"}
     for disk, point in cuts:
         place.go_back(disk)
         with disk.mounted() as folder:
             took_effect = require_recovery(folder, "cluster" if leaves_rows else write, "upsert", drop=False)
-        assert took_effect or point != _ACKNOWLEDGED
+            assert took_effect or point != _ACKNOWLEDGED
+            if (write, point) == ("savepoint", _ACKNOWLEDGED):
+                assert any(instant.action == "savepoint" for instant in open_copy(folder).timeline())
 
 
 def create_and_cut(place: Place) -> None:
@@ -153,4 +172,69 @@ def test_what_was_acknowledged_of_a_new_table_is_there(tmp_path: Path, journal: 
             expected = {"a": number, **{f"b{upsert}": 1 for upsert in range(1, number + 1)}} if number else {}
             assert {row["id"]: row["ts"] for row in table.read().to_pylist()} == expected
             table.upsert(records(("a", "z", 9, 9.0)))
+            check_stored(table)
+
+
+def bootstrap_and_cut(place: Place, template: Path) -> None:
+    """A child's work: nothing of the table was synced, as engines do that leave it to the system."""
+    folder = place.disk.mounted_at
+    shutil.copytree(template / "table", folder / "table", ignore=shutil.ignore_patterns(".rli"))
+    url = f"lmdb://{place.index or folder / 'new/index'}"
+    table = rli.open_table(folder / "table")
+    table.bootstrap_index(url, shards=3)
+    place.cut(0, "")
+
+
+@pytest.mark.parametrize("journal", Journal)
+@pytest.mark.parametrize("index", ["beside the table", "elsewhere"])
+def test_what_a_bootstrap_has_read_is_there(tmp_path: Path, template: Path, journal: Journal, index: str) -> None:
+    place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index" if index == "elsewhere" else None)
+    with place.disk.mounted():
+        child = start_child(bootstrap_and_cut, place, template)
+        child.join()
+        assert child.exitcode == 0
+    ((disk, _),) = place.cuts()
+    place.go_back(disk)
+    with disk.mounted() as folder, rli.open_table(folder / "table") as table:
+        assert read_rows(table) == BEFORE
+        check_stored(table)
+        table.upsert(records(*BATCH))
+        assert read_rows(table) == AFTER["upsert"]
+        check_stored(table)
+
+
+def write_unsynced_and_cut(place: Place) -> None:
+    """A child's work: commits of which the disk gets what it happens to get."""
+    folder = place.disk.mounted_at
+    url = None if place.index is None else f"lmdb://{place.index}"
+    table = rli.create_table(
+        folder / "table", record_key="id", partition_by="city", ordering="ts", durability="os", index=url
+    )
+    os.sync()
+    for number in range(1, 5):
+        table.upsert(records(("a", "xyzw"[number - 1], number, 0.0), (f"b{number}", "x", 1, 0.0)))
+        place.cut(number, "")
+        if number == 2:
+            os.sync()
+
+
+@pytest.mark.parametrize("journal", Journal)
+@pytest.mark.parametrize("index", ["beside the table", "elsewhere"])
+def test_the_next_write_makes_an_unsynced_table_whole(tmp_path: Path, journal: Journal, index: str) -> None:
+    place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index" if index == "elsewhere" else None)
+    with place.disk.mounted():
+        child = start_child(write_unsynced_and_cut, place)
+        child.join()
+        assert child.exitcode == 0
+    for number, (disk, _) in enumerate(place.cuts(), start=1):
+        place.go_back(disk)
+        with disk.mounted() as folder, rli.open_table(folder / "table") as table:
+            # The machine has started since.
+            for path in (folder / "table/.hoodie").glob("*.commit"):
+                os.utime(path, (0, 0))
+            table.upsert(records(("new", "x", 1, 0.0)))
+            found = {row["id"]: row["ts"] for row in table.read().to_pylist()}
+            kept = found.get("a", 0)
+            assert kept >= (2 if number > 2 else 0)
+            assert found == {"new": 1, **({"a": kept} if kept else {}), **{f"b{i}": 1 for i in range(1, kept + 1)}}
             check_stored(table)

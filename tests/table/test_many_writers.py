@@ -19,7 +19,6 @@ import pytest
 from rli import ConflictError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
 from rli.storage import Storage
 from rli.table.coordination.recovery import exclusive, recover
-from rli.table.file_groups.journal_list import COMMIT_MARK
 from rli.table.file_groups.tasks import InProcess
 from rli.table.services.fence import Fence
 from rli.table.services.rollback import request_rollback
@@ -27,6 +26,7 @@ from rli.table.state import paths
 from rli.table.state.snapshot import Snapshot
 from rli.table.table import pass_over
 from rli.table.writing.write_transaction import WriteTransaction
+from rli.timeline.commit_metadata import COMMIT_MARK
 from tests.crash.writes import pointed
 from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of
 

@@ -2,59 +2,259 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from rli import CorruptTableError, IndexNotReadyError, Table, create_table
+from rli import CorruptTableError, Durability, RliError, Step, Table, create_table, open_table
+from tests.support.children import was_killed
 from tests.support.tables import check_stored, records, rows_of
+
+Tear = Callable[[Table, str], None]
+"""Makes a commit what a power cut may have made it."""
+
+SECOND: Final = [("a", "x", 2, 2.0), ("m", "y", 2, 2.0), ("c", "z", 2, 2.0)]
+NEXT_VERSIONS: Final = [("a", "x", 4, 4.0), ("m", "y", 4, 4.0), ("c", "z", 4, 4.0)]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Two commits, of which the last updates ``a``, moves ``m``, deletes nothing and brings ``c``."""
-    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
+    return made_in(tmp_path, Durability.DISK)
+
+
+@pytest.fixture
+def unsynced(tmp_path: Path) -> Table:
+    """The same in a table that leaves it to the system when the disk gets what."""
+    return made_in(tmp_path, Durability.OS)
+
+
+def made_in(folder: Path, durability: Durability) -> Table:
+    table = create_table(folder / "t", record_key="id", partition_by="city", ordering="ts", durability=durability)
     table.upsert(records(("a", "x", 1, 1.0), ("m", "x", 1, 1.0)))
-    table.upsert(records(("a", "x", 2, 2.0), ("m", "y", 2, 2.0), ("c", "z", 2, 2.0)))
+    table.upsert(records(*SECOND))
     return table
+
+
+def restart_the_machine(table: Table) -> None:
+    """What is left on the disk is older than the machine's start."""
+    for path in Path(table.location, ".hoodie").glob("*.commit"):
+        os.utime(path, (0, 0))
 
 
 def last(table: Table) -> str:
     return table.timeline()[-1].time
 
 
-def content_of(table: Table) -> Path:
-    return Path(table.location, f".hoodie/{last(table)}.commit")
+def content_of(table: Table, time: str) -> Path:
+    return Path(table.location, f".hoodie/{time}.commit")
 
 
-def base_files(table: Table) -> list[Path]:
-    return sorted(Path(table.location).glob(f"*/*_{last(table)}.parquet"))
+def base_files(table: Table, time: str) -> list[Path]:
+    return sorted(Path(table.location).glob(f"*/*_{time}.parquet"))
 
 
-def empty(table: Table) -> None:
-    content_of(table).write_bytes(b"")
+def empty(table: Table, time: str) -> None:
+    content_of(table, time).write_bytes(b"")
 
 
-def empty_without_base_files(table: Table) -> None:
-    for path in base_files(table):
+def empty_without_base_files(table: Table, time: str) -> None:
+    for path in base_files(table, time):
         path.unlink()
-    empty(table)
+    empty(table, time)
+
+
+def cut_short(table: Table, time: str) -> None:
+    content_of(table, time).write_bytes(content_of(table, time).read_bytes()[:100])
+
+
+def without_a_base_file(table: Table, time: str) -> None:
+    base_files(table, time)[0].unlink()
+
+
+def with_half_a_base_file(table: Table, time: str) -> None:
+    path = base_files(table, time)[0]
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def with_zeros_at_the_end_of_a_base_file(table: Table, time: str) -> None:
+    path = base_files(table, time)[0]
+    path.write_bytes(path.read_bytes()[:-512] + bytes(512))
+
+
+def without_its_name(table: Table, time: str) -> None:
+    content_of(table, time).unlink()
+
+
+def without_any_file_of_the_timeline(table: Table, time: str) -> None:
+    for path in Path(table.location, ".hoodie").glob(f"{time}*"):
+        path.unlink()
+
+
+BROKEN: Final = [
+    cut_short,
+    without_a_base_file,
+    with_half_a_base_file,
+    with_zeros_at_the_end_of_a_base_file,
+]
+LOST: Final = [without_its_name, without_any_file_of_the_timeline]
+
+
+def write_and_require_undone(table: Table, *torn: str) -> None:
+    table.upsert(records(("c", "y", 4, 4.0)))
+    assert [(row["id"], row["city"], row["ts"]) for row in rows_of(table)] == [
+        ("a", "x", 1),
+        ("c", "y", 4),
+        ("m", "x", 1),
+    ]
+    assert table.snapshot().timeline.undone == set(torn)
+    check_stored(table)
 
 
 @pytest.mark.parametrize("tear", [empty, empty_without_base_files])
-def test_the_next_write_rolls_a_torn_commit_back(table: Table, tear: Callable[[Table], None]) -> None:
+def test_the_next_write_rolls_a_torn_commit_back(table: Table, tear: Tear) -> None:
     torn = last(table)
-    tear(table)
-    table.upsert(records(("c", "y", 3, 3.0)))
-    assert [(row["id"], row["city"], row["ts"]) for row in rows_of(table)] == [
-        ("a", "x", 1),
-        ("c", "y", 3),
-        ("m", "x", 1),
-    ]
-    assert torn in table.snapshot().timeline.undone
+    tear(table, torn)
+    write_and_require_undone(table, torn)
+
+
+@pytest.mark.parametrize("tear", [*BROKEN, *LOST])
+def test_what_a_power_cut_left_of_an_unsynced_commit_is_rolled_back(unsynced: Table, tear: Tear) -> None:
+    torn = last(unsynced)
+    tear(unsynced, torn)
+    restart_the_machine(unsynced)
+    write_and_require_undone(unsynced, torn)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (cut_short, with_half_a_base_file),
+        (without_a_base_file, empty),
+        (without_its_name, cut_short),
+        (empty, without_any_file_of_the_timeline),
+    ],
+)
+def test_several_unsynced_commits_are_rolled_back(unsynced: Table, first: Tear, second: Tear) -> None:
+    torn = [last(unsynced)]
+    unsynced.upsert(records(("a", "y", 3, 3.0), ("n", "z", 3, 3.0)))
+    torn.append(last(unsynced))
+    first(unsynced, torn[0])
+    second(unsynced, torn[1])
+    restart_the_machine(unsynced)
+    write_and_require_undone(unsynced, *torn)
+
+
+@pytest.mark.parametrize("call", [Table.sync_index, Table.clean, lambda table: table.rollback(last(table))])
+def test_services_roll_torn_commits_back_too(unsynced: Table, call: Callable[[Table], object]) -> None:
+    torn = last(unsynced)
+    cut_short(unsynced, torn)
+    restart_the_machine(unsynced)
+    call(unsynced)
+    write_and_require_undone(unsynced, torn)
+
+
+@pytest.mark.parametrize("tear", [cut_short, without_a_base_file])
+def test_a_commit_that_nobody_acknowledged_is_rolled_back(table: Table, tear: Tear) -> None:
+    acknowledged = last(table)
+    assert was_killed(publish_and_die, table.location)
+    torn = last(table)
+    tear(table, torn)
+    restart_the_machine(table)
+    table.upsert(records(("d", "x", 4, 4.0)))
+    assert [row["id"] for row in rows_of(table)] == ["a", "c", "d", "m"]
+    assert table.snapshot().timeline.undone == {torn}
+    assert table.snapshot().timeline.is_visible(acknowledged)
     check_stored(table)
+
+
+def publish_and_die(location: str) -> None:
+    """A child's work: write, and be killed before the index knows of it."""
+
+    def die(step: Step) -> None:
+        if step is Step.PUBLISHED:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    open_table(location).upsert(records(("a", "y", 3, 3.0), ("n", "z", 3, 3.0)), on_step=die)
+
+
+@pytest.mark.parametrize("tear", BROKEN)
+def test_what_was_acknowledged_and_synced_is_never_rolled_back(table: Table, tear: Tear) -> None:
+    damaged = last(table)
+    tear(table, damaged)
+    restart_the_machine(table)
+    left = {path: path.read_bytes() for path in base_files(table, damaged)}
+    with pytest.raises(RliError, match=damaged):
+        table.upsert(records(*NEXT_VERSIONS))
+    assert last(table) == damaged
+    assert {path: path.read_bytes() for path in base_files(table, damaged)} == left
+
+
+@pytest.mark.parametrize("tear", BROKEN)
+def test_damage_while_the_machine_runs_is_no_power_cut(unsynced: Table, tear: Tear) -> None:
+    damaged = last(unsynced)
+    tear(unsynced, damaged)
+    with pytest.raises(RliError, match=damaged):
+        unsynced.upsert(records(*NEXT_VERSIONS))
+    assert last(unsynced) == damaged
+
+
+def test_damage_below_a_whole_commit_is_no_power_cut(unsynced: Table) -> None:
+    damaged = last(unsynced)
+    unsynced.upsert(records(("n", "new", 3, 3.0)))
+    cut_short(unsynced, damaged)
+    restart_the_machine(unsynced)
+    unsynced.upsert(records(("n", "new", 4, 4.0)))
+    assert unsynced.snapshot().timeline.undone == set()
+    assert content_of(unsynced, damaged).exists()
+
+
+@pytest.mark.parametrize(
+    "write", [lambda table: table.upsert(records(("a", "x", 4, 4.0))), lambda table: table.delete(["a"])]
+)
+def test_nothing_is_built_on_the_version_before_one_that_is_missing(
+    table: Table, write: Callable[[Table], object]
+) -> None:
+    (path,) = Path(table.location, "x").glob(f"*_{last(table)}.parquet")
+    path.unlink()
+    before = table.timeline()
+    with pytest.raises(CorruptTableError, match=path.name):
+        write(table)
+    assert table.timeline() == before
+
+
+@pytest.mark.parametrize("tear", BROKEN)
+def test_a_read_names_what_a_power_cut_has_torn(unsynced: Table, tear: Tear) -> None:
+    torn = last(unsynced)
+    tear(unsynced, torn)
+    restart_the_machine(unsynced)
+    with pytest.raises(CorruptTableError, match=torn):
+        unsynced.read()
+
+
+def test_the_list_of_a_dead_writer_s_files_may_be_torn(unsynced: Table) -> None:
+    assert was_killed(promote_and_die, unsynced.location)
+    (manifest,) = Path(unsynced.location, ".hoodie/.rli/work").glob("*/manifest.json")
+    manifest.write_bytes(b"")
+    unsynced.upsert(records(("d", "x", 4, 4.0)))
+    assert [row["id"] for row in rows_of(unsynced)] == ["a", "c", "d", "m"]
+    assert base_files(unsynced, manifest.parent.name) == []
+    check_stored(unsynced)
+
+
+def promote_and_die(location: str) -> None:
+    """A child's work: write, and be killed before the commit."""
+
+    def die(step: Step) -> None:
+        if step is Step.PROMOTED:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    open_table(location).upsert(records(("a", "y", 3, 3.0), ("n", "z", 3, 3.0)), on_step=die)
 
 
 def test_several_torn_commits_are_rolled_back(table: Table) -> None:
@@ -66,12 +266,45 @@ def test_several_torn_commits_are_rolled_back(table: Table) -> None:
     check_stored(table)
 
 
-def test_a_commit_that_nothing_tells_of_asks_for_a_bootstrap(table: Table) -> None:
-    content_of(table).write_bytes(b"")
-    for journal in Path(table.location, ".hoodie/.rli/journal", last(table)).iterdir():
-        journal.write_bytes(b"")
-    with pytest.raises(IndexNotReadyError, match=r"power cut.*rli index bootstrap"):
-        table.upsert(records(("c", "y", 3, 3.0)))
+def without_any_trace(table: Table, time: str) -> None:
+    without_any_file_of_the_timeline(table, time)
+    for path in base_files(table, time):
+        path.unlink()
+
+
+@pytest.mark.parametrize("tear", [cut_short, without_any_trace])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_the_index_is_mended_where_no_journal_tells_of_a_torn_commit(
+    unsynced: Table, *, tear: Tear, is_listed: bool
+) -> None:
+    torn = last(unsynced)
+    tear(unsynced, torn)
+    journal = Path(unsynced.location, ".hoodie/.rli/journal", torn)
+    for path in journal.iterdir():
+        path.write_bytes(b"")
+    if not is_listed:
+        shutil.rmtree(journal)
+    restart_the_machine(unsynced)
+    write_and_require_undone(unsynced, torn)
+
+
+def test_a_bootstrap_undoes_torn_commits_too(unsynced: Table) -> None:
+    torn = last(unsynced)
+    cut_short(unsynced, torn)
+    restart_the_machine(unsynced)
+    unsynced.bootstrap_index()
+    write_and_require_undone(unsynced, torn)
+
+
+def test_an_index_without_a_past_says_nothing_of_commits(table: Table, tmp_path: Path) -> None:
+    damaged = last(table)
+    without_a_base_file(table, damaged)
+    restart_the_machine(table)
+    with pytest.raises(CorruptTableError, match=damaged):
+        table.bootstrap_index(f"lmdb://{tmp_path}/another")
+    with pytest.raises(RliError):
+        table.upsert(records(*NEXT_VERSIONS))
+    assert last(table) == damaged
 
 
 def test_an_empty_commit_of_another_engine_is_left_alone(table: Table) -> None:

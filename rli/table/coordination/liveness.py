@@ -31,6 +31,13 @@ _MOST_SECONDS_AHEAD: Final = 366 * 24 * 3600.0
 _NOBODY: Final = ""
 
 
+def machine_started_at() -> float:
+    """When this machine was started: seconds since the epoch, by its clock."""
+    # Where the system does not say, the time that the machine has slept is missing from its age.
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.time() - time.clock_gettime(clock)
+
+
 @dataclass(frozen=True, slots=True)
 class Holding:
     """What a process holds until it expires or dies: a lease, or an instant that it is writing.

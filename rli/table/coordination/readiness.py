@@ -51,9 +51,6 @@ def await_synced(table: TableDefinition, index: RecordIndex, seconds: float = LO
         IndexNotReadyError: the index was never bootstrapped, cannot follow the timeline, or has not seen all of the
             table after so many seconds.
     """
-    if table.require_settings().lease is LeasePlace.TABLE:
-        # Writers of other hosts apply what they commit to their own indexes.
-        return sync(table, index, InProcess())
     waiting = _Waiting(table, index, seconds)
     while True:
         state, unseen = unseen_instants(table, index)
@@ -84,7 +81,7 @@ class _Waiting:
                 # The index follows a rollback or restore once that is complete.
                 if self._is_orphan_again([LEASE]):
                     recover(self._table, self._index, f"look-up at {datetime.now(UTC).isoformat()}")
-            elif self._is_orphan_again([writer_record(time) for time in unseen.unapplied]) or self._may_help(unseen):
+            elif self._may_help(unseen) or self._is_orphan_again([writer_record(time) for time in unseen.unapplied]):
                 sync(self._table, self._index, InProcess(), on_part=lambda: self._require_time_left(unseen))
                 return
         except OSError as error:
@@ -109,6 +106,9 @@ class _Waiting:
 
     def _may_help(self, unseen: Unseen) -> bool:
         """Whether a living writer has had its time. A large commit is left to it: it may have an engine."""
+        if self._table.require_settings().lease is LeasePlace.TABLE:
+            # Writers of other hosts apply what they commit to their own indexes.
+            return True
         is_due = time.monotonic() >= self._began + _GRACE_SECONDS
         return is_due and journal_bytes(self._table.storage, unseen.unapplied) <= SMALL_JOURNALS
 

@@ -18,13 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
-
-from rli.errors import CorruptIndexError, CorruptTableError
+from rli.errors import CorruptIndexError
 from rli.index.record_index import RecordIndex
 from rli.storage import Storage
 from rli.table.coordination.lease import KeptHolding, is_left_behind, table_lease
 from rli.table.coordination.liveness import MOST_KEPT_SECONDS, Holding
+from rli.table.coordination.manifest import listed_files
 from rli.table.coordination.requests import remove_abandoned_requests
 from rli.table.coordination.shared_records import SharedRecords, shared_records
 from rli.table.services.archive import finish_archives
@@ -41,7 +40,6 @@ WRITERS: Final = "writer/"
 """What the names of the shared records of writers begin with."""
 
 _AT_ONCE: Final = 0.0
-_MANIFEST: Final = TypeAdapter(list[str])
 
 _OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
 """What writes of rli complete as."""
@@ -70,7 +68,7 @@ def exclusive(
     records = shared_records(table, index)
     with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
-        _clear_displaced(table, records, lease, fence)
+        _clear_displaced(table, index, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
         _finish_announced(table, fence)
         finish_archives(table, fence)
@@ -113,10 +111,10 @@ def recover(table: TableDefinition, index: RecordIndex, writer: str, *, patience
         return Finished()
     with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
-        finished = _clear_displaced(table, records, lease, fence)
+        finished = _clear_displaced(table, index, lease, fence)
         # Asked again, because the lease may have been long in coming.
         for instant in abandoned_instants(table.storage, records):
-            _clear(table, records, instant)
+            _clear(table, index, instant)
         return finished | _finish_announced(table, fence)
 
 
@@ -129,10 +127,10 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
         promoted: base files that the caller knows it has brought, or may have brought, into the table.
     """
     storage = table.storage
-    content = storage.read_bytes(paths.manifest(instant))
+    listed = listed_files(storage, instant)
     # Base files that are still to be moved go before those that have been, so that none is moved in between.
     storage.delete_folder(paths.unpublished_files(instant))
-    in_table = {*promoted, *_listed_files(content, instant)}
+    in_table = {*promoted, *listed}
     storage.delete_files(in_table)
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:
@@ -140,19 +138,6 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     # The folder tells of the write, after a power cut too, until nothing else is left of it.
     storage.sync(folders={table.timeline_writer.layout.folder, *map(posixpath.dirname, in_table)})
     storage.delete_folder(paths.work_folder(instant))
-
-
-def _listed_files(manifest: bytes | None, instant: str) -> list[str]:
-    """The base files of a manifest; none where there is no manifest."""
-    if manifest is None:
-        return []
-    try:
-        return _MANIFEST.validate_json(manifest)
-    except ValidationError as error:
-        raise CorruptTableError(
-            f"the list of base files of a write that died is damaged: file={paths.manifest(instant)}; delete all base "
-            f"files whose name ends in _{instant}.parquet, then the folder {paths.work_folder(instant)}"
-        ) from error
 
 
 def is_published(table: TableDefinition, instant: str) -> bool:
@@ -189,26 +174,27 @@ def _instant_of(name: str) -> str:
     return instant
 
 
-def _clear_displaced(table: TableDefinition, records: SharedRecords, lease: KeptHolding, fence: Fence) -> Finished:
+def _clear_displaced(table: TableDefinition, index: RecordIndex, lease: KeptHolding, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     if not lease.displaced:
         return Finished()
     for writer in lease.displaced:
         # Of the holders only writes are named by an instant; table services leave marks.
         if is_instant_time(writer):
-            _clear(table, records, writer)
+            _clear(table, index, writer)
     finished = _finish_announced(table, fence)
     lease.settle()
     return finished
 
 
-def _clear(table: TableDefinition, records: SharedRecords, instant: str) -> None:
+def _clear(table: TableDefinition, index: RecordIndex, instant: str) -> None:
     """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
-    name = writer_record(instant)
+    records, name = shared_records(table, index), writer_record(instant)
     # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
     was_mark = _put_mark(records, name)
     table.storage.settle(paths.commit_content(instant))
-    was_published = is_published(table, instant)
+    # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
+    was_published = is_published(table, instant) or bool(index.log.refresh().standing([instant]))
     if was_published:
         table.storage.delete_folder(paths.work_folder(instant))
     else:

@@ -29,4 +29,5 @@ class SharedRecords(Protocol):
 
 def shared_records(table: TableDefinition, index: RecordIndex) -> SharedRecords:
     """The records of a table, where its settings say."""
-    return FileRecords(table.storage) if table.require_settings().lease is LeasePlace.TABLE else index.store
+    # Torn ones would keep everybody from writing.
+    return FileRecords(table.durable().storage) if table.require_settings().lease is LeasePlace.TABLE else index.store

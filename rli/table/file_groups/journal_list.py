@@ -16,9 +16,6 @@ from rli.table.state.paths import journal_file
 _LIST: Final = "journals.json"
 _LIST_VERSION: Final = 1
 
-COMMIT_MARK: Final = "rli.journal"
-"""Entry of a commit's extra metadata that says that there is a journal."""
-
 
 def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -> None:
     """Keep the list of a commit's journals, before the commit is published."""

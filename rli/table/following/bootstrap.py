@@ -14,6 +14,7 @@ from rli.table.following.verify import find_repeated_keys
 from rli.table.state.cleaned import whole_snapshot
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
+from rli.table.state.synced_commits import sync_table
 
 BOOTSTRAP: Final = "bootstrap"
 """Action in the commit log: entries that were read from base files."""
@@ -32,6 +33,8 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     applied = index.store.applied()
     snapshot = whole_snapshot(table)
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
+    # What the index has followed, the table must not lose (P17), whoever wrote it.
+    sync_table(snapshot)
     completed = [instant.time for instant in snapshot.timeline.completed]
     instants = sorted({file_slice.instant for file_slice in slices})
     sequence = 0

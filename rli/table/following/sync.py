@@ -22,7 +22,7 @@ from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.contract import Applied
 from rli.table.file_groups.journal import Journal
-from rli.table.file_groups.journal_list import COMMIT_MARK, require_journals
+from rli.table.file_groups.journal_list import require_journals
 from rli.table.file_groups.tasks import InProcess, TaskRunner
 from rli.table.following.bootstrap import BOOTSTRAP
 from rli.table.following.foreign_changes import apply_group_change, changed_groups
@@ -31,6 +31,7 @@ from rli.table.following.undoing import REREAD, journals_to_undo, register_undoi
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
+from rli.timeline.commit_metadata import COMMIT_MARK
 from rli.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.timeline.timeline import Timeline
 
@@ -224,7 +225,8 @@ def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     if withdrawn and not table.storage.list_files(paths.UNDOING):
         raise IndexNotReadyError(
             f"another engine is rolling back commits that the index has followed: table={table.location} "
-            f"instants={withdrawn}; wait for it, or let it write once more: it finishes what it began"
+            f"instants={withdrawn}; wait for it, or let it write once more: it finishes what it began. If the power went off "
+            "and no other engine writes the table: rli index sync TABLE"
         )
     return timeline
 
@@ -255,7 +257,8 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Recor
     if not undone and all(instant.time != followed for instant in timeline.instants):
         raise IndexNotReadyError(
             f"the index has followed a commit that the table does not hold: table={table.location} index={index.url} "
-            f"instant={followed}; if the table was restored, bootstrap the index again: rli index bootstrap TABLE"
+            f"instant={followed}; if the power went off, write to the table: that undoes the commit in the index, too. If the "
+            "table was restored, bootstrap the index again: rli index bootstrap TABLE"
         )
 
 

@@ -13,13 +13,12 @@ from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.layout.file_slices import list_partition
 from rli.model import FileGroupId
 from rli.table.file_groups.file_group_clustering import CLUSTER
-from rli.table.file_groups.journal_list import COMMIT_MARK
 from rli.table.services.fence import Fence
 from rli.table.services.undo_plan import planned_files, require_undoable, written_files
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 from rli.table.state.snapshot import Snapshot
-from rli.timeline.commit_metadata import CommitMetadata
+from rli.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
 from rli.timeline.instant import Action, Instant
 from rli.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 

@@ -54,6 +54,8 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     metadata = SavepointMetadata(_SAVED_BY, int(time.time() * 1000), comment, files)
     mark = paths.service_mark(saved, Action.SAVEPOINT)
     table.storage.write_bytes(mark, b"")
+    # By the mark a savepoint that was only begun is found, after a power cut too.
+    table.storage.sync(folders=[posixpath.dirname(mark)])
     fence.start(saved, Action.SAVEPOINT)
     fence.complete(saved, Action.SAVEPOINT, metadata.to_avro())
     table.storage.delete_files([mark])
@@ -64,6 +66,7 @@ def drop_unfinished(table: TableDefinition, instant_time: str) -> None:
     """Remove the traces of a savepoint that was begun and not made. The caller holds the lease."""
     if not table.timeline_writer.is_completed(instant_time, Action.SAVEPOINT):
         table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
+        table.timeline_writer.sync()
     table.storage.delete_files([paths.service_mark(instant_time, Action.SAVEPOINT)])
 
 
@@ -89,4 +92,5 @@ def finish_deletion(table: TableDefinition, instant_time: str) -> None:
     if content is not None:
         table.timeline_writer.withdraw_content(instant_time, Action.SAVEPOINT, content)
         table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
+        table.timeline_writer.sync()
         table.storage.delete_files([mark])

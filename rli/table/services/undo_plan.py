@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rli.errors import UnsupportedTableError
 from rli.storage import Storage
-from rli.table.file_groups.journal_list import COMMIT_MARK
 from rli.table.state.snapshot import Snapshot
-from rli.timeline.commit_metadata import CommitMetadata
+from rli.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
 from rli.timeline.instant import Action, Instant
 
 

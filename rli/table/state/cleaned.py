@@ -8,6 +8,7 @@ from rli.model import FileGroupId
 from rli.table.state.definition import TableDefinition
 from rli.table.state.first_changes import FirstChange, first_changes
 from rli.table.state.snapshot import Snapshot
+from rli.table.state.whole_commits import require_last_files
 
 
 def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot:
@@ -19,6 +20,7 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
 
     Raises:
         InstantNotFoundError: files of that state were cleaned, or its commits archived.
+        CorruptTableError: a base file of the last commit is missing.
     """
     current = Snapshot.now(table)
     while True:
@@ -31,6 +33,7 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
         elif missing_group(current, chosen) is not None:
             continue
         if _is_visible(current, chosen):
+            require_last_files(chosen)
             return chosen
 
 

@@ -89,6 +89,10 @@ class TableDefinition:
         require_readable(properties)
         return replace(self, properties=properties)
 
+    def durable(self) -> TableDefinition:
+        """The table over a storage that waits for the disk, whatever the settings say."""
+        return replace(self, storage=replace(self.storage, is_durable=True))
+
     def with_settings(self, settings: TableSettings) -> TableDefinition:
         return replace(self, settings=settings)
 

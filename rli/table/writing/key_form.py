@@ -16,8 +16,8 @@ from rli.errors import UnsupportedTableError
 from rli.layout.base_file import BaseFileReader
 from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY
 from rli.layout.properties import KeyGeneratorKind
-from rli.table.file_groups.journal_list import COMMIT_MARK
 from rli.table.state.snapshot import Snapshot
+from rli.timeline.commit_metadata import COMMIT_MARK
 
 _LEAVE_FORM_OPEN: Final = (KeyGeneratorKind.COMPLEX, KeyGeneratorKind.CUSTOM)
 

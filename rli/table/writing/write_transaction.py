@@ -13,7 +13,6 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -28,12 +27,12 @@ from rli.layout.schema import evolved_schema
 from rli.layout.support import require_writable
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.table.coordination.lease import KeptHolding
-from rli.table.coordination.recovery import exclusive, is_published, recover, undo_unpublished, writer_record
+from rli.table.coordination.recovery import exclusive, is_published, undo_unpublished, writer_record
+from rli.table.coordination.service import made_ready
 from rli.table.coordination.shared_records import shared_records
-from rli.table.coordination.torn import roll_back_torn
 from rli.table.file_groups.file_group_writer import FileGroupResult, WriteContext
 from rli.table.file_groups.journal import Journal
-from rli.table.file_groups.journal_list import COMMIT_MARK, save_journals
+from rli.table.file_groups.journal_list import save_journals
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.following.sync import SyncResult, sync
 from rli.table.state import paths
@@ -43,9 +42,10 @@ from rli.table.state.cleaned import missing_group
 from rli.table.state.definition import TableDefinition
 from rli.table.state.metadata_table import switch_off_metadata_table
 from rli.table.state.snapshot import Snapshot
+from rli.table.state.whole_commits import require_last_files
 from rli.table.writing.conflicts import PlannedCommit, ReadSet, changed_since, require_no_conflict
 from rli.table.writing.key_form import require_known_key_form
-from rli.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.timeline.instant import Action, new_instant_time
 from rli.timeline.timeline import Timeline
 
@@ -176,15 +176,10 @@ class WriteTransaction:
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
-        current = table.reloaded()
-        require_writable(current.properties)
-        recoverer = f"recovery before {datetime.now(UTC).isoformat()}"
-        recover(current, index, recoverer, patience=patience)
-        roll_back_torn(current, index, recoverer, patience=patience)
+        ready = made_ready(table, index, "recovery before a write", patience=patience)
         give_identity(index.store)
-        timeline = current.load_timeline()
-        require_first(current.storage, timeline, caller.transaction)
-        return cls(current, index, tasks, on_step, action, timeline, caller, patience)
+        require_first(ready.table.storage, ready.timeline, caller.transaction)
+        return cls(ready.table, index, tasks, on_step, action, ready.timeline, caller, patience)
 
     def _sync_behind_instant(self) -> SyncResult:
         """The state to build on, taken behind the request: no clean removes what a requested write may build on.
@@ -342,6 +337,9 @@ class WriteTransaction:
             replaced=prepared.replaced,
         )
         require_no_conflict(planned, current, self.index, synced.log, self._tasks)
+        require_last_files(
+            current, {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced
+        )
         self._promote(prepared.stats, self._transaction_records(synced.timeline, prepared))
         save_journals(self.table.storage, self.instant, journals)
         self._publish(synced.timeline, prepared, lease)
