@@ -26,7 +26,7 @@ class KeyMode(StrEnum):
     """Lossless and short; two keys are one only if they are equal as text."""
 
     DIGEST = "digest"
-    """A 128-bit hash stands for the key. Among n keys two collide with a chance of about n² / 2¹²⁹."""
+    """A 128-bit hash, under a random key of the index, stands for the key. Among n keys two collide with a chance of n² / 2¹²⁹."""
 
 
 class OnPartitionChange(StrEnum):

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from secrets import token_hex
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FieldSerializationInfo,
+    SecretStr,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from rli.errors import SettingsError
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
@@ -18,6 +30,10 @@ DEFAULT_LEASE_SECONDS: Final = 30.0
 MOST_LEASE_SECONDS: Final = 24 * 3600.0
 
 DEFAULT_WRITE_ATTEMPTS: Final = 8
+
+_DIGEST_KEY_BYTES: Final = 32
+_DIGEST_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_STORED: Final = "stored"
 
 
 class StoredSettings(BaseModel):
@@ -56,6 +72,8 @@ class IndexSettings(StoredSettings):
         hash_seed: its seed.
         shard_count: how many shards the key space is cut into.
         key_mode: how record keys are kept.
+        digest: the function whose digests stand for keys, where they do; earlier versions made indexes with mmh3.
+        digest_key: of that function, random: 64 hexadecimal digits. It is in the index and nowhere else.
         key_fields: the record-key columns of the table; empty for an index that is used on its own.
         table_id: identity of the table that the index belongs to; None for an index that is used on its own.
     """
@@ -66,8 +84,38 @@ class IndexSettings(StoredSettings):
     hash_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0x726C69
     shard_count: Annotated[int, Field(ge=1, le=MAX_SHARDS)] = 1
     key_mode: KeyMode = KeyMode.EXACT
+    digest: Literal["mmh3_128", "blake2b_128"] = "mmh3_128"
+    digest_key: SecretStr | None = None
     key_fields: tuple[str, ...] = ()
     table_id: str | None = None
+
+    @classmethod
+    def new(cls, *, key_mode: KeyMode | str, **values: Any) -> Self:
+        """Settings of a new index; raises ``SettingsError`` for a wrong value."""
+        digest = (
+            {"digest": "blake2b_128", "digest_key": token_hex(_DIGEST_KEY_BYTES)} if key_mode == KeyMode.DIGEST else {}
+        )
+        return cls.of(key_mode=key_mode, **digest, **values)
+
+    def to_json(self) -> bytes:
+        """As an index stores it: the only place that has the digests' key in the clear."""
+        # Versions that know no keyed digests read all other indexes.
+        unused = {"digest", "digest_key"} if self.digest_key is None else set()
+        return self.model_dump_json(indent=1, exclude=unused, context=_STORED).encode()
+
+    @field_serializer("digest_key")
+    def _show_digest_key(self, key: SecretStr | None, info: FieldSerializationInfo) -> str | None:
+        return key.get_secret_value() if key is not None and info.context == _STORED else None
+
+    @model_validator(mode="after")
+    def _require_digest_key(self) -> Self:
+        key = None if self.digest_key is None else self.digest_key.get_secret_value()
+        is_keyed = self.digest == "blake2b_128"
+        if is_keyed != (key is not None) or (is_keyed and self.key_mode is not KeyMode.DIGEST):
+            raise ValueError("blake2b_128 needs digest_key and key_mode=digest")
+        if key is not None and not _DIGEST_KEY.fullmatch(key):
+            raise ValueError("digest_key is not 64 hexadecimal digits")
+        return self
 
 
 class Maintenance(StoredSettings):

@@ -9,6 +9,7 @@ from uuid import uuid4
 from rli.cli.output import human_bytes
 from rli.errors import CorruptIndexError, RliError
 from rli.index.record_index import RecordIndex, open_index
+from rli.model import KeyMode
 from rli.store.contract import Store
 from rli.store.health import Finding, SupportsHealth, Verdict
 from rli.store.registry import open_store
@@ -67,6 +68,13 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
     yield Finding(
         "settings", Verdict.OK, f"shards={settings.shard_count} keys={settings.key_mode} hash={settings.hash} {owner}"
     )
+    if settings.key_mode is KeyMode.DIGEST and settings.digest_key is None:
+        yield Finding(
+            "digests",
+            Verdict.WARNING,
+            "an earlier version made the index: who chooses record keys can make two with one digest",
+            "where keys come from people you do not trust, run: rli index bootstrap TABLE --key-mode digest",
+        )
     try:
         stats = index.stats()
     except CorruptIndexError as error:

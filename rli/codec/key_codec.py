@@ -31,11 +31,17 @@ class KeyCodec:
             InvalidKeyError: a key is null.
         """
         if self.settings.key_mode is KeyMode.DIGEST:
-            groups = [(np.arange(len(record_keys)), encoding.digest(record_keys))] if len(record_keys) else []
+            groups = [(np.arange(len(record_keys)), self._digest(record_keys))] if len(record_keys) else []
         else:
             groups = encoding.encode(record_keys)
         for positions, keys in groups:
             yield positions, EncodedKeys(keys, self.shards_of(keys))
+
+    def _digest(self, record_keys: pa.Array) -> NDArray[np.void]:
+        key = self.settings.digest_key
+        if key is None:
+            return encoding.digest(record_keys)
+        return encoding.keyed_digest(record_keys, bytes.fromhex(key.get_secret_value()))
 
     def decode(self, keys: EncodedKeys) -> pa.StringArray:
         """The record keys, in order.

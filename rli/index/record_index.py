@@ -341,7 +341,7 @@ def create_index(
     Args:
         url: names the store, such as ``lmdb:///data/idx/trips``.
         shards: how many shards to cut the key space into; by default what suits the store.
-        key_mode: "exact" (lossless) or "digest" (128-bit hashes stand for the keys).
+        key_mode: "exact" (lossless) or "digest" (128-bit hashes stand for the keys, under a random key of the index).
         key_fields: record-key columns of the table, for a check when it is opened again.
         table_id: identity of the table that the index follows; None for an index that is used on its own.
 
@@ -357,7 +357,7 @@ def create_index(
         StoreUnavailableError: the store does not answer.
     """
     given = {} if shards is None else {"shard_count": shards}
-    settings = IndexSettings.of(key_mode=key_mode, key_fields=tuple(key_fields), table_id=table_id, **given)
+    settings = IndexSettings.new(key_mode=key_mode, key_fields=tuple(key_fields), table_id=table_id, **given)
     store = open_store(url, create=True)
     if shards is None:
         settings = settings.model_copy(update={"shard_count": store.preferred_shards})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -112,6 +113,67 @@ def test_content_is_there_for_who_opens_it_again(index_url: str) -> None:
         assert places_of(other, ["k1", "k2"]) == {"k1": A}
         other.close()
     index.close()
+
+
+TWINS = ["customer-0000000000000000-000001", 'attacker63043824C\x03?\\"\x00\x15kH-\x10ac)\x17+']
+"""Two texts with one 128-bit MurmurHash3: the second was computed for the first, in seconds."""
+
+
+@pytest.mark.invariant("P34")
+def test_a_key_that_was_made_for_anothers_digest_does_not_share_its_entry(index_url: str) -> None:
+    with create_index(index_url, key_mode="digest") as index:
+        commit_places(index, {TWINS[0]: A})
+        assert places_of(index, TWINS) == {TWINS[0]: A}
+        # Executors have the key of the digests with the index, others read it there.
+        for other in (pickle.loads(pickle.dumps(index)), open_index(index_url)):  # noqa: S301  (made here)
+            assert places_of(other, TWINS) == {TWINS[0]: A}
+            other.close()
+
+
+@pytest.mark.invariant("P34")
+def test_each_index_has_a_key_of_its_own_that_is_shown_nowhere(index_url: str, tmp_path: Path) -> None:
+    other_url = f"lmdb://{tmp_path}/other"
+    with create_index(index_url, key_mode="digest") as index, create_index(other_url, key_mode="digest") as other:
+        keys = [index.settings.digest_key, other.settings.digest_key]
+        assert keys[0] is not None
+        assert keys[0] != keys[1]
+        shown = f"{index.settings!r} {index.settings} {index.settings.model_dump(mode='json')} {index.stats()}"
+        assert keys[0].get_secret_value() not in shown
+        with pytest.raises(IndexMismatchError, match="digest_key") as refused:
+            require_settings(index, other.settings)
+        assert keys[0].get_secret_value() not in str(refused.value)
+
+
+def test_an_index_that_an_earlier_version_made_keeps_its_digests(index_url: str) -> None:
+    with create_index(index_url, key_mode="digest") as index:
+        stored = index.store.read_control("settings")
+        earlier = index.settings.model_copy(update={"digest": "mmh3_128", "digest_key": None}).to_json()
+        assert b"digest_key" not in earlier
+        assert index.store.compare_and_set("settings", stored, earlier)
+        with open_index(index_url) as opened:
+            commit_places(opened, {TWINS[0]: A})
+            assert places_of(opened, TWINS) == dict.fromkeys(TWINS, A)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"digest_key": None},
+        {"digest_key": "0" * 63},
+        {"digest_key": "G" * 64},
+        {"digest": "mmh3_128"},
+        {"digest": "sha1"},
+        {"key_mode": "exact"},
+    ],
+)
+def test_settings_without_a_key_for_their_digests_are_refused(index_url: str, damage: dict[str, object]) -> None:
+    with create_index(index_url, key_mode="digest") as index:
+        stored = index.store.read_control("settings")
+        assert stored is not None
+        damaged = json.dumps({**json.loads(stored), **damage}).encode()
+        assert index.store.compare_and_set("settings", stored, damaged)
+        with pytest.raises(SettingsError, match="settings are not valid"):
+            open_index(index_url)
 
 
 def test_creating_where_one_is_changes_nothing(index_url: str) -> None:

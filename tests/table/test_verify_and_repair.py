@@ -131,3 +131,16 @@ def test_bootstrapping_an_empty_table(tmp_path: Path, memory_url: str) -> None:
     assert table.bootstrap_index() == 0
     table.upsert(records(("a", "x", 1, 1.0)))
     check_stored(table)
+
+
+@pytest.mark.invariant("P34")
+def test_a_bootstrap_makes_a_new_key_for_digests_which_open_tables_follow(tmp_path: Path) -> None:
+    with create_table(tmp_path / "t", record_key="id", key_mode="digest") as table, open_table(tmp_path / "t") as other:
+        table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+        assert other.lookup(["a"])["file_id"].null_count == 0
+        before = table.index.settings.digest_key
+        table.bootstrap_index(key_mode="digest")
+        assert table.index.settings.digest_key not in (None, before)
+        assert other.upsert(records(("a", "x", 2, 2.0), ("new", "y", 1, 1.0))).updated == 1
+        check_stored(table)
+        check_stored(other)

@@ -19,7 +19,9 @@ from rli.model import KeyMode
 from rli.settings import IndexSettings
 from rli.testing import strategies
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "golden" / "codec-1.json").read_text())
+_GOLDEN = Path(__file__).parents[2] / "data" / "golden"
+GOLDEN = json.loads((_GOLDEN / "codec-1.json").read_text())
+GOLDEN_KEYED = json.loads((_GOLDEN / "codec-1-keyed.json").read_text())
 UUID_TEXT = "123e4567-e89b-12d3-a456-426614174000"
 
 
@@ -53,6 +55,18 @@ def test_golden_keys_keep_their_digests() -> None:
     codec = KeyCodec(IndexSettings(hash_seed=GOLDEN["hash_seed"], shard_count=64, key_mode=KeyMode.DIGEST))
     keys = [row["record_key"] for row in GOLDEN["keys"]]
     assert encoded(keys, codec) == [(row["digest"], row["digest_shard_of_64"]) for row in GOLDEN["keys"]]
+
+
+def test_golden_keys_keep_their_keyed_digests() -> None:
+    settings = IndexSettings(
+        hash_seed=GOLDEN_KEYED["hash_seed"],
+        shard_count=64,
+        key_mode=KeyMode.DIGEST,
+        digest="blake2b_128",
+        digest_key=GOLDEN_KEYED["digest_key"],
+    )
+    keys = [row["record_key"] for row in GOLDEN_KEYED["keys"]]
+    assert encoded(keys, KeyCodec(settings)) == [(row["digest"], row["shard_of_64"]) for row in GOLDEN_KEYED["keys"]]
 
 
 def test_golden_bytes_are_read() -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
+from pydantic import SecretStr
 
 from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
 from rli.index.changes import LocationChanges
@@ -171,6 +172,13 @@ def test_checkpoint_and_page() -> None:
 def test_index_settings() -> None:
     assert IndexSettings.from_json(golden("index-settings-1.json")) == INDEX_SETTINGS
     assert INDEX_SETTINGS.to_json() == golden("index-settings-1.json")
+
+
+def test_index_settings_with_keyed_digests() -> None:
+    keyed = {"digest": "blake2b_128", "digest_key": SecretStr(bytes(range(32)).hex())}
+    settings = INDEX_SETTINGS.model_copy(update=keyed)
+    assert IndexSettings.from_json(golden("index-settings-1-keyed.json")) == settings
+    assert settings.to_json() == golden("index-settings-1-keyed.json")
 
 
 def test_table_settings() -> None:
