@@ -122,3 +122,13 @@ def test_what_a_dead_writer_left(rli: Rli, trips: str) -> None:
     report = rli("doctor", trips, "--json").json
     [warning] = [finding for finding in report["findings"] if finding["check"] == "writers"]
     assert "20240101000000000" in warning["detail"]
+
+
+def test_digests_without_a_key_are_warned_of(rli: Rli, tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/digests"
+    with library.create_index(url, key_mode="digest") as index:
+        assert rli("doctor", url, "--json").json["warnings"] == 0
+        earlier = index.settings.model_copy(update={"digest": "mmh3_128", "digest_key": None})
+        assert index.store.compare_and_set("settings", index.store.read_control("settings"), earlier.to_json())
+    report = rli("doctor", url, "--json").json
+    assert [found["check"] for found in report["findings"] if found["verdict"] == "warning"] == ["digests"]
