@@ -58,6 +58,24 @@ def test_applications_count_by_themselves(plain: Table) -> None:
     assert [row["v"] for row in rows_of(plain)] == [4.0]
 
 
+def test_applications_whose_ids_differ_in_case_alone_have_no_folder_in_common(plain: Table) -> None:
+    """Where the file system takes "Job" and "job" for one name, too."""
+    for application in ("job", "Job", "JOB", "%4aob", "ä", "Ä"):
+        plain.upsert(records(("a", "x", 1, 1.0)), transaction=(application, 3))
+    folders = [folder.name for folder in Path(plain.location, paths.TRANSACTIONS).iterdir()]
+    assert len({name.casefold() for name in folders}) == len(folders) == len(writes_of(plain)) == 6
+
+
+def test_transactions_in_a_folder_with_capital_letters_still_count(plain: Table) -> None:
+    """Earlier versions made such folders."""
+    first = plain.upsert(records(("a", "x", 1, 1.0)), transaction=("Job/1", 3))
+    [folder] = Path(plain.location, paths.TRANSACTIONS).iterdir()
+    folder.rename(folder.with_name("id=Job%2F1"))
+    assert plain.upsert(records(("a", "x", 1, 2.0)), transaction=("Job/1", 3)) == first
+    assert plain.upsert(records(("b", "x", 1, 2.0)), transaction=("Job/1", 4)).inserted == 1
+    assert plain.upsert(records(("a", "x", 1, 2.0)), transaction=("Job/1", 3)) == first
+
+
 def test_a_smaller_number_changes_nothing(plain: Table) -> None:
     second = plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2))
     plain.upsert(records(("a", "x", 1, 5.0)), transaction=(JOB, 5))

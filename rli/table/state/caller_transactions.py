@@ -28,6 +28,8 @@ from rli.timeline.timeline import Timeline
 _VERSION: Final = 1
 _DIGITS: Final = 19
 _LONGEST_NAME: Final = 120
+_CAPITAL: Final = re.compile("[A-Z]")
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 _NAME: Final = re.compile(rf"[0-9]{{{_DIGITS}}}\.[0-9]{{17}}")
 
 _NOTHING: Final = CommitResult(
@@ -126,7 +128,12 @@ def _all_records(storage: Storage) -> list[_Record]:
 
 
 def _records(storage: Storage, transaction: CallerTransaction) -> list[_Record]:
-    return _records_in(storage, _folder(transaction))
+    folder, earlier = _folder(transaction), _earlier_folder(transaction)
+    records = _records_in(storage, folder)
+    # By its exact name: where case does not count, it could be opened as the folder of another application.
+    if earlier != folder and earlier in storage.list_folders(paths.TRANSACTIONS):
+        records += _records_in(storage, earlier)
+    return records
 
 
 def _records_in(storage: Storage, folder: str) -> list[_Record]:
@@ -135,11 +142,28 @@ def _records_in(storage: Storage, folder: str) -> list[_Record]:
 
 
 def _folder(transaction: CallerTransaction) -> str:
-    name = quote(transaction.application_id, safe="")
+    # In small letters only: file systems may take "Job" and "job" for one folder.
+    quoted = quote(transaction.application_id, safe="")
+    return _folder_named(
+        _CAPITAL.sub(lambda found: f"%{ord(found[0]):x}", _ESCAPE.sub(_in_small_letters, quoted)), quoted
+    )
+
+
+def _earlier_folder(transaction: CallerTransaction) -> str:
+    """Where the records lie that were written before names had small letters only."""
+    quoted = quote(transaction.application_id, safe="")
+    return _folder_named(quoted, quoted)
+
+
+def _folder_named(name: str, quoted: str) -> str:
     if len(name) > _LONGEST_NAME:
-        name = hashlib.sha256(name.encode()).hexdigest()
+        name = hashlib.sha256(quoted.encode()).hexdigest()
     # No application's id makes it a name that file systems take for another folder, such as "..".
     return f"{paths.TRANSACTIONS}/id={name}"
+
+
+def _in_small_letters(found: re.Match[str]) -> str:
+    return found[0].lower()
 
 
 def _load(storage: Storage, path: str) -> CommitResult:
