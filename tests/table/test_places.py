@@ -73,6 +73,29 @@ def test_a_table_of_an_older_version_goes_on_and_may_be_moved(tmp_path: Path) ->
 
 
 @pytest.mark.invariant("P27")
+def test_a_copy_does_not_get_the_index_of_its_original_when_that_is_renamed(tmp_path: Path) -> None:
+    new_table(tmp_path / "a", index=f"lmdb://{tmp_path}/index").close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "index").rename(tmp_path / "renamed")
+    with (
+        open_table(tmp_path / "b", index=f"lmdb://{tmp_path}/renamed") as copy,
+        pytest.raises(IndexMismatchError, match="another copy of this table"),
+    ):
+        copy.upsert(records(("d", "x", 1, 1.0)))
+    with open_table(tmp_path / "a", index=f"lmdb://{tmp_path}/renamed") as original:
+        add(original, "d")
+
+
+def test_a_table_and_its_index_that_were_moved_together_go_on(tmp_path: Path) -> None:
+    new_table(tmp_path / "here" / "t", index=f"lmdb://{tmp_path}/here/index").close()
+    shutil.copytree(tmp_path / "here", tmp_path / "copied")
+    (tmp_path / "here").rename(tmp_path / "moved")
+    for folder in ("moved", "copied"):
+        with open_table(tmp_path / folder / "t", index=f"lmdb://{tmp_path}/{folder}/index") as table:
+            add(table, "d")
+
+
+@pytest.mark.invariant("P27")
 @pytest.mark.parametrize("kind", ["lmdb", "memory"])
 def test_a_copy_is_refused_by_the_index_of_its_original(tmp_path: Path, memory_url: str, kind: str) -> None:
     original = new_table(tmp_path / "a", index=f"lmdb://{tmp_path}/index" if kind == "lmdb" else memory_url)

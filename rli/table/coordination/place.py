@@ -78,7 +78,7 @@ def require_place(table: TableDefinition, index: RecordIndex) -> None:
     place = None if stored is None else _Place.from_json(stored, index.url)
     if place is not None and here in place.locations:
         return
-    if place is None or _is_elsewhere(index.store, place):
+    if place is None or (_is_elsewhere(index.store, place) and not _is_missed_elsewhere(table, index.store, place)):
         # An index that was moved or copied together with its table serves it where it is now.
         if not _set(index, stored, (here,)):
             require_place(table, index)
@@ -162,6 +162,15 @@ def _is_elsewhere(store: Store, place: _Place) -> bool:
     if path is None or place.index_path is None or path == place.index_path:
         return False
     return not (os.path.exists(place.index_path) and os.path.samefile(path, place.index_path))
+
+
+def _is_missed_elsewhere(table: TableDefinition, store: Store, place: _Place) -> bool:
+    """Whether an index was moved alone: another folder of the table is where it was, and has no index any more."""
+    root, path = os.path.realpath(table.storage.root), _index_path(store)
+    is_inside = table.storage.is_local and path is not None and path.startswith(f"{root.rstrip('/')}/")
+    if is_inside or (place.index_path is not None and os.path.exists(place.index_path)):
+        return False
+    return any(_look(table, known) is _Seen.OTHER for known in place.locations)
 
 
 def _set(index: RecordIndex, stored: bytes | None, locations: tuple[str, ...]) -> bool:
