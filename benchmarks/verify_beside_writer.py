@@ -24,7 +24,7 @@ from rli.codec import entries
 _PROCESSES: Final = multiprocessing.get_context("spawn")
 _BATCH: Final = 500_000
 _PARTITIONS: Final = 10
-_WRITTEN: Final = 2_000
+_WRITTEN: Final = 1_000
 
 
 def main(folder: Path, records: int) -> None:
@@ -41,7 +41,7 @@ def main(folder: Path, records: int) -> None:
     writer = _PROCESSES.Process(target=_write, args=(folder / "table", records, stop))
     writer.start()
     try:
-        while table.index.log.refresh().head < head + 3:
+        while writer.is_alive() and table.index.log.refresh().head == head:
             time.sleep(0.1)
         beside = _show("beside a writer", table)
     finally:
@@ -63,13 +63,15 @@ def _show(when: str, table: rli.Table) -> float:
 
 
 def _write(path: Path, records: int, stop: Event) -> None:
-    """Move records between partitions, insert new ones and delete some, until told to stop."""
+    """Move records from one partition to the next, insert new ones and delete some, until told to stop."""
     turn = 0
     with rli.open_table(path) as table:
         while not stop.is_set():
             turn += 1
-            known = _records(turn * _BATCH % records, turn).slice(turn * _WRITTEN % _BATCH, _WRITTEN)
-            table.upsert(pa.concat_tables([known, _records(records + turn * _BATCH, 0).slice(0, _WRITTEN)]))
+            here = turn % _PARTITIONS
+            mine = pa.array(range(here, _PARTITIONS * _WRITTEN, _PARTITIONS))
+            known = _records(turn * _BATCH % records, 1).take(mine)
+            table.upsert(pa.concat_tables([known, _records(records + turn * _BATCH, 1).take(mine)]))
             table.delete(known.column("id").slice(0, 100))
 
 

@@ -8,10 +8,18 @@ from typing import Annotated
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, KeyModeOption, ShardsOption, TableArgument, add_command
+from rli.cli.options import (
+    IndexOption,
+    JsonOption,
+    KeyModeOption,
+    ShardsOption,
+    TableArgument,
+    TimeoutOption,
+    add_command,
+)
 from rli.cli.output import FOUND, human_bytes, print_facts, report
 from rli.cli.progress import ShownTasks
-from rli.index.record_index import IndexStats
+from rli.index.record_index import LOOKUP_SECONDS, IndexStats
 from rli.model import KeyMode
 from rli.table.following.verify import VerifyReport
 
@@ -89,9 +97,14 @@ def bootstrap(
     report(done, as_json=as_json, render=lambda: print_facts({"record keys": done.entries, "index": done.url}))
 
 
-def verify(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Compare index and table, key by key. Exit status 1 if they differ."""
-    found = rli.open_table(table, index=index).verify_index(ShownTasks("comparing"))
+def verify(
+    table: TableArgument,
+    index: IndexOption = None,
+    timeout: TimeoutOption = LOOKUP_SECONDS,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare index and table, key by key. Exit status 1 if they differ. Writers may go on."""
+    found = rli.open_table(table, index=index).verify_index(ShownTasks("comparing"), timeout=timeout)
     report(found, as_json=as_json, render=lambda: _print_differences(found))
     if not found.agrees:
         raise typer.Exit(FOUND)

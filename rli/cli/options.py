@@ -40,6 +40,15 @@ MetadataOption = Annotated[
         "--metadata", metavar="NAME=TEXT", help="Text kept with the commit. Repeat for several.", show_default=False
     ),
 ]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        help="For how long to wait until the index shows all commits of the table.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")]
 
 

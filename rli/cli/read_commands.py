@@ -8,10 +8,11 @@ from typing import Annotated, Any, Final
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command, split_columns
+from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOption, add_command, split_columns
 from rli.cli.output import FOUND, human_bytes, out_console, print_note, print_rows, report
 from rli.cli.output_files import require_known_ending, write_records
 from rli.cli.where import parse_where
+from rli.index.record_index import LOOKUP_SECONDS
 from rli.layout.meta_columns import with_meta_columns
 from rli.table.state.snapshot import Snapshot
 from rli.timeline.instant import Instant
@@ -39,13 +40,14 @@ def lookup(
         typer.Argument(metavar="KEY", help="Record keys; composite ones as a:1,b:2.", show_default=False),
     ],
     index: IndexOption = None,
+    timeout: TimeoutOption = LOOKUP_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
     """Show where each record key lives: partition path, file group and commit.
 
     Exit status 1 if the table holds none of the keys.
     """
-    found = rli.open_table(table, index=index).lookup(keys)
+    found = rli.open_table(table, index=index).lookup(keys, timeout=timeout)
     rows = found.to_pylist()
     report(
         rows,

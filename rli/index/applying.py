@@ -8,6 +8,8 @@ from rli.errors import CorruptIndexError
 from rli.index import staging
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rli.index.log_record import LogRecord
     from rli.index.log_state import LogState
     from rli.index.record_index import RecordIndex
@@ -17,8 +19,13 @@ TRANSACTIONS_KEPT: Final = 64
 """So many of the newest transactions keep their staged changes if these are small: others check against them (P29)."""
 
 
-def apply_transactions(index: RecordIndex) -> LogState:
-    """Bring an index that is used on its own up to its commit log, which is returned; may be repeated and raced."""
+def apply_transactions(index: RecordIndex, on_part: Callable[[], None] = lambda: None) -> LogState:
+    """Bring an index that is used on its own up to its commit log, which is returned; may be repeated and raced.
+
+    Args:
+        index: the index.
+        on_part: called after each part of a transaction; may raise, so that the rest is left to others.
+    """
     while True:
         applied, log = index.read_progress()
         least = applied.least or 0
@@ -26,17 +33,20 @@ def apply_transactions(index: RecordIndex) -> LogState:
             if record.last_sequence <= least:
                 # The process that applied it may have died before it had removed anything.
                 _remove_what_nobody_needs(index, log, record)
-            elif not _apply_record(index, log, record, applied):
+            elif not _apply_record(index, log, record, applied, on_part):
                 break
         else:
             return log
 
 
-def _apply_record(index: RecordIndex, log: LogState, record: LogRecord, since: Applied) -> bool:
+def _apply_record(
+    index: RecordIndex, log: LogState, record: LogRecord, since: Applied, on_part: Callable[[], None]
+) -> bool:
     """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
     try:
         for changes in staging.read_chunks(index.store, record.writer, record.staged_chunks):
-            changes.apply(index, record.first_sequence)
+            changes.apply(index, log, record.first_sequence)
+            on_part()
     except staging.ChunksGoneError:
         # Chunks are removed once they are marked as applied, by another process just now.
         if (index.store.applied().least or 0) >= record.last_sequence:

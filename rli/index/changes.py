@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.codec import entries as codec
-from rli.index.commit_log import CommitLog
+from rli.errors import CorruptIndexError
+from rli.index.log_state import LogState
 from rli.model import FileGroupId
 
 if TYPE_CHECKING:
@@ -52,12 +53,20 @@ class LocationChanges:
         nothing = pa.nulls(len(record_keys), pa.string())
         return cls(record_keys, nothing, nothing)
 
-    def apply(self, index: RecordIndex, sequence: int | NDArray[np.int64]) -> None:
+    def apply(self, index: RecordIndex, log: LogState, sequence: int | NDArray[np.int64]) -> None:
         """Bring the changes into the index as those of one commit sequence, or of one for each key.
 
         May be repeated and raced.
+
+        Args:
+            index: the index.
+            log: a state of its log, as a call of the caller returned it (P18); it has the file groups.
+            sequence: of the commit.
+
+        Raises:
+            CorruptIndexError: the log names no such file group.
         """
-        numbers = file_group_numbers(index.log, self.partition_paths, self.file_ids)
+        numbers = file_group_numbers(log, self.partition_paths, self.file_ids)
         index.put(self.record_keys, codec.pack(sequence, numbers))
 
     def file_groups(self) -> set[FileGroupId]:
@@ -109,16 +118,26 @@ def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
     return NamedGroups(groups, codes)
 
 
-def file_group_numbers(log: CommitLog, partition_paths: pa.Array, file_ids: pa.Array) -> NDArray[np.uint64]:
+def file_group_numbers(log: LogState, partition_paths: pa.Array, file_ids: pa.Array) -> NDArray[np.uint64]:
     """The number of each row's file group, ``TOMBSTONE`` where the file id is null.
 
     Raises:
         CorruptIndexError: the commit log names no such file group.
     """
     named = named_groups(partition_paths, file_ids)
-    number_of = dict(zip(known := [group for group in named.groups if group], log.numbers_of(known), strict=True))
-    numbers = [codec.TOMBSTONE if group is None else number_of[group] for group in named.groups]
+    number_of = log.numbers_of([group for group in named.groups if group])
+    numbers = [codec.TOMBSTONE if group is None else _known(number_of, group) for group in named.groups]
     return np.array(numbers, dtype=np.uint64)[named.codes] if numbers else np.empty(0, np.uint64)
+
+
+def _known(numbers: Mapping[FileGroupId, int], group: FileGroupId) -> int:
+    number = numbers.get(group)
+    if number is None:
+        raise CorruptIndexError(
+            f"the index does not know this file group: partition={group.partition_path} file_id={group.file_id}; "
+            "bootstrap the index again"
+        )
+    return number
 
 
 def _group(partition_path: str | None, file_id: str | None) -> FileGroupId | None:

@@ -12,11 +12,11 @@ is the commit itself: the log is its timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
-from rli.errors import CorruptIndexError, SettingsError
+from rli.errors import SettingsError
 from rli.index.checkpoint import Checkpoint
 from rli.index.log_record import LogRecord, record_name, sequence_of
 from rli.index.log_state import LogState
@@ -127,13 +127,6 @@ class CommitLog:
             self._state = _compacted(state)
         return state
 
-    def numbers_of(self, groups: Sequence[FileGroupId]) -> list[int]:
-        """The number of each file group; raises ``CorruptIndexError`` if no record introduced it."""
-        found = self._state.numbers_of(groups)
-        if len(found) < len(set(groups)):
-            found = self.refresh().numbers_of(groups)
-        return [_known(found, group) for group in groups]
-
     def _read_on(self, known: LogState) -> LogState:
         # What was known last is read again: a server that lost it may have been given something else since.
         if not known.records:
@@ -191,16 +184,6 @@ def _compacted(log: LogState) -> LogState:
         return log.compacted(len(log.records))
     is_long = len(log.records) >= 2 * RECORDS_READ_SINGLY or bool(log.base.unwritten)
     return log.compacted(len(log.records) - RECORDS_READ_SINGLY) if is_long else log
-
-
-def _known(numbers: Mapping[FileGroupId, int], group: FileGroupId) -> int:
-    number = numbers.get(group)
-    if number is None:
-        raise CorruptIndexError(
-            f"the index does not know this file group: partition={group.partition_path} file_id={group.file_id}; "
-            "bootstrap the index again"
-        )
-    return number
 
 
 def _require_numbers_left(record: LogRecord) -> None:

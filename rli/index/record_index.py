@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
 import numpy as np
@@ -113,7 +114,7 @@ class RecordIndex:
 
         Args:
             record_keys: texts without nulls; they may repeat.
-            timeout: seconds; for how long to wait for a commit of a table that is in the index in part.
+            timeout: seconds; for how long to wait for a commit that is in the index in part, or to apply a transaction.
 
         Returns:
             A table with ``LOCATION_SCHEMA``, a row for each key in input order, nulls where the key is absent. It
@@ -173,17 +174,26 @@ class RecordIndex:
             entries = self.get(record_keys, applied)
             if codec.sequences(entries).max(initial=0) <= applied:
                 return entries
+            self._require_time_left(deadline, timeout)
             if self.settings.table_id is None:
-                apply_transactions(self)
-            elif time.monotonic() > deadline:
-                raise IndexNotReadyError(
-                    f"a commit is in the index in part: url={self.url} applied sequence={applied} seconds={timeout:g}; "
-                    "its writer died, or is slow: run rli index sync TABLE, or look up through rli.open_table"
-                )
+                apply_transactions(self, partial(self._require_time_left, deadline, timeout))
             elif complete is not None:
                 complete(deadline - time.monotonic())
             else:
                 time.sleep(_PAUSE_SECONDS)
+
+    def _require_time_left(self, deadline: float, timeout: float) -> None:
+        if time.monotonic() <= deadline:
+            return
+        advice = (
+            "look up again with a longer timeout, or begin a transaction, which applies all others first"
+            if self.settings.table_id is None
+            else "its writer died, or is slow: run rli index sync TABLE, or look up through rli.open_table"
+        )
+        raise IndexNotReadyError(
+            f"a commit is in the index in part: url={self.url} applied sequence={self.applied_sequence()} "
+            f"seconds={timeout:g}; {advice}"
+        )
 
     def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""

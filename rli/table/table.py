@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -467,8 +468,9 @@ class Table:
         """
         keys = as_key_array(record_keys)
         definition, index = self.refreshed(), self.index
+        latest = time.monotonic() + timeout
         await_synced(definition, index, timeout)
-        entries = index.settled(keys, timeout, partial(await_synced, definition, index))
+        entries = index.settled(keys, max(0.0, latest - time.monotonic()), partial(await_synced, definition, index))
         return index.locations(keys, entries)
 
     def timeline(self) -> tuple[Instant, ...]:

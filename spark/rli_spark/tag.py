@@ -20,7 +20,7 @@ from rli_spark.executors import require_reachable
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
 
 
-def tag(df: DataFrame, table: Table) -> DataFrame:
+def tag(df: DataFrame, table: Table, *, timeout: float = LOOKUP_SECONDS) -> DataFrame:
     """The frame with the location of each record: ``_rli_partition_path``, ``_rli_file_id``, ``_rli_instant_time``.
 
     All three are null for a record that would be inserted. Every row of the frame gets its tag, repeated keys too.
@@ -29,9 +29,11 @@ def tag(df: DataFrame, table: Table) -> DataFrame:
     Args:
         df: has the table's record-key columns.
         table: the table.
+        timeout: seconds; for how long to wait for writers, and to apply their commits: once before the job, and in each
+            batch that meets a commit which is in the index in part.
 
     Raises:
-        IndexNotReadyError: the index is missing, or has not seen all commits of the table.
+        IndexNotReadyError: the index is missing, or has not seen all commits of the table after that time.
         SchemaError: a record-key column is missing, or the frame has tags already.
     """
     taken = [name for name in TAG_COLUMNS if name in df.columns]
@@ -39,20 +41,20 @@ def tag(df: DataFrame, table: Table) -> DataFrame:
         raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
     definition, index = table.refreshed(), table.index
     require_reachable(df.sparkSession, index)
-    await_synced(definition, index)
+    await_synced(definition, index, timeout)
     schema = arrow_schema(df)
     definition.key_generator.record_keys(schema.empty_table())
     tagged = pa.schema([*schema, *(pa.field(name, pa.string()) for name in TAG_COLUMNS)])
-    return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged), tagged)
+    return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged, timeout), tagged)
 
 
 def _tagged(
-    tables: Iterator[pa.Table], definition: TableDefinition, index: RecordIndex, schema: pa.Schema
+    tables: Iterator[pa.Table], definition: TableDefinition, index: RecordIndex, schema: pa.Schema, timeout: float
 ) -> Iterator[pa.Table]:
     key_generator = definition.key_generator
     for table in for_look_ups(tables):
         keys = key_generator.record_keys(table)
         # A commit whose writer died since the frame was tagged is brought into the index here.
-        entries = index.settled(keys, LOOKUP_SECONDS, partial(await_synced, definition, index))
+        entries = index.settled(keys, timeout, partial(await_synced, definition, index))
         locations = index.locations(keys, entries)
         yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)

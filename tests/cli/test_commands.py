@@ -15,6 +15,7 @@ from rli.model import CommitResult
 from rli.table.following.verify import VerifyReport
 from rli.table.services.clean import CleanResult
 from tests.cli.conftest import Rli
+from tests.support.rollbacks import roll_back_in_part
 
 
 def names(kind: type) -> set[str]:
@@ -126,6 +127,14 @@ def test_control_characters_in_data_do_not_reach_the_terminal(rli: Rli, tmp_path
 
 def test_lookup_of_nothing_but_absent_keys_has_status_1(rli: Rli, trips: str) -> None:
     assert rli("lookup", trips, "nope", "--json", status=1).json[0]["file_id"] is None
+
+
+def test_look_ups_and_comparisons_wait_for_no_longer_than_they_are_told(rli: Rli, trips: str) -> None:
+    with library.open_table(trips) as table:
+        roll_back_in_part(table, table.timeline()[-1].time)
+    for command in (("lookup", trips, "007"), ("index", "verify", trips)):
+        assert "being rolled back" in rli(*command, "--timeout", "0", status=2).err
+    assert rli("lookup", trips, "007").err == ""
 
 
 def test_delete_by_key_and_by_file(rli: Rli, trips: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rli import RecordIndex, create_index, open_index
+from rli import IndexNotReadyError, RecordIndex, create_index, open_index
 from rli.index.commit_log import CommitLog
 from rli.model import FileGroupId
 from rli.store.registry import open_store
@@ -36,6 +36,25 @@ def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
     # Once a look-up has shown the commit, none goes back.
     shown = [places == AFTER for _, places in seen]
     assert shown == sorted(shown)
+
+
+def test_a_look_up_does_not_complete_a_commit_for_longer_than_it_may(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/i"
+    with create_index(url, shards=2) as index:
+        commit_places(index, BEFORE)
+    refused: list[str] = []
+    with open_index(url) as writing, open_index(url) as reading:
+
+        def look(point: str) -> None:
+            if point == "after put" and not refused:
+                with pytest.raises(IndexNotReadyError, match="longer timeout") as raised:
+                    reading.lookup(KEYS, timeout=0)
+                refused.append(str(raised.value))
+
+        commit_places(RecordIndex(PointedStore(writing.store, look), writing.settings), AFTER)
+        assert places_of(reading, KEYS) == AFTER
+    # There is no table that could be synced.
+    assert ["TABLE" in text for text in refused] == [False]
 
 
 @pytest.mark.invariant("P2")

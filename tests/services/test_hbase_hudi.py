@@ -67,7 +67,7 @@ def apply(index: RecordIndex, sequence: int, key: str, group: FileGroupId | None
     """Apply what a commit does with a key: place it, or delete it."""
     keys = pa.array([key])
     changes = LocationChanges.removing(keys) if group is None else LocationChanges.placing(keys, group)
-    changes.apply(index, sequence)
+    changes.apply(index, index.log.refresh(), sequence)
 
 
 def where(index: RecordIndex, key: str) -> FileGroupId | None:
@@ -103,11 +103,11 @@ def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> No
         "a:1,b:2",
         "k" * 32_767,
     ]
-    LocationChanges.placing(pa.array(keys), ROME).apply(index, sequence)
+    LocationChanges.placing(pa.array(keys), ROME).apply(index, index.log.refresh(), sequence)
     stored = rows_in(rows)
     assert {key: stored[key] for key in keys} == dict.fromkeys(keys, (instant, "f2", "Rome"))
     assert set(places_of(index, keys)) == set(keys)
-    LocationChanges.removing(pa.array(keys)).apply(index, add_commit(index))
+    LocationChanges.removing(pa.array(keys)).apply(index, index.log.refresh(), add_commit(index))
     assert not set(keys) & set(rows_in(rows))
     assert places_of(index, keys) == {}
 

@@ -6,18 +6,23 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rli import IndexNotReadyError, Step, Table, create_table, open_index, open_table
+from rli.table.coordination.lease import LEASE, table_lease
 from rli.table.coordination.liveness import Holding
 from rli.table.coordination.recovery import exclusive, writer_record
+from rli.table.coordination.shared_records import shared_records
 from rli.table.services.fence import Fence
 from rli.table.services.rollback import request_rollback
 from rli.table.state.snapshot import Snapshot
+from tests.crash.writes import pointed
 from tests.support.children import was_killed
+from tests.support.rollbacks import roll_back_in_part
 from tests.support.tables import check_stored, records
 
 KEYS = ("a", "b")
@@ -97,6 +102,34 @@ def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None
             where(table, timeout=0.1)
     assert where(table) == ["x", None]
     check_stored(table)
+
+
+def test_a_look_up_through_an_index_of_one_host_waits_for_a_rollback_to_end(tmp_path: Path) -> None:
+    """With the lease in the table, too: what is half undone is not shown."""
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", index=f"lmdb://{tmp_path}/i", lease="table"
+    )
+    table.upsert(records(("a", "x", 1, 1.0)))
+    roll_back_in_part(table, table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or "")
+    with pytest.raises(IndexNotReadyError, match="being rolled back"):
+        where(table, timeout=0)
+    assert where(table) == ["x", None]
+    check_stored(table)
+
+
+def test_a_look_up_does_not_wait_for_the_lease_for_longer_than_it_may(table: Table) -> None:
+    """It would finish a rollback, and another process gets the lease first and keeps it."""
+    roll_back_in_part(table, table.upsert(records(("b", "x", 2, 2.0))).instant or "")
+    with ExitStack() as held:
+
+        def at_point(point: str) -> None:
+            if point == "before compare_and_set lease":
+                held.enter_context(table_lease(shared_records(table.definition, table.index), "clean"))
+
+        with pytest.raises(IndexNotReadyError, match="being rolled back"):
+            where(pointed(table, at_point), timeout=1)
+        assert table.index.store.read_control(LEASE) is not None
+    assert where(table) == ["x", None]
 
 
 def test_the_index_alone_says_through_what_to_look_up(table: Table, tmp_path: Path) -> None:

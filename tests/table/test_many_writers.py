@@ -18,16 +18,14 @@ import pytest
 
 from rli import ConflictError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
 from rli.storage import Storage
-from rli.table.coordination.recovery import exclusive, recover
+from rli.table.coordination.recovery import recover
 from rli.table.file_groups.tasks import InProcess
-from rli.table.services.fence import Fence
-from rli.table.services.rollback import request_rollback
 from rli.table.state import paths
-from rli.table.state.snapshot import Snapshot
 from rli.table.table import pass_over
 from rli.table.writing.write_transaction import WriteTransaction
 from rli.timeline.commit_metadata import COMMIT_MARK
 from tests.crash.writes import pointed
+from tests.support.rollbacks import roll_back_in_part
 from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of
 
 
@@ -265,15 +263,6 @@ def test_a_write_that_begins_in_the_middle_of_a_rollback_is_made_again(trips: Ta
     result = pointed(trips, at_point).upsert(records(("a", "x", 2, 2.0), ("b", "x", 2, 2.0)))
     assert (result.inserted, result.updated) == (1, 1)
     check_stored(trips)
-
-
-def roll_back_in_part(table: Table, instant: str) -> None:
-    """Begin a rollback whose process dies when the commit is pending again."""
-    definition = table.definition
-    with exclusive(definition, table.index, "rollback") as lease:
-        [completed] = (found for found in table.timeline() if found.time == instant)
-        request_rollback(definition, Snapshot.now(definition), completed, Fence(definition, lease.require_held))
-        definition.storage.delete_files([definition.timeline_writer.layout.path(completed.file_name)])
 
 
 def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(trips: Table, other: Table) -> None:

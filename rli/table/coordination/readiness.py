@@ -16,7 +16,7 @@ from typing import Final
 from rli.errors import IndexNotReadyError
 from rli.index.record_index import LOOKUP_SECONDS, RecordIndex
 from rli.model import LeasePlace
-from rli.table.coordination.lease import LEASE
+from rli.table.coordination.lease import LEASE, LeaseBusyError
 from rli.table.coordination.liveness import Holding, Watch
 from rli.table.coordination.recovery import recover, writer_record
 from rli.table.coordination.shared_records import shared_records
@@ -66,12 +66,13 @@ class _Waiting:
         self._table = table
         self._index = index
         self._records = shared_records(table, index)
+        self._name = f"look-up at {datetime.now(UTC).isoformat()}"
         self._began = time.monotonic()
         self._deadline = self._began + seconds
         self._pause = _FIRST_PAUSE_SECONDS
         self._watches: defaultdict[str, Watch] = defaultdict(Watch)
         self._orphans: frozenset[str] = frozenset()
-        self._failure: OSError | None = None
+        self._failure: OSError | LeaseBusyError | None = None
 
     def wait_or_help(self, unseen: Unseen) -> None:
         """Wait a moment, or show the index what it lacks; raises ``IndexNotReadyError`` after the deadline."""
@@ -80,14 +81,14 @@ class _Waiting:
             if unseen.withdrawn:
                 # The index follows a rollback or restore once that is complete.
                 if self._is_orphan_again([LEASE]):
-                    recover(self._table, self._index, f"look-up at {datetime.now(UTC).isoformat()}")
+                    recover(self._table, self._index, self._name, patience=self._seconds_left())
             elif self._may_help(unseen) or self._is_orphan_again([writer_record(time) for time in unseen.unapplied]):
                 sync(self._table, self._index, InProcess(), on_part=lambda: self._require_time_left(unseen))
                 return
-        except OSError as error:
-            # This process may be allowed to read alone.
+        except (OSError, LeaseBusyError) as error:
+            # This process may be allowed to read alone; or another one has the lease.
             self._failure = error
-        time.sleep(min(self._pause, max(0.0, self._deadline - time.monotonic())))
+        time.sleep(min(self._pause, self._seconds_left()))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
     def _is_orphan_again(self, names: Iterable[str]) -> bool:
@@ -111,6 +112,9 @@ class _Waiting:
             return True
         is_due = time.monotonic() >= self._began + _GRACE_SECONDS
         return is_due and journal_bytes(self._table.storage, unseen.unapplied) <= SMALL_JOURNALS
+
+    def _seconds_left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
 
     def _require_time_left(self, unseen: Unseen) -> None:
         if time.monotonic() >= self._deadline:

@@ -71,9 +71,9 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
 def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> int:
     """Place the keys of one file slice with a commit sequence; returns how many: a task."""
     file_slice, sequence = item
-    rows = 0
+    rows, log = 0, index.log.refresh()
     for keys in snapshot.record_keys(file_slice):
-        LocationChanges.placing(keys, file_slice.group).apply(index, sequence)
+        LocationChanges.placing(keys, file_slice.group).apply(index, log, sequence)
         rows += len(keys)
     return rows
 

@@ -75,14 +75,15 @@ def apply_group_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord
     """
     keys = _Keys(snapshot, change)
     went = keys.before.filter(pc.invert(pc.is_in(keys.before, value_set=keys.after)))
-    LocationChanges.removing(went).apply(index, record.first_sequence)
+    log = index.log.refresh()
+    LocationChanges.removing(went).apply(index, log, record.first_sequence)
     if change.after is None:
         return
     came = keys.after.filter(pc.invert(pc.is_in(keys.after, value_set=keys.before)))
     if not len(came):
         return
     position = record.located_at.index(change.after.instant, 1)
-    LocationChanges.placing(came, change.group).apply(index, record.first_sequence + position)
+    LocationChanges.placing(came, change.group).apply(index, log, record.first_sequence + position)
 
 
 @dataclass(frozen=True)

@@ -87,17 +87,19 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
 def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> None:
     """Place the records of one file slice that are indexed wrongly: a task."""
     file_slice, sequence = item
-    number = index.log.refresh().number_of(file_slice.group)
+    log = index.log.refresh()
+    number = log.number_of(file_slice.group)
     for keys in snapshot.record_keys(file_slice):
         absent, wrong = judge(number, index.get(keys))
         chosen = keys.filter(pa.array(absent | wrong))
-        LocationChanges.placing(chosen, file_slice.group).apply(index, sequence)
+        LocationChanges.placing(chosen, file_slice.group).apply(index, log, sequence)
 
 
 def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, shard: int) -> None:
     """Delete the keys of one shard that have no record where the index places them: a task."""
+    log = index.log.refresh()
     for keys in _dangling_keys(snapshot, index, shard):
-        LocationChanges.removing(keys).apply(index, sequence)
+        LocationChanges.removing(keys).apply(index, log, sequence)
 
 
 def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterable[pa.Array]:

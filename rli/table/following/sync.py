@@ -204,14 +204,16 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
 
 def apply_journals(storage: Storage, index: RecordIndex, sequence: int, journals: Sequence[Journal]) -> None:
     """Apply journal files of one commit: a task. The fewer and the larger the writes to the store, the better."""
+    log = index.log.refresh()
     for changes in gathered(changes for journal in journals for changes in journal.changes(storage)):
-        changes.apply(index, sequence)
+        changes.apply(index, log, sequence)
 
 
 def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
     """Apply one journal file of a clustering: a task."""
+    log = index.log.refresh()
     for positions, changes in journal.regrouped(storage, record.located_at):
-        changes.apply(index, record.first_sequence + positions)
+        changes.apply(index, log, record.first_sequence + positions)
 
 
 def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:

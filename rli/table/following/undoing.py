@@ -109,10 +109,11 @@ def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: 
         item: the first sequence of the commit's block, and the journal.
     """
     start, journal = item
+    log = index.log.refresh()
     after = record.located_at[start - record.first_sequence + 1 :]
     instants = (None, *takewhile(lambda time: time != record.instant, after))
     for positions, changes in journal.undone(storage, instants):
-        changes.apply(index, start + positions)
+        changes.apply(index, log, start + positions)
 
 
 def reread(

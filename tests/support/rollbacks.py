@@ -1,0 +1,18 @@
+"""Rollbacks that are left half done."""
+
+from __future__ import annotations
+
+from rli import Table
+from rli.table.coordination.recovery import exclusive
+from rli.table.services.fence import Fence
+from rli.table.services.rollback import request_rollback
+from rli.table.state.snapshot import Snapshot
+
+
+def roll_back_in_part(table: Table, instant: str) -> None:
+    """Begin a rollback whose process dies when the commit is pending again."""
+    definition = table.definition
+    with exclusive(definition, table.index, "rollback") as lease:
+        [completed] = (found for found in table.timeline() if found.time == instant)
+        request_rollback(definition, Snapshot.now(definition), completed, Fence(definition, lease.require_held))
+        definition.storage.delete_files([definition.timeline_writer.layout.path(completed.file_name)])
