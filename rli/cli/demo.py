@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 import rli
+from rli.cli.command_line import command_line
 from rli.cli.demo_data import ORDERING, PARTITION, RECORD_KEY, Batch, load_batches
 from rli.cli.demo_folder import make_room, mark_as_made_here
 from rli.cli.engines import Engine, EngineName, LocalEngine, open_engine
@@ -295,21 +297,17 @@ def _check_index(table: Table) -> bool:
 def _what_next(folder: str, story: Story, seconds: float) -> None:
     key = story.moved_keys(1)[0]
     first = next(iter(story.commits.values()))
+    rli_command, table = command_line(), shlex.quote(folder)
     commands = [
-        f"rli lookup {folder} {key}",
-        f"rli read {folder} --where \"state == 'AK' and {PARTITION} == 'City'\" --limit 5",
-        f"rli read {folder} --as-of {first} --output first-month.parquet",
-        f"rli timeline {folder}",
-        f"rli rollback {folder} last",
-        f"rli index verify {folder}",
-        f"rli doctor {folder}",
+        f"{rli_command} lookup {table} {key}",
+        f"{rli_command} read {table} --where \"state == 'AK' and {PARTITION} == 'City'\" --limit 5",
+        f"{rli_command} read {table} --as-of {first} --output first-month.parquet",
+        f"{rli_command} timeline {table}",
+        f"{rli_command} rollback {table} last",
+        f"{rli_command} index verify {table}",
+        f"{rli_command} doctor {table}",
     ]
-    text = "\n".join([f"The table stays in {os.path.abspath(folder)}. Go on with:", "", *commands])
-    console = out_console()
-    console.print()
-    if console.is_terminal:
-        console.print(
-            Panel(Text(text), title=f"done in {seconds:.0f} s", title_align="left", border_style="green", expand=False)
-        )
-    else:
-        console.print(f"done in {seconds:.0f} s\n{text}", soft_wrap=True)
+    _chapter(f"Done in {seconds:.0f} s. The table stays in {os.path.abspath(folder)}. Go on with:")
+    for command in commands:
+        # Neither wrapped nor framed: a command is copied as a line.
+        out_console().print(Text(command, "green"), soft_wrap=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rli as library
+from rli.cli.command_line import command_line
 from tests.cli.conftest import Rli
 
 
@@ -14,7 +16,7 @@ def require_end(out: str, folder: str) -> None:
     """The demo went through to its end, and its table is as it says."""
     assert "✓ the table holds 14,785 domains" in out
     assert "✓ index and table agree on all 14,782 records" in out
-    assert f"rli lookup {folder} " in out
+    assert f" lookup {folder} " in out
     table = library.open_table(folder)
     assert table.read(columns=["domain_name"]).num_rows == 14_782
     assert table.verify_index().agrees
@@ -27,6 +29,27 @@ def test_the_demo_in_plain_python_may_be_repeated(rli: Rli) -> None:
     (Path("d") / "left-behind").touch()
     require_end(rli("demo", "--engine", "local", "--dir", "d").out, "d")
     assert Path("d/.hoodie/hoodie.properties").stat().st_ino != made or not (Path("d") / "left-behind").exists()
+
+
+def test_the_commands_at_the_end_of_the_demo_work_as_they_are_printed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "rli", "demo", "--engine", "local", "--dir", "a demo"]
+    demo = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    commands = demo.stdout.partition("Go on with:\n")[2].splitlines()
+    assert len(commands) == 7
+    for line in commands:
+        # rli doctor finds that nothing maintains the demo's table.
+        allowed = {0, 1} if " doctor " in line else {0}
+        shell = ["/bin/sh", "-c", line]
+        ended = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert ended.returncode in allowed, (line, ended.stderr)
+
+
+def test_the_command_is_a_name_where_the_path_leads_to_this_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    assert command_line() == "rli"
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert command_line() != "rli"
 
 
 def test_the_demo_leaves_other_folders_alone(rli: Rli, trips: str) -> None:
