@@ -33,6 +33,7 @@ from rli.table.following.verify import VerifyReport
 from rli.table.services.archive import ArchiveResult
 from rli.table.services.clean import CleanResult
 from rli.table.services.restore import RestoreResult
+from rli.table.state.scan import Scan
 from rli.table.table import Table
 
 __version__ = _version("record-level-index")
@@ -63,6 +64,7 @@ __all__ = [
     "RecordIndex",
     "RestoreResult",
     "RliError",
+    "Scan",
     "SchemaError",
     "SettingsError",
     "Step",

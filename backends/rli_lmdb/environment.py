@@ -2,6 +2,10 @@
 
 LMDB asks three things of a process, and this module keeps them: an environment is opened once and not used after
 a fork; the map is resized, and databases are opened, while no transaction is under way.
+
+On a file system that is mounted read only, LMDB keeps no list of readers, so writers elsewhere (through another mount)
+do not know of a reader and use its pages again. There each read asks at its end whether a commit came meanwhile, and if
+so is made again: pages of one state are not used again before the next one is committed.
 """
 
 from __future__ import annotations
@@ -29,16 +33,22 @@ _MAX_READERS: Final = 1024
 _ATTEMPTS: Final = 64
 
 
+class _OvertakenError(Exception):
+    """Another process committed during a read that nothing protects. Ends the attempt; no caller sees it."""
+
+
 class Environment:
     """Transactions on the environment in the folder ``path``, with a map that grows by itself.
 
     Attributes:
         path: the folder.
+        is_read_only: whether the file system is mounted read only.
         identity: device and inode of the data file, which tell it from one that took its place.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
         self._guard = SharedGuard()
         self._writer = Lock()
         self._growths = 0
@@ -52,16 +62,26 @@ class Environment:
                 # A transaction is in the file when it commits, but the page that makes it the newest is flushed by
                 # the next one, or by `flush`. A crash of the machine takes the file back to an earlier commit.
                 metasync=False,
+                readonly=self.is_read_only,
             )
             self._lmdb.reader_check()
         self.identity = identity_of(path)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """The result of ``work`` in a read transaction; ``work`` may be called more than once."""
-        return self._run(self._attempt_read, work)
+        return self._run(self._attempt_unlisted_read if self.is_read_only else self._attempt_read, work)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """The result of ``work`` in a write transaction, committed; ``work`` may be called more than once."""
+        """The result of ``work`` in a write transaction, committed; ``work`` may be called more than once.
+
+        Raises:
+            StoreUnavailableError: the file system is mounted read only.
+        """
+        if self.is_read_only:
+            raise StoreUnavailableError(
+                f"the index lies on read-only media: path={self.path}; look-ups and reads work there, writes where it can "
+                "be written"
+            )
         return self._run(self._attempt_write, work)
 
     def flush(self) -> None:
@@ -80,8 +100,8 @@ class Environment:
         for _ in range(_ATTEMPTS):
             growths = self._growths
             try:
-                with self._guard.alone(), translated_errors(self.path), self._begin_alone() as transaction:
-                    found = self._lmdb.open_db(name, transaction, dupsort=duplicates, dupfixed=duplicates)
+                with self._guard.alone(), translated_errors(self.path):
+                    found = self._open_database(name, duplicates=duplicates)
             except lmdb.MapFullError:
                 self._grow(growths)
             else:
@@ -94,6 +114,12 @@ class Environment:
         with self._guard.alone():
             self._lmdb.close()
 
+    def _open_database(self, name: bytes, *, duplicates: bool) -> Database:
+        if self.is_read_only:
+            return self._lmdb.open_db(name, create=False, dupsort=duplicates, dupfixed=duplicates)
+        with self._begin_alone() as transaction:
+            return self._lmdb.open_db(name, transaction, dupsort=duplicates, dupfixed=duplicates)
+
     def _begin_alone(self) -> Transaction:
         try:
             return self._lmdb.begin(write=True)
@@ -102,17 +128,32 @@ class Environment:
             return self._lmdb.begin(write=True)
 
     def _run(self, attempt: Callable[[Callable[[Transaction], T]], T], work: Callable[[Transaction], T]) -> T:
+        overtaken = False
         for _ in range(_ATTEMPTS):
             growths = self._growths
             try:
                 return attempt(work)
+            except _OvertakenError:
+                overtaken = True
             except lmdb.MapFullError:
                 self._grow(growths)
             except lmdb.MapResizedError:
                 self._adopt_size()
             except lmdb.ReadersFullError as error:
                 self._free_readers(error)
+        if overtaken:
+            raise StoreUnavailableError(
+                f"the index changes too fast to be read without locks: path={self.path}; mount it for writing, too"
+            )
         raise self._no_room()
+
+    def _attempt_unlisted_read(self, work: Callable[[Transaction], T]) -> T:
+        with self._guard.shared(), translated_errors(self.path), self._lmdb.begin() as transaction:
+            try:
+                return work(transaction)
+            finally:
+                if self._lmdb.info()["last_txnid"] != transaction.id():
+                    raise _OvertakenError
 
     def _attempt_read(self, work: Callable[[Transaction], T]) -> T:
         with self._guard.shared(), translated_errors(self.path), self._lmdb.begin() as transaction:

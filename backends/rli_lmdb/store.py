@@ -59,6 +59,10 @@ class LmdbStore(Store):
     def home(self) -> str:
         return self._opened().home
 
+    @property
+    def is_read_only(self) -> bool:
+        return self._opened().environment.is_read_only
+
     def get(self, keys: EncodedKeys) -> Entries:
         index = self._opened()
         table = _table(index, keys.width, create=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -11,9 +11,7 @@ import rli
 from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOption, add_command, split_columns
 from rli.cli.output import FOUND, human_bytes, out_console, print_note, print_rows, report
 from rli.cli.output_files import require_known_ending, write_records
-from rli.cli.where import parse_where
 from rli.index.record_index import LOOKUP_SECONDS
-from rli.layout.meta_columns import with_meta_columns
 from rli.table.state.snapshot import Snapshot
 from rli.timeline.instant import Instant
 
@@ -95,7 +93,7 @@ def read(
     if output is not None:
         require_known_ending(output)
     snapshot = rli.open_table(table).snapshot(as_of)
-    records = snapshot.read(split_columns(columns) or None, _filter(where, snapshot))
+    records = snapshot.read(split_columns(columns) or None, where)
     if output is not None:
         kept = records if limit is None else records.slice(0, limit)
         write_records(kept, output)
@@ -112,12 +110,6 @@ def read(
     )
     if kept.num_rows < records.num_rows and not as_json:
         print_note(f"{kept.num_rows:,} of {records.num_rows:,} records; --limit shows more, --output writes all")
-
-
-def _filter(where: str | None, snapshot: Snapshot) -> Any:
-    if where is None or snapshot.schema is None:
-        return None
-    return parse_where(where, with_meta_columns(snapshot.schema))
 
 
 @dataclass(frozen=True, slots=True)

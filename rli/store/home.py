@@ -22,6 +22,16 @@ class SupportsHome(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsReadOnlyMedia(Protocol):
+    """A store whose data may lie on media that cannot be written; look-ups work there."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether they do."""
+        ...
+
+
 def machine() -> str:
     """Names this machine since its last boot; containers on it have the same name."""
     try:

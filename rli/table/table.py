@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from threading import Lock
 from typing import Any, Final, Self
@@ -55,6 +55,7 @@ from rli.table.state.caller_metadata import CallerMetadata
 from rli.table.state.cleaned import whole_snapshot
 from rli.table.state.definition import TableDefinition, load_definition
 from rli.table.state.metadata_table import switch_off_metadata_table
+from rli.table.state.scan import Scan
 from rli.table.state.snapshot import Snapshot
 from rli.table.writing import local_engine
 from rli.table.writing.clustering import cluster
@@ -418,33 +419,51 @@ class Table:
     # Reading ---------------------------------------------------------------------------------------------------
 
     def read(
-        self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | datetime | None = None
+        self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | date | None = None
     ) -> pa.Table:
         """The records of the table, now or as of an instant.
 
         Args:
             columns: names; by default all but Hudi's meta columns, which can be named.
-            filters: a ``pyarrow.compute.Expression``, or tuples as ``pyarrow.parquet.read_table`` takes them.
-            as_of: an instant of the timeline, or a time.
+            filters: a text such as ``fare > 10 and city = 'Oslo'``, a ``pyarrow.compute.Expression``, or tuples as
+                ``pyarrow.parquet.read_table`` takes them.
+            as_of: an instant of the timeline, or a time; UTC unless it has an offset.
 
         Example:
             >>> table.read(columns=["id"], filters=[("city", "=", "Rome")])["id"].to_pylist()
             ['a', 'd']
 
         Raises:
+            InvalidInputError: an argument is of the wrong kind, or the filter's text is not understood.
             SchemaError: a column does not exist, or a filter does not fit.
-            InstantNotFoundError: files of that instant were cleaned, or its commits archived.
+            InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
             CorruptTableError: a base file or the timeline cannot be read.
         """
-        return self.snapshot(as_of).read(columns, filters)
+        return self.scan(columns, filters, as_of).to_table()
 
-    def snapshot(self, as_of: str | datetime | None = None) -> Snapshot:
+    def scan(
+        self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | date | None = None
+    ) -> Scan:
+        """As ``read``, but nothing is read yet: the result gives batches, a table, or the files that may hold records.
+
+        ``scan().to_batches()`` is a ``pyarrow.RecordBatchReader``, which DuckDB, Polars and others read as a stream.
+        All of its records are of one state of the table. Files of it may be cleaned before they are read, as for a
+        ``read`` that takes long: then that is an error.
+        """
+        return self.snapshot(as_of).scan(columns, filters)
+
+    def snapshot(self, as_of: str | date | None = None) -> Snapshot:
         """The state of the table, now or as of an instant or a time, with a list of all its files.
 
         Raises:
-            InstantNotFoundError: files of that state were cleaned, or its commits archived.
+            InvalidInputError: ``as_of`` is neither an instant nor a time.
+            InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
         """
-        text = as_of.isoformat() if isinstance(as_of, datetime) else as_of
+        if not isinstance(as_of, str | date | None):
+            raise InvalidInputError(
+                f"neither an instant nor a time: as_of={as_of!r}; give a text, a date or a datetime"
+            )
+        text = as_of.isoformat() if isinstance(as_of, date) else as_of
         return whole_snapshot(self.refreshed(), None if text is None else parse_instant_time(text))
 
     def lookup(

@@ -13,9 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 from pyspark.sql.types import StructType
 
 from rli import Table
-from rli.errors import SchemaError
+from rli.errors import InvalidInputError
 from rli.layout.meta_columns import with_meta_columns
-from rli.table.state.snapshot import filter_expression
 from rli_spark.batches import spark_schema
 from rli_spark.hadoop_paths import hadoop_paths
 
@@ -53,18 +52,21 @@ def read(
         as_of: an instant of the timeline, or a time.
 
     Raises:
+        InvalidInputError: ``columns`` or ``filters`` is a text.
         SchemaError: a column does not exist, or a filter does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
     """
     snapshot = table.snapshot(as_of)
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
+    if isinstance(filters, str):
+        raise InvalidInputError(
+            f"in Spark a filter is not a text: filters={filters!r}; give tuples (column, op, value), or filter the frame: "
+            "read(spark, table).where(…)"
+        )
     full = with_meta_columns(snapshot.schema)
-    wanted = list(columns) if columns is not None else list(snapshot.schema.names)
-    unknown = [name for name in wanted if name not in full.names]
-    if unknown:
-        raise SchemaError(f"the table has no such columns: columns={unknown} found={full.names}; check the names")
-    live = snapshot.matching_slices(filter_expression(filters))
+    scan = snapshot.scan(columns, filters)
+    live = scan.matching_slices()
     if not live:
         frame = spark.createDataFrame([], spark_schema(full))
     else:
@@ -72,11 +74,11 @@ def read(
         frame = spark.read.schema(spark_schema(full)).parquet(*paths)
     if filters is not None:
         frame = frame.where(_condition(filters))
-    return frame.select(*(F.col(f"`{name}`") for name in wanted))
+    return frame.select(*(F.col(f"`{name}`") for name in scan.schema.names))
 
 
 def _condition(filters: Sequence[Any]) -> Column:
-    """The filter as a column; ``filter_expression`` has checked its form."""
+    """The filter as a column; ``Snapshot.scan`` has checked its form."""
     alternatives = [filters] if isinstance(filters[0], tuple) else filters
     return reduce(operator.or_, (reduce(operator.and_, map(_comparison, all_of)) for all_of in alternatives))
 

@@ -20,7 +20,7 @@ from rli.index.record_index import RecordIndex
 from rli.settings import TableSettings
 from rli.storage import Storage
 from rli.store.contract import Store
-from rli.store.home import SupportsHome
+from rli.store.home import SupportsHome, SupportsReadOnlyMedia
 from rli.table.state import paths
 from rli.table.state.definition import TableDefinition
 
@@ -80,6 +80,8 @@ def require_place(table: TableDefinition, index: RecordIndex) -> None:
         return
     if place is None or (_is_elsewhere(index.store, place) and not _is_missed_elsewhere(table, index.store, place)):
         # An index that was moved or copied together with its table serves it where it is now.
+        if isinstance(index.store, SupportsReadOnlyMedia) and index.store.is_read_only:
+            return
         if not _set(index, stored, (here,)):
             require_place(table, index)
         return

@@ -19,7 +19,7 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
         as_of: 17 digits.
 
     Raises:
-        InstantNotFoundError: files of that state were cleaned, or its commits archived.
+        InstantNotFoundError: the table had no commit yet, files of that state were cleaned, or its commits archived.
         CorruptTableError: a base file of the last commit is missing.
     """
     current = Snapshot.now(table)
@@ -29,6 +29,7 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
         # What was deleted before it could be listed is told by a timeline that is loaded after that.
         current = Snapshot.now(table)
         if as_of is not None:
+            _require_begun(current, chosen)
             require_files_as_of(current, chosen)
         elif missing_group(current, chosen) is not None:
             continue
@@ -42,6 +43,15 @@ def is_whole(snapshot: Snapshot) -> bool:
     snapshot.slices.list_all()
     current = Snapshot.now(snapshot.table)
     return missing_group(current, snapshot) is None and _is_visible(current, snapshot)
+
+
+def _require_begun(current: Snapshot, past: Snapshot) -> None:
+    writes = [instant.time for instant in current.timeline.completed_writes]
+    if writes and not past.timeline.completed_writes and not past.table.has_archive():
+        raise InstantNotFoundError(
+            f"the table had no commit at this time: instant={past.timeline.as_of} first={min(writes)}; choose a later "
+            "instant"
+        )
 
 
 def require_files_as_of(current: Snapshot, past: Snapshot) -> None:

@@ -1,26 +1,23 @@
-"""The state of a table at an instant: its schema, its live file slices, and how to read them."""
+"""The state of a table at an instant: its schema, its live file slices, and its records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rli.errors import SchemaError, UnsupportedTableError
+from rli.errors import UnsupportedTableError
 from rli.layout.avro_schema import from_avro
-from rli.layout.base_file import BaseFileReader, corrupt_unless_parquet
+from rli.layout.base_file import BaseFileReader
 from rli.layout.file_slices import FileSlice, latest_slices
-from rli.layout.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
-from rli.layout.partition_values import partition_expression
+from rli.layout.meta_columns import META_COLUMNS, RECORD_KEY
 from rli.model import FileGroupId
 from rli.table.state.definition import TableDefinition
 from rli.table.state.live_slices import LiveSlices
+from rli.table.state.scan import Scan, filter_expression, wanted_columns
 from rli.timeline.commit_metadata import CommitMetadata
 from rli.timeline.instant import Instant
 from rli.timeline.timeline import Timeline, read_commit
@@ -111,91 +108,25 @@ class Snapshot:
             for batch in reader.batches(schema):
                 yield self.table.key_generator.record_keys(batch)
 
-    def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
-        """The records, or some columns of those that pass a filter.
+    def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> Scan:
+        """The records, or some columns of those that pass a filter, to be read in one of several ways.
 
         Args:
             columns: names, meta columns among them if wanted; by default all columns but the meta columns.
-            filters: a ``pyarrow.compute.Expression``, or tuples as ``pyarrow.parquet.read_table`` takes them.
+            filters: a ``pyarrow.compute.Expression``, tuples as ``pyarrow.parquet.read_table`` takes them, or a text
+                such as ``fare > 10 and city = 'Oslo'``.
 
         Raises:
-            SchemaError: a column does not exist, or a filter does not fit.
-            CorruptTableError: a base file cannot be read.
+            InvalidInputError: ``columns`` is one text, or the filter's text is not understood.
+            SchemaError: a column does not exist, or the filter is not one.
         """
         if self.schema is None:
-            return pa.table({})
-        full = with_meta_columns(self.schema)
-        wanted = list(columns) if columns is not None else self.schema.names
-        unknown = [name for name in wanted if name not in full.names]
-        if unknown:
-            raise SchemaError(f"the table has no such columns: columns={unknown} found={full.names}; check the names")
-        return self._read_files(full, wanted, filter_expression(filters))
+            return Scan(self, pa.schema([]), None)
+        return Scan(self, wanted_columns(self.schema, columns), filter_expression(filters, self.schema))
 
-    def matching_slices(self, expression: pc.Expression | None) -> list[FileSlice]:
-        """The live slices that may hold records that pass a filter, told by partition paths and column statistics."""
-        live = sorted(self.slices.values(), key=lambda file_slice: file_slice.path)
-        if expression is None or self.schema is None or not live:
-            return live
-        with self._naming_broken_files(live):
-            dataset = self._dataset(live, with_meta_columns(self.schema))
-            matching = {
-                fragment.path
-                for fragment in dataset.get_fragments(filter=expression)
-                if fragment.subset(filter=expression, schema=dataset.schema).row_groups
-            }
-        return [file_slice for file_slice in live if self.table.storage.full_path(file_slice.path) in matching]
-
-    def _read_files(self, full: pa.Schema, wanted: list[str], expression: pc.Expression | None) -> pa.Table:
-        live = sorted(self.slices.values(), key=lambda file_slice: file_slice.path)
-        if not live:
-            return pa.schema([full.field(name) for name in wanted]).empty_table()
-        with self._naming_broken_files(live):
-            return self._dataset(live, full).to_table(columns=wanted, filter=expression)
-
-    def _dataset(self, live: Sequence[FileSlice], schema: pa.Schema) -> Any:
-        import pyarrow.dataset as ds  # noqa: PLC0415  (it loads pandas where that is installed)
-
-        storage, properties = self.table.storage, self.table.properties
-        parquet = ds.ParquetFileFormat()
-        fragments = [
-            parquet.make_fragment(
-                storage.full_path(file_slice.path),
-                storage.filesystem,
-                partition_expression(properties, schema, file_slice.group.partition_path),
-            )
-            for file_slice in live
-        ]
-        return ds.FileSystemDataset(fragments, schema, parquet, storage.filesystem)
-
-    @contextmanager
-    def _naming_broken_files(self, live: Sequence[FileSlice]) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError) as error:
-            self._name_broken_file([file_slice.path for file_slice in live])
-            raise SchemaError(
-                f"the filter or a column's type does not fit the table ({error}); check names and types"
-            ) from error
-
-    def _name_broken_file(self, files: list[str]) -> None:
-        """Raise ``CorruptTableError`` for the first file that cannot be read, if there is one."""
-        for path in files:
-            with corrupt_unless_parquet(path), BaseFileReader(self.table.storage, path) as reader:
-                if self.schema is not None:
-                    for _ in reader.batches(self.schema):
-                        pass
-
-
-def filter_expression(filters: object) -> pc.Expression | None:
-    """A filter as an expression; raises ``SchemaError`` for what is none."""
-    if filters is None or isinstance(filters, pc.Expression):
-        return filters
-    try:
-        return pq.filters_to_expression(filters)
-    except (ValueError, TypeError) as error:
-        raise SchemaError(
-            f"the filter is none: filters={filters!r} ({error}); give a pyarrow expression or tuples (column, op, value)"
-        ) from error
+    def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
+        """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""
+        return self.scan(columns, filters).to_table()
 
 
 def _without_meta(schema: pa.Schema) -> pa.Schema:

@@ -1,0 +1,81 @@
+"""Tables and indexes on media that are mounted read only: what reads works, what writes says why it does not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rli import StoreUnavailableError, create_table, open_table
+from rli_lmdb.environment import Environment
+from rli_lmdb.tables import Transaction
+from tests.support.children import start_child
+from tests.support.tables import records, rows_of
+
+
+def write_once_more(path: str) -> None:
+    """A child's work."""
+    environment = Environment(path)
+    environment.write(lambda transaction: transaction.put(b"k", b"second"))
+    environment.close()
+
+
+@pytest.fixture
+def media(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder, and where it is mounted read only."""
+    if os.geteuid():
+        pytest.skip("only root can mount a folder")
+    source, mounted = tmp_path / "source", tmp_path / "mounted"
+    source.mkdir()
+    mounted.mkdir()
+    subprocess.run(["mount", "--bind", source, mounted], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", mounted], check=True)
+        yield source, mounted
+    finally:
+        subprocess.run(["umount", "--lazy", mounted], check=True)
+
+
+def test_reads_lookups_and_verify_work_and_a_write_says_why_it_does_not(
+    tmp_path: Path, media: tuple[Path, Path]
+) -> None:
+    source, mounted = media
+    with create_table(tmp_path / "made", record_key="id", partition_by="city", ordering="ts") as made:
+        made.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
+    # As burnt on a disk: the index has never been at this place.
+    shutil.move(tmp_path / "made", source / "table")
+    with open_table(mounted / "table") as table:
+        assert {row["id"] for row in rows_of(table)} == {"a", "b"}
+        assert table.lookup(["a", "z"])["partition_path"].to_pylist() == ["x", None]
+        assert table.verify_index().agrees
+        assert table.index.stats().entries == 2
+        with pytest.raises(StoreUnavailableError, match="read-only media"):
+            table.upsert(records(("a", "x", 2, 1.0)))
+        assert {row["ts"] for row in rows_of(table)} == {1}
+
+
+def test_a_read_without_locks_is_made_again_when_a_writer_elsewhere_has_overtaken_it(
+    media: tuple[Path, Path],
+) -> None:
+    source, mounted = media
+    environment = Environment(str(source))
+    environment.write(lambda transaction: transaction.put(b"k", b"first"))
+    environment.close()
+    reader, seen = Environment(str(mounted)), []
+
+    def work(transaction: Transaction) -> bytes | None:
+        found = transaction.get(b"k")
+        seen.append(found)
+        if len(seen) == 1:
+            child = start_child(write_once_more, str(source))
+            child.join()
+            assert child.exitcode == 0
+        return found
+
+    assert reader.read(work) == b"second"
+    assert seen == [b"first", b"second"]
+    reader.close()

@@ -1,0 +1,108 @@
+"""Scans and reads: batches, tables and files of one state; what is asked for wrongly is refused with a reason."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from rli import CorruptTableError, InstantNotFoundError, InvalidInputError, SchemaError, Table
+from rli.layout.meta_columns import META_COLUMNS
+from tests.support.tables import SCHEMA, records
+
+
+@pytest.fixture
+def filled(table: Table) -> Table:
+    """Two commits, two partitions."""
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
+    table.upsert(records(("b", "y", 2, 20.0), ("c", "y", 1, 3.0)))
+    return table
+
+
+def ids(table: pa.Table) -> list[str]:
+    return sorted(table["id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ("v > 2.5 and city = 'y'", ["b", "c"]),
+        ("id in ('a', 'c') or v IS NULL", ["a", "c"]),
+        (pc.field("v") < 2, ["a"]),
+        ([("city", "=", "x")], ["a"]),
+        (None, ["a", "b", "c"]),
+        ("v > 100", []),
+    ],
+)
+def test_batches_table_and_read_are_the_same_records(filled: Table, filters: Any, expected: list[str]) -> None:
+    scan = filled.scan(columns=["id", "v"], filters=filters)
+    assert scan.schema == pa.schema([("id", pa.string()), ("v", pa.float64())])
+    assert ids(scan.to_table()) == expected
+    assert scan.to_batches().read_all().to_pylist() == scan.to_table().to_pylist()
+    assert filled.read(["id", "v"], filters).to_pylist() == scan.to_table().to_pylist()
+
+
+def test_files_are_those_that_may_hold_such_records_and_any_reader_opens_them(filled: Table) -> None:
+    files = filled.scan(filters="city = 'y'").files()
+    assert len(files) == 1
+    stored = pq.read_table(files[0], partitioning=None)
+    assert set(META_COLUMNS) < set(stored.column_names)
+    assert ids(stored) == ["b", "c"]
+    assert filled.scan(filters="v > 1000").files() == []
+    assert len(filled.scan().files()) == 2
+
+
+def test_a_scan_stays_at_its_state(filled: Table) -> None:
+    scan = filled.scan()
+    filled.upsert(records(("a", "x", 9, 9.0), ("d", "x", 1, 1.0)))
+    assert ids(scan.to_batches().read_all()) == ["a", "b", "c"]
+    assert {row["v"] for row in scan.to_table().to_pylist()} == {1.0, 20.0, 3.0}
+    first = filled.timeline()[0].time
+    assert sorted(filled.scan(as_of=first).to_table()["v"].to_pylist()) == [1.0, 2.0]
+
+
+def test_a_table_that_was_never_written_scans_as_nothing(table: Table) -> None:
+    scan = table.scan(filters="v > 1")
+    assert scan.to_table().num_rows == 0
+    assert scan.to_batches().read_all().num_rows == 0
+    assert scan.files() == []
+
+
+def test_batches_name_the_file_that_is_broken(filled: Table) -> None:
+    scan = filled.scan()
+    broken = Path(scan.files()[-1])
+    broken.write_bytes(broken.read_bytes()[:-20])
+    with pytest.raises(CorruptTableError, match=broken.name):
+        scan.to_batches().read_all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"columns": "id"}, InvalidInputError, r"pass a list of names: \['id'\]"),
+        ({"columns": ["nope"]}, SchemaError, "no such columns"),
+        ({"filters": "nope > 1"}, InvalidInputError, "column=nope"),
+        ({"filters": "v > "}, InvalidInputError, "not understood"),
+        ({"filters": 7}, SchemaError, "not a filter"),
+        ({"as_of": 20240101}, InvalidInputError, "as_of=20240101"),
+        ({"as_of": "2001-01-01"}, InstantNotFoundError, "no commit at this time"),
+        ({"as_of": dt.date(2001, 1, 1)}, InstantNotFoundError, "no commit at this time"),
+        ({"as_of": dt.datetime(2001, 1, 1, tzinfo=dt.UTC)}, InstantNotFoundError, "no commit at this time"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_refused(
+    filled: Table, arguments: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    for read in (filled.read, filled.scan):
+        with pytest.raises(kind, match=message):
+            read(**arguments)
+
+
+def test_a_date_is_its_midnight(filled: Table) -> None:
+    tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
+    assert filled.read(as_of=tomorrow).select(SCHEMA.names).num_rows == 3
