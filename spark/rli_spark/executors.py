@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from rli import RecordIndex, SettingsError
 from rli.store.home import SupportsHome
+from rli_spark.workers import require_same_python
 
 _IN_THIS_MACHINE: Final = re.compile(r"local(-cluster)?(\[.*\])?")
 _STANDALONE: Final = "spark://"
@@ -22,8 +23,10 @@ def require_reachable(spark: SparkSession, index: RecordIndex) -> None:
     Executors that may be here are let pass: each proves for itself that it reads this very index (P20).
 
     Raises:
-        SettingsError: the index's store lies on one machine, and the master is another one.
+        SettingsError: the index's store lies on one machine, and the master is another one; or the executors' Python is
+            another one than the driver's.
     """
+    require_same_python(spark)
     master = spark.conf.get("spark.master")
     if isinstance(index.store, SupportsHome) and not (master and may_run_here(master)):
         raise SettingsError(

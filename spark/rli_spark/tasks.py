@@ -10,6 +10,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from rli_spark.errors import unwrapped_errors
+from rli_spark.workers import require_same_python
 from rli_spark.zip_directories import watch_zip_directories
 
 Item = TypeVar("Item")
@@ -32,6 +33,7 @@ class SparkTasks:
         """The result of one accepted attempt for each item, in the order of the items."""
         if not items:
             return []
+        require_same_python(self.spark)
         context = self.spark.sparkContext
         slices = min(len(items), context.defaultParallelism * _TASKS_PER_CORE)
         with unwrapped_errors():
