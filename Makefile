@@ -98,6 +98,8 @@ bench: $(VENV)/.dev ## Run the benchmarks and print their ratios
 charts: ## Put the charts of the last whole `make bench` into the documents
 	cp bench-results/goals.svg docs/images/benchmarks.svg
 	cp bench-results/peers.svg docs/images/peers.svg
+	cp bench-results/overview.svg docs/images/overview.svg
+	cp bench-results/commits.svg docs/images/commits.svg
 
 # uv resolves for all Python versions and platforms at once; plain pip installs what it wrote.
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

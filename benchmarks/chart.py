@@ -17,7 +17,10 @@ _COLOURS: Final = {True: "#2a7f62", False: "#b3432b", None: "#5b7da8"}
 """Of a figure that reached its goal, missed it, or has none."""
 
 
-def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
+_LEGEND: Final = "measured in one run; a dark line is a goal, green: reached; a dashed line is 1: no difference"
+
+
+def write_chart(outcomes: Sequence[Outcome], path: Path, title: str, legend: str = _LEGEND) -> None:
     """Draw a bar for each figure.
 
     Figures of one name are drawn to one scale, below a heading. A line marks a goal; a bar is green that is on the
@@ -43,7 +46,7 @@ def write_chart(outcomes: Sequence[Outcome], path: Path, title: str) -> None:
         f'viewBox="0 0 {_WIDTH} {top + 16}" font-family="sans-serif" font-size="13">'
         f'<rect width="100%" height="100%" fill="#ffffff"/>'
         f'<text x="16" y="24" font-size="16" font-weight="bold">{escape(title)}</text>'
-        f'<text x="16" y="42" fill="#666666">measured in one run; a dark line is a goal, green: reached; a dashed line is 1: no difference</text>'
+        f'<text x="16" y="42" fill="#666666">{escape(legend)}</text>'
         f"{''.join(parts)}</svg>\n"
     )
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.chart import write_chart
 from benchmarks.measuring import Outcome
+
+_TITLES: Final = {"peers": "How many times as fast as each peer rli is"}
+"""Of charts that their benchmark's name does not explain."""
+
+_OVERVIEW: Final = "overview"
+_OPERATIONS: Final = ("upsert", "delete", "look up", "tag")
+_WELL_KNOWN: Final = ("Hudi 1.2.0, RECORD_INDEX", "Delta Lake", "Iceberg")
+"""What the names of the peers begin with that newcomers compare rli with."""
 
 
 def as_json(results: Mapping[str, list[Outcome]]) -> str:
@@ -28,14 +37,38 @@ def save(results: Mapping[str, list[Outcome]], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(as_json(results))
     for name, outcomes in results.items():
-        write_chart(outcomes, folder / f"{name}.svg", name.replace("_", " "))
+        write_chart(outcomes, folder / f"{name}.svg", _TITLES.get(name, name.replace("_", " ")))
     goals = [outcome for outcomes in results.values() for outcome in outcomes if outcome.goal is not None]
     write_chart(goals, folder / "goals.svg", "Measured against its baseline")
+    if "peers" in results:
+        write_overview(results["peers"], folder / f"{_OVERVIEW}.svg")
+
+
+def write_overview(peers: Sequence[Outcome], path: Path) -> None:
+    """Draw what newcomers ask first: four operations beside three engines that they know.
+
+    Args:
+        peers: figures of the benchmark ``peers``.
+        path: of the chart.
+    """
+    write_chart(
+        list(_overview(peers)),
+        path,
+        "How many times as fast rli is, in Spark on one machine",
+        "times the speed of the engine that is named; a dashed line is 1: as fast; each panel has a scale of its own",
+    )
+
+
+def _overview(peers: Sequence[Outcome]) -> Iterator[Outcome]:
+    for operation in _OPERATIONS:
+        for outcome in peers:
+            if outcome.name == f"{operation}: times as fast" and outcome.baseline.startswith(_WELL_KNOWN):
+                yield replace(outcome, name=operation, goal=None)
 
 
 def clear(folder: Path, names: Sequence[str]) -> None:
     """Remove what an earlier run of benchmarks left: beside new charts it would be taken for theirs."""
-    for file in ("results.json", *(f"{name}.svg" for name in (*names, "goals"))):
+    for file in ("results.json", *(f"{name}.svg" for name in (*names, "goals", _OVERVIEW))):
         (folder / file).unlink(missing_ok=True)
 
 

@@ -1,0 +1,51 @@
+"""Figures in the documents are those of the charts that a run of the benchmarks made."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+IMAGES = DOCS / "images"
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def texts_of(chart: str) -> list[str]:
+    return [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", (IMAGES / chart).read_text("utf-8"))]
+
+
+def figures_of(chart: str) -> dict[tuple[str, str], str]:
+    """Panel and baseline → figure, without its goal."""
+    found, panel, texts = {}, "", [text for text in texts_of(chart)[2:] if text]
+    for text, after in zip(texts, [*texts[1:], ""], strict=True):
+        if _TIMES in after and _TIMES not in text:
+            found[panel, text.removeprefix("against ")] = after.partition(" (")[0]
+        elif _TIMES not in text:
+            panel = text.partition(":")[0]
+    return found
+
+
+def test_the_overview_shows_the_figures_of_the_peers() -> None:
+    overview, peers = figures_of("overview.svg"), figures_of("peers.svg")
+    assert {panel for panel, _ in overview} == {"upsert", "delete", "look up", "tag"}
+    assert {baseline.partition(" ")[0] for _, baseline in overview} == {"Hudi", "Delta", "Iceberg"}
+    for place, figure in overview.items():
+        assert peers[place] == figure
+
+
+def test_the_table_of_many_commits_shows_the_figures_of_its_chart() -> None:
+    rows = re.findall(r"^\| ([\d,]+) \| (.*) \|$", (DOCS / "benchmarks.md").read_text("utf-8"), re.MULTILINE)
+    shown = {number: figures.split(" | ") for number, figures in rows}
+    measured: dict[str, list[str]] = {number: [] for number in shown}
+    for (_, baseline), figure in figures_of("commits.svg").items():
+        measured[baseline.rpartition("here ")[2]].append(figure)
+    assert shown == measured
+    assert "10,000" in shown
+
+
+def test_the_demos_picture_shows_whole_lines() -> None:
+    shown = " ".join(text.replace("\N{NO-BREAK SPACE}", " ") for text in texts_of("demo.svg"))
+    # The ends of its two longest lines.
+    assert "moves." in shown
+    assert "file group" in shown
