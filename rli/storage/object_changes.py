@@ -23,7 +23,7 @@ class ObjectChanges(FileChanges):
     def __init__(self, stores: ObjectStores, location: str, folder: str) -> None:
         self._store = stores.store
         self._writes = ConditionalWrites(stores, location, folder)
-        self._publications = Publications(stores, self._writes)
+        self._publications = Publications(stores, self._writes, folder)
 
     def write(self, path: str, content: bytes) -> None:
         with as_os_errors(path):

@@ -20,12 +20,15 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import obstore
 
+from rli.errors import CorruptTableError
+from rli.json_text import parse_json
 from rli.storage.conditional_writes import ConditionalWrites, until_answered
 from rli.storage.contract import Draft
 from rli.storage.object_errors import as_os_errors
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from rli.storage.buckets import ObjectStores
 
 _FORMAT: Final = 1
+_TOKEN: Final = re.compile(r"[0-9a-f]{32}")
+_STEPS_ASIDE: Final = frozenset({"", ".", ".."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +61,32 @@ class _Decision:
         return json.dumps({"format": _FORMAT, **asdict(self)}).encode()
 
     @classmethod
-    def from_json(cls, content: bytes) -> _Decision:
-        found = json.loads(content)
-        return cls(found["token"], found["target"], found["is_retracted"])
+    def from_json(cls, content: bytes, path: str) -> _Decision:
+        try:
+            found = parse_json(content)
+            decision = cls(found["token"], found["target"], found["is_retracted"])
+            if _TOKEN.fullmatch(decision.token) and isinstance(decision.target, str | None):
+                return decision
+            problem = "its token or its target is none"
+        except (ValueError, TypeError, KeyError) as error:
+            problem = f"{type(error).__name__}: {error}"
+        raise CorruptTableError(
+            f"a decision about a draft is damaged ({problem}): object={path}; no version of rli writes such an object: find "
+            "out who changes the table's folder, then remove the object"
+        )
 
 
 class Publications:
-    """Drafts of one bucket. All paths are keys."""
+    """Drafts of one table. All paths are keys.
 
-    def __init__(self, stores: ObjectStores, writes: ConditionalWrites) -> None:
+    Args:
+        stores: the clients of the bucket.
+        writes: the conditional writes of the table.
+        folder: of the table; a decision that names an object elsewhere is refused.
+    """
+
+    def __init__(self, stores: ObjectStores, writes: ConditionalWrites, folder: str) -> None:
+        self._folder = f"{folder}/" if folder else ""
         self._store = stores.store
         self._once = stores.once
         self._writes = writes
@@ -145,6 +167,11 @@ class Publications:
     def _carry_out(self, path: str, decision: _Decision) -> None:
         """Copy a draft to the name that is decided; the decision stays."""
         content, target = _content_path(path, decision.token), decision.target or ""
+        if not target.startswith(self._folder) or not _STEPS_ASIDE.isdisjoint(target.split("/")):
+            raise CorruptTableError(
+                f"a decision about a draft leads out of the table's folder: object={path} target={target!r}; no version of "
+                "rli writes such an object: find out who changes the table's folder, then remove the object"
+            )
         with as_os_errors(path):
             try:
                 obstore.copy(self._store, content, target)
@@ -160,7 +187,7 @@ class Publications:
                 content = bytes(found.bytes())
             except FileNotFoundError:
                 return None, {}
-        return _Decision.from_json(content), _version_of(found.meta)
+        return _Decision.from_json(content, path), _version_of(found.meta)
 
     def _exists(self, path: str) -> bool:
         with as_os_errors(path):

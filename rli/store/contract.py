@@ -22,6 +22,7 @@ from typing import ClassVar, Final, Self
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
+from rli.errors import CorruptIndexError
 from rli.settings import IndexSettings
 
 SETTINGS: Final = "settings"
@@ -29,6 +30,9 @@ SETTINGS: Final = "settings"
 
 APPLIED: Final = "applied"
 """The control record that holds the mark of a store that goes back in time as a whole, if at all."""
+
+_LONGEST_MARK: Final = 10
+_SHOWN: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ class Store(ABC):
     def applied_sequence(self) -> int | None:
         """The last commit sequence that was marked as applied; None before the first mark."""
         stored = self.read_control(APPLIED)
-        return None if stored is None else int(stored)
+        return None if stored is None else _sequence_in(stored)
 
     def applied(self) -> Applied:
         """What every part of the store says; to be asked for before entries are written that are to be marked."""
@@ -200,3 +204,13 @@ class Store(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _sequence_in(mark: bytes) -> int:
+    """The sequence of a mark. Only its canonical text passes: a mark is raised by comparing it with that."""
+    if len(mark) <= _LONGEST_MARK and mark.isdigit() and str(int(mark)).encode() == mark:
+        return int(mark)
+    raise CorruptIndexError(
+        f"the mark of applied commits is damaged: record={APPLIED} content={mark[:_SHOWN]!r}; bootstrap the index again: "
+        "rli index bootstrap TABLE"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -11,7 +12,7 @@ import obstore
 import pytest
 from obstore.exceptions import GenericError
 
-from rli import UnsupportedTableError
+from rli import CorruptTableError, UnsupportedTableError
 from rli.storage import Draft, Storage
 from tests.support.object_store import ObjectStore
 from tests.support.requests import answer_lost, at_requests
@@ -184,3 +185,32 @@ def test_a_store_that_does_not_heed_conditions_is_refused_for_writing(
     with pytest.raises(UnsupportedTableError, match="only reads from this object store"):
         storage.draft(DRAFT, CONTENT)
     assert storage.list_files(recursive=True) == []
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        {"token": "0" * 32, "target": "other/victim"},
+        {"token": "0" * 32, "target": "tt/victim"},
+        {"token": "0" * 32, "target": "t/../other/victim"},
+        {"token": "0" * 32, "target": "t//victim"},
+        {"token": "0" * 32, "target": 1},
+        {"token": "../../../other/source", "target": "t/victim"},
+        {"token": 1, "target": "t/victim"},
+        {"target": "t/victim"},
+        [],
+    ],
+)
+def test_a_forged_decision_changes_nothing_outside_the_table(
+    storage: Storage, object_store: ObjectStore, decision: object
+) -> None:
+    client = object_store.client(storage.root.partition("/")[0])
+    outside = {"other/victim": b"precious", "tt/victim": b"precious", "other/source": b"source"}
+    for name, precious in outside.items():
+        obstore.put(client, name, precious)
+    content = {**decision, "is_retracted": False} if isinstance(decision, dict) else decision
+    storage.write_bytes(DRAFT, json.dumps(content).encode())
+    storage.write_bytes(f"work/drafts/commit.{'0' * 32}", b"forged")
+    with pytest.raises(CorruptTableError, match="decision about a draft"):
+        storage.settle(DRAFT)
+    assert {name: bytes(obstore.get(client, name).bytes()) for name in outside} == outside

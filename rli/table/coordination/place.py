@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from rli.errors import CorruptIndexError, IndexMismatchError, RliError
 from rli.index.record_index import RecordIndex
+from rli.json_text import parse_json
 from rli.settings import TableSettings
 from rli.storage import Storage
 from rli.store.contract import Store
@@ -59,7 +60,7 @@ class _Place:
     @classmethod
     def from_json(cls, content: bytes, url: str) -> _Place:
         try:
-            fields = json.loads(content)
+            fields = parse_json(content)
             if fields["version"] == _VERSION:
                 return cls(tuple(fields["locations"]), fields["index_path"])
             problem = f"version={fields['version']}; use the version of rli that wrote it"

@@ -19,6 +19,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from rli.errors import CorruptTableError
+from rli.json_text import parse_json
 from rli.model import CommitResult
 from rli.storage import Storage
 from rli.table.state import paths
@@ -168,7 +169,7 @@ def _in_small_letters(found: re.Match[str]) -> str:
 
 def _load(storage: Storage, path: str) -> CommitResult:
     try:
-        fields: dict[str, Any] = json.loads(storage.read_bytes(path) or b"")
+        fields: dict[str, Any] = parse_json(storage.read_bytes(path) or b"")
         if fields["version"] != _VERSION:
             raise CorruptTableError(
                 f"the record of a transaction has another version: file={path} version={fields['version']}; use the "

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import random
-import resource
 import struct
 import zlib
 from collections.abc import Callable
@@ -26,9 +25,7 @@ from rli.timeline.restore_metadata import RestorePlan
 from rli.timeline.rollback_metadata import RollbackPlan
 from rli.timeline.undone import Undone
 from tests.support.children import was_killed
-
-_MEMORY: Final = 512 << 20
-"""Bytes that reading one file may take beside what the process has."""
+from tests.support.damage import damaged, limit_memory
 
 _ROUNDS: Final = int(os.environ.get("RLI_FUZZ_ROUNDS", "300"))
 """Damaged versions of each file; each run draws others."""
@@ -141,7 +138,7 @@ def test_a_file_that_would_take_all_memory_is_refused(read: Read, forge: Callabl
 
 
 def _read_forged(read: Read, content: bytes) -> None:
-    _limit_memory()
+    limit_memory()
     with pytest.raises((CorruptTableError, SchemaError)):
         read(content)
 
@@ -152,7 +149,7 @@ def test_damaged_files_are_clear_errors() -> None:
 
 
 def _read_damaged() -> None:
-    _limit_memory()
+    limit_memory()
     readers: list[tuple[Read, bytes]] = [
         (_clean_plan, PLAN),
         (
@@ -171,32 +168,10 @@ def _read_damaged() -> None:
     rng = random.Random(seed)
     for read, intact in readers:
         for _ in range(_ROUNDS):
-            damaged = _damaged(intact, rng)
+            content = damaged(intact, rng)
             try:
-                read(damaged)
+                read(content)
             except RliError:
                 continue
             except Exception as error:
-                raise AssertionError(f"{type(error).__name__}: {error}: seed={seed} content={damaged!r}") from error
-
-
-def _damaged(content: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(content)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(changed) + 1)
-        match rng.randrange(4):
-            case 0:
-                changed[at : at + 1] = rng.randbytes(1)
-            case 1:
-                del changed[at : at + rng.randint(1, 8)]
-            case 2:
-                changed[at:at] = changed[at : at + 16]
-            case _:
-                changed[at:at] = rng.choice([b"\xff" * 4, b"\x7f\xff\xff\xff", b"\0" * 8, b"[" * 50, b"\x80" * 9])
-    return bytes(changed)
-
-
-def _limit_memory() -> None:
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        used = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, used + _MEMORY))
+                raise AssertionError(f"{type(error).__name__}: {error}: seed={seed} content={content!r}") from error
