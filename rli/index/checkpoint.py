@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import ipc
+from pydantic import BaseModel, Field
 
 from rli.errors import CorruptIndexError
 from rli.index.known_groups import KnownGroups
@@ -40,6 +41,8 @@ _MOST_READ_ALONE: Final = 16
 
 _BLOCK_DIGITS: Final = 6
 """Pages whose first sequences begin with the same digits, of ten, are read together: those of 10,000 sequences."""
+
+_Number: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
 
 _TEXTS: Final = pa.list_(pa.string())
 _SCHEMA: Final = pa.schema(
@@ -91,6 +94,16 @@ class PageEntry:
     first_group: int
     least: str
     greatest: str
+
+
+class _Stored(BaseModel):
+    """A checkpoint as its record has it; see ``Checkpoint`` and ``PageEntry``."""
+
+    head: _Number
+    groups: _Number
+    lastOf: tuple[tuple[str, _Number, str], ...]  # noqa: N815  (as it is stored)
+    anchor: tuple[_Number, str] | None
+    pages: tuple[tuple[Annotated[str, Field(pattern=f"^{_PAGES}")], _Number, _Number, str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -257,9 +270,14 @@ class Checkpoint:
 
     def _read_page(self, name: str, content: bytes | None) -> Page:
         """A page, given what is stored of it; where that is not a page, it is made of its records."""
-        if content is None or _digest(content) != name.rpartition("-")[2]:
-            content = _page_bytes(self._records_of(self._names_of_pages.index(name)))
-        return _parsed_page(content)
+        page = None if content is None or _digest(content) != name.rpartition("-")[2] else _page_in(content)
+        if page is None:
+            page = _page_in(_page_bytes(self._records_of(self._names_of_pages.index(name))))
+        if page is None:
+            raise CorruptIndexError(
+                f"records of the index's commit log are damaged: page={name}; bootstrap the index again"
+            )
+        return page
 
     def _records_of(self, place: int) -> list[LogRecord]:
         first = self.pages[place].first_sequence
@@ -299,12 +317,11 @@ class Checkpoint:
                     f"a checkpoint of the index's commit log has another version: version={fields['version']}; use the "
                     "version of rli that wrote it"
                 )
-            pages = tuple(PageEntry(*entry) for entry in fields["pages"])
-            last_of = tuple((action, sequence, instant) for action, sequence, instant in fields["lastOf"])
-            anchor = None if fields["anchor"] is None else (fields["anchor"][0], fields["anchor"][1])
-            counts = fields["head"], fields["groups"]
-            return cls(store, content, *counts, last_of, anchor, pages, stored=content, shown=content)
-        except (ValueError, KeyError, TypeError, IndexError):
+            found = _Stored.model_validate(fields)
+            pages = tuple(PageEntry(*entry) for entry in found.pages)
+            counts = found.head, found.groups
+            return cls(store, content, *counts, found.lastOf, found.anchor, pages, stored=content, shown=content)
+        except (ValueError, KeyError, TypeError):
             # The records say the same.
             return cls(store, stored=content)
 
@@ -362,8 +379,19 @@ def _page_bytes(records: Sequence[LogRecord]) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _parsed_page(content: bytes) -> Page:
-    batch = ipc.open_stream(content).read_next_batch()
+def _page_in(content: bytes) -> Page | None:
+    """The page that was written; None if it is none. Arrow reads what was forged wherever its offsets lead, so it is checked."""
+    try:
+        batch = ipc.open_stream(content).read_next_batch()
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, StopIteration):
+        return None
+    if (
+        not batch.schema.equals(_SCHEMA)
+        or batch.num_rows != 1
+        or any(column.values.null_count for column in batch.columns)
+    ):
+        return None
     located_at, paths, file_ids, instants, sequences, undone = (column.values for column in batch.columns)
     return Page(Names(located_at, paths, file_ids), (instants, sequences), undone)
 

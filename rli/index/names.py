@@ -10,7 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rli.errors import CorruptIndexError
 from rli.index.log_record import LogRecord
+
+_SHOWN: Final = 5
+"""Numbers in a message."""
 
 _SCATTERED: Final = 16
 """Numbers that lie further apart than this on average are sorted; of others a table of flags is made."""
@@ -49,6 +53,9 @@ def names_of(
         numbers: each is in one of the columns.
         firsts: for each column the number of its first name, ascending.
         read: the columns at some places; called once, with the places that have any of the numbers.
+
+    Raises:
+        CorruptIndexError: a number is in none of the columns.
     """
     if not len(numbers):
         return pa.array([], pa.string())
@@ -57,10 +64,16 @@ def names_of(
     place_of = np.searchsorted(firsts, distinct, side="right") - 1
     places, starts = np.unique(place_of, return_index=True)
     numbers_of = np.split(distinct, starts[1:])
-    parts = [
-        column.take(pa.array(some - firsts[place]))
-        for place, some, column in zip(places.tolist(), numbers_of, read(places.tolist()), strict=True)
-    ]
+    try:
+        parts = [
+            column.take(pa.array(some - firsts[place]))
+            for place, some, column in zip(places.tolist(), numbers_of, read(places.tolist()), strict=True)
+        ]
+    except pa.ArrowIndexError as error:
+        raise CorruptIndexError(
+            f"the checkpoint of the index's commit log is damaged: numbers={distinct[:_SHOWN].tolist()}; bootstrap the index "
+            "again"
+        ) from error
     return pa.concat_arrays(parts).take(pa.array(codes))
 
 

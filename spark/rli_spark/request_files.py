@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from rli.codec.key_codec import hash_keys
+from rli.errors import CorruptTableError, RliError
 from rli.storage import Storage
 from rli.table.file_groups import work_rows
 from rli_spark.tally import Tally
@@ -67,9 +68,20 @@ class RequestFile:
         wanted = np.flatnonzero((self.last >= start) & (self.first < stop))
         if not len(wanted):
             return []
-        with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
-            reader = pa.ipc.open_file(source)
-            batches = [reader.get_batch(int(number)) for number in wanted]
+        try:
+            with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
+                reader = pa.ipc.open_file(source)
+                batches = [reader.get_batch(int(number)) for number in wanted]
+            for batch in batches:
+                # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
+                batch.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            # Errors of the storage have a number, or are rli's own; those of Arrow's readers have none.
+            if isinstance(error, RliError) or getattr(error, "errno", None) is not None:
+                raise
+            raise CorruptTableError(
+                f"a file of a write's request is damaged: file={self.path} ({error}); write the records again"
+            ) from error
         return [_within(pa.table(batch), start, stop) for batch in batches]
 
 

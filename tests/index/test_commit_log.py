@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import random
 import shutil
 from collections.abc import Iterator
 from itertools import count
@@ -11,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from rli.errors import CorruptIndexError
+from rli.errors import CorruptIndexError, RliError
 from rli.index import commit_log, log_state
 from rli.index.commit_log import CommitLog
 from rli.index.log_record import record_name
@@ -20,6 +23,7 @@ from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from tests.support.children import was_killed
+from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 from tests.support.faults import KillAt, PointedStore
 
 A, B, C = (FileGroupId("p", f"{name}-0") for name in "abc")
@@ -314,3 +318,44 @@ def test_a_writer_that_dies_at_any_change_of_a_checkpoint_leaves_a_whole_log(
     assert len(points) > 8
     assert points == sorted(points)
     assert points[0] < points[-1]
+
+
+@pytest.mark.invariant("P23")
+def test_a_forged_checkpoint_is_an_error_or_says_what_its_records_say() -> None:
+    """Whoever writes the index can name a page by the digest of what was forged; Arrow must not read where that leads."""
+    assert not was_killed(_read_forged_checkpoints), "the reader was killed"
+
+
+def _read_forged_checkpoints() -> None:
+    limit_memory()
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch, open_store("memory:forged", create=True) as store:
+        patch.setattr(commit_log, "RECORDS_READ_SINGLY", 3)
+        patch.setattr(log_state, "RECORDS_PER_PAGE", 2)
+        logs = Logs(store)
+        for number in range(20):
+            logs.append(groups=number % 3)
+        intact = store.read_control("checkpoint")
+        assert intact is not None
+        for case in range(FUZZ_ROUNDS // 3):
+            forged = _with_forged_page(store, intact, rng) if case % 2 else damaged(intact, rng)
+            assert store.compare_and_set("checkpoint", store.read_control("checkpoint"), forged)
+            try:
+                log = CommitLog(store).refresh()
+                log.instants_of(np.arange(1, log.head + 1))
+                log.groups_of(np.arange(log.group_count))
+                log.numbers_of(logs.groups)
+            except RliError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"{type(error).__name__}: {error}: seed={seed} checkpoint={forged!r}") from error
+
+
+def _with_forged_page(store: Store, checkpoint: bytes, rng: random.Random) -> bytes:
+    fields = json.loads(checkpoint)
+    page = rng.choice(fields["pages"])
+    content = damaged(store.read_control(page[0]) or b"", rng)
+    page[0] = f"{page[0].rpartition('-')[0]}-{hashlib.sha256(content).hexdigest()[:32]}"
+    store.compare_and_set(page[0], None, content)
+    return json.dumps(fields).encode()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -12,11 +15,16 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
-from rli import Step
+from rli import RliError, Step
+from rli.storage import Storage
 from rli.table.coordination.requests import remove_abandoned_requests
 from rli.table.coordination.shared_records import shared_records
 from rli.table.state import paths
+from rli_spark.request_files import RequestFile
 from rli_spark.tally import Tally
+from tests.support.children import was_killed
+from tests.support.damage import FUZZ_ROUNDS, limit_memory
+from tests.support.damage import damaged as damaged_bytes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
 pytestmark = pytest.mark.spark
@@ -110,3 +118,33 @@ def test_a_tally_tells_keys_but_not_their_order(keys: list[str]) -> None:
     assert parts == tally
     assert Tally.of(pa.array([*keys[1:], keys[0] + "'"])) != tally
     assert Tally.of(pa.array([*keys, keys[0]])) != tally
+
+
+def test_a_damaged_file_of_a_request_is_a_clear_error(tmp_path: Path) -> None:
+    assert not was_killed(_read_damaged, tmp_path), "the reader was killed"
+
+
+def _read_damaged(folder: Path) -> None:
+    limit_memory()
+    seed = random.randrange(1 << 32)
+    rng, storage = random.Random(seed), Storage(str(folder))
+    hashes = np.arange(100, dtype=np.uint32)
+    rows = pa.table(
+        {"key": [f"k{n}" for n in range(100)], "more": [["x"] * (n % 3) for n in range(100)], "_rli_hash": hashes}
+    )
+    for compression in (None, "lz4"):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+            writer.write_table(rows, max_chunksize=50)
+        intact = sink.getvalue().to_pybytes()
+        file = RequestFile("file", Tally(), 0, hashes[::50], hashes[49::50])
+        for _ in range(FUZZ_ROUNDS // 3):
+            content = damaged_bytes(intact, rng)
+            storage.write_bytes("file", content)
+            try:
+                found = file.rows(storage, 0, 1 << 32)
+                str([table.to_pylist() for table in found])
+            except RliError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"{type(error).__name__}: {error}: seed={seed} content={content!r}") from error

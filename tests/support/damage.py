@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 from typing import Final
+
+FUZZ_ROUNDS: Final = int(os.environ.get("RLI_FUZZ_ROUNDS", "300"))
+"""Damaged versions of each file; each run draws others."""
 
 _MEMORY: Final = 512 << 20
 """Bytes that a process may take beside what it has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -17,10 +16,10 @@ from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.table.state.index_location import own_index_url
 from tests.support.children import was_killed
-from tests.support.damage import damaged, limit_memory
+from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 from tests.support.tables import commit_version, records, turn_into_version_9
 
-_CASES: Final = int(os.environ.get("RLI_FUZZ_ROUNDS", "300")) // 10
+_CASES: Final = FUZZ_ROUNDS // 30
 """Damaged tables of each layout; each run draws others."""
 
 _HELD: Final = ("lease", "writer/", "request/", "process/")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import random
 import struct
 import zlib
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pyarrow as pa
 import pytest
 
 from rli import CorruptTableError, RliError, SchemaError
+from rli.index.log_record import LogRecord
 from rli.layout.avro_schema import from_avro, to_avro
 from rli.layout.bloom_filter import FILTER_KEY, BloomFilter
+from rli.model import FileGroupId
+from rli.settings import IndexSettings, TableSettings
+from rli.storage.publications import _Decision
+from rli.store.credentials import VARIABLE as CREDENTIALS_VARIABLE
+from rli.store.credentials import credentials_for
 from rli.timeline.archive_log import completed_entries, entry, to_log_file
 from rli.timeline.avro_files import write_record
 from rli.timeline.clean_metadata import CleanPlan
@@ -25,10 +32,7 @@ from rli.timeline.restore_metadata import RestorePlan
 from rli.timeline.rollback_metadata import RollbackPlan
 from rli.timeline.undone import Undone
 from tests.support.children import was_killed
-from tests.support.damage import damaged, limit_memory
-
-_ROUNDS: Final = int(os.environ.get("RLI_FUZZ_ROUNDS", "300"))
-"""Damaged versions of each file; each run draws others."""
+from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 
 Read = Callable[[bytes], object]
 
@@ -52,6 +56,22 @@ def _commit(content: bytes) -> object:
 def _bloom_filter(content: bytes) -> object:
     found = BloomFilter.from_footer({FILTER_KEY.encode(): base64.b64encode(content)}, "f")
     return found is not None and found.might_contain(pa.array(["k"]))
+
+
+def _decision(content: bytes) -> object:
+    return _Decision.from_json(content, "f")
+
+
+def _credentials(content: bytes) -> object:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        file = Path(folder, "credentials.toml")
+        file.touch(mode=0o600)
+        file.write_bytes(content)
+        patch.setenv(CREDENTIALS_VARIABLE, str(file))
+        return credentials_for(["h:1"])
+
+
+_LOG_RECORD: Final = LogRecord(INSTANT, "commit", 1, (INSTANT,), 0, (FileGroupId("p", "f"),), INSTANT)
 
 
 def _number(value: int) -> bytes:
@@ -163,11 +183,16 @@ def _read_damaged() -> None:
         (lambda content: CommitMetadata.from_avro(content, "f"), write_record(_record_of("string"), {"a": "b"})),
         (_schema, SCHEMA),
         (_bloom_filter, struct.pack(">iibi", -1, 3, 1, 64) + bytes(8)),
+        (TableSettings.from_json, TableSettings(table_id="0", index_url="redis://h/0").to_json()),
+        (IndexSettings.from_json, IndexSettings.new(key_mode="digest").to_json()),
+        (lambda content: LogRecord.from_json(1, content), _LOG_RECORD.to_json()),
+        (_decision, b'{"token":"%s","target":"t/1.commit","is_retracted":false}' % (b"0" * 32)),
+        (_credentials, b'["h:1"]\nusername = "u"\npassword = "p"\ntls = true\n'),
     ]
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
     for read, intact in readers:
-        for _ in range(_ROUNDS):
+        for _ in range(FUZZ_ROUNDS):
             content = damaged(intact, rng)
             try:
                 read(content)
