@@ -124,6 +124,16 @@ def test_a_commit_is_rolled_back_together_with_the_clustering_behind_it(table: T
     check_stored(table)
 
 
+def test_damaged_settings_are_named_by_the_maintenance_that_reads_them(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    table.definition.storage.write_bytes(paths.SETTINGS, b"{")
+    with caplog.at_level(logging.WARNING, logger="rli"):
+        instants = [commit(table, number) for number in range(8)]
+    assert all(instants)
+    assert f"file={paths.SETTINGS}" in caplog.text
+
+
 def test_maintenance_that_fails_is_logged_and_costs_no_commit(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     def fail(point: str) -> None:
         if point.startswith(f"before draft {paths.SERVICES}"):

@@ -14,16 +14,14 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from rli.errors import SettingsError
 from rli.model import CommitResult
-from rli.settings import Maintenance, TableSettings
+from rli.settings import Maintenance
 from rli.table.coordination.lease import LeaseBusyError
 from rli.table.coordination.service import table_service
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.services.archive import archive
 from rli.table.services.clean import clean
-from rli.table.state import paths
-from rli.table.state.definition import TableDefinition
+from rli.table.state.definition import load_definition
 from rli.table.state.snapshot import Snapshot
 from rli.table.writing.clustering import cluster, plan_clustering
 from rli.table.writing.retries import write_until_committed
@@ -95,7 +93,7 @@ def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) ->
         return
     try:
         # Another process may have changed them since this one opened the table.
-        settings = _stored_settings(table)
+        settings = load_definition(table.storage).require_settings()
         for service in due_services(timeline, settings.maintenance):
             if service == Action.CLUSTERING:
                 _cluster(write, timeline, tasks)
@@ -128,14 +126,6 @@ def _cluster(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> 
             most_bytes=most,
             patience=_PATIENCE_SECONDS,
         )
-
-
-def _stored_settings(table: TableDefinition) -> TableSettings:
-    content = table.storage.read_bytes(paths.SETTINGS)
-    try:
-        return table.require_settings() if content is None else TableSettings.from_json(content)
-    except SettingsError:
-        return table.require_settings()
 
 
 def _commits_since(timeline: Timeline, time: str | None) -> int:
