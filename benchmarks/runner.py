@@ -24,6 +24,7 @@ NAMES: Final = (
     "upsert_memory",
     "growth",
     "commits",
+    "durability",
     "change_stream",
     "spark_tag",
     "spark_stores",

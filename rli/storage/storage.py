@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -80,6 +80,10 @@ class Storage:
     @property
     def _changes(self) -> FileChanges:
         return self._resolved.changes
+
+    def unsynced(self) -> Storage:
+        """The same storage, whose changes do not wait for the disk: the caller syncs them together."""
+        return replace(self, is_durable=False) if self.is_local and self.is_durable else self
 
     def full_path(self, path: str) -> str:
         """The path as ``filesystem`` names it.

@@ -17,11 +17,13 @@ _LIST: Final = "journals.json"
 _LIST_VERSION: Final = 1
 
 
-def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -> None:
-    """Keep the list of a commit's journals, before the commit is published."""
+def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -> str:
+    """Keep the list of a commit's journals, before the commit is published; returns its path."""
     listed = [[journal.name, *journal.group] for journal in journals]
     content = json.dumps({"version": _LIST_VERSION, "journals": listed})
-    storage.write_bytes(journal_file(instant, _LIST), content.encode())
+    path = journal_file(instant, _LIST)
+    storage.write_bytes(path, content.encode())
+    return path
 
 
 def load_journals(storage: Storage, instant: str) -> list[Journal] | None:

@@ -274,7 +274,7 @@ def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState) -> LogS
     if unseen:
         # What the index has followed, the table must not lose (P17); who published it may not have got that far.
         layout = snapshot.timeline.layout
-        snapshot.table.storage.sync([layout.path(instant.file_name) for instant in unseen], [layout.folder])
+        snapshot.table.storage.sync([layout.folder, *(layout.path(instant.file_name) for instant in unseen)])
     registered: LogState | None = log
     for kind, group in groupby(unseen, key=partial(_kind, snapshot)):
         instants = list(group)

@@ -91,7 +91,7 @@ class TableDefinition:
 
     def durable(self) -> TableDefinition:
         """The table over a storage that waits for the disk, whatever the settings say."""
-        return replace(self, storage=replace(self.storage, is_durable=True))
+        return self if self.storage.is_durable else replace(self, storage=replace(self.storage, is_durable=True))
 
     def with_settings(self, settings: TableSettings) -> TableDefinition:
         return replace(self, settings=settings)

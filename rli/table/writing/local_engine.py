@@ -104,7 +104,7 @@ def _write_records(
     placed = _placed(write, in_time.filter(_is(in_time, Change.INSERT, Change.ARRIVE)), bytes_per_record)
     work = pa.concat_tables([in_time.filter(_is(in_time, Change.UPDATE)), placed, departures(arriving)])
     write.on_step(Step.RESOLVED)
-    results = list(_write_groups(write, write.context(schema), work))
+    results = list(_write_groups(write, write.context(schema, is_synced=False), work))
     return PreparedWrite(results, schema, "UPSERT", late, ReadSet(_origins(rows)))
 
 
@@ -112,7 +112,7 @@ def _write_deletes(keys: pa.Array, write: WriteTransaction) -> PreparedWrite:
     schema = write.snapshot.schema or pa.schema([])
     rows = delete_rows(keys, current_locations(write.index, keys, write.sequence), schema)
     write.on_step(Step.TAGGED)
-    results = list(_write_groups(write, write.context(schema), rows))
+    results = list(_write_groups(write, write.context(schema, is_synced=False), rows))
     read = ReadSet(_origins(rows), partial(newer_keys, write.index, write.sequence, keys))
     return PreparedWrite(results, schema, "DELETE", len(keys) - rows.num_rows, read)
 

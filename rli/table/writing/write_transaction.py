@@ -133,6 +133,7 @@ class WriteTransaction:
         self._published = False
         self._was_held = True
         self._promoted: list[str] = []
+        self._is_synced = True
         self.instant, self._holding = _announce(table, index, timeline, action)
         try:
             synced = self._sync_behind_instant()
@@ -200,10 +201,16 @@ class WriteTransaction:
         to_avro(schema, self.table.properties.name)
         return schema
 
-    def context(self, schema: pa.Schema) -> WriteContext:
-        """What the tasks of this write need to know."""
+    def context(self, schema: pa.Schema, *, is_synced: bool = True) -> WriteContext:
+        """What the tasks of this write need to know.
+
+        Args:
+            schema: of the records after the write.
+            is_synced: whether each task waits for the disk; if not, the commit does, for all files at once.
+        """
+        self._is_synced = is_synced
         return WriteContext(
-            storage=self.table.storage,
+            storage=self.table.storage if is_synced else self.table.storage.unsynced(),
             instant=self.instant,
             schema=schema,
             ordering_field=self.table.properties.ordering_field,
@@ -341,8 +348,9 @@ class WriteTransaction:
             current, {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced
         )
         self._promote(prepared.stats, self._transaction_records(synced.timeline, prepared))
-        save_journals(self.table.storage, self.instant, journals)
-        self._publish(synced.timeline, prepared, lease)
+        listed = save_journals(self.table.storage.unsynced(), self.instant, journals)
+        written = [] if self._is_synced else [*self._promoted, *(journal.path for journal in journals)]
+        self._publish(synced.timeline, prepared, lease, [listed, *written])
         self._published = True
         self.on_step(Step.PUBLISHED)
         return prepared
@@ -385,8 +393,9 @@ class WriteTransaction:
         """Move the accepted files to where readers will look, once the instant has completed."""
         storage = self.table.storage
         promoted = [*(stat.path for stat in stats), *records]
-        storage.write_bytes(paths.manifest(self.instant), json.dumps(promoted).encode())
-        storage.sync([paths.work_folder(self.instant)])
+        manifest = paths.manifest(self.instant)
+        storage.unsynced().write_bytes(manifest, json.dumps(promoted).encode())
+        storage.sync([manifest, posixpath.dirname(manifest)])
         self.on_step(Step.MANIFESTED)
         for partition_path in {stat.partition_path for stat in stats}:
             write_partition_metadata(storage, partition_path, self.instant)
@@ -396,7 +405,9 @@ class WriteTransaction:
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
 
-    def _publish(self, timeline: Timeline, prepared: PreparedWrite, lease: KeptHolding) -> None:
+    def _publish(
+        self, timeline: Timeline, prepared: PreparedWrite, lease: KeptHolding, unsynced: Sequence[str]
+    ) -> None:
         storage = self.table.storage
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
@@ -407,8 +418,9 @@ class WriteTransaction:
             operation=prepared.operation,
             extra={**self._caller.extra, COMMIT_MARK: _MARK_VERSION},
         )
-        draft = storage.draft(paths.commit_content(self.instant), timeline.layout.encode(metadata))
-        self._sync_what_is_published(prepared.stats)
+        content = paths.commit_content(self.instant)
+        draft = storage.unsynced().draft(content, timeline.layout.encode(metadata))
+        self._sync_what_is_published(prepared.stats, [content, *unsynced])
         lease.require_held()
         completed_at = timeline.next_time(self.table.now())
         with self._left_to_successor_if_undecided(lease):
@@ -436,12 +448,13 @@ class WriteTransaction:
         """See to it that nobody can publish this write, unless that is decided; whether nobody can."""
         return self.table.storage.retract(paths.commit_content(self.instant))
 
-    def _sync_what_is_published(self, stats: Sequence[WriteStat]) -> None:
-        """Make everything survive a power cut that the commit refers to; the tasks have synced what they wrote."""
+    def _sync_what_is_published(self, stats: Sequence[WriteStat], unsynced: Sequence[str]) -> None:
+        """Make everything survive a power cut that the commit refers to, in one pass; tasks may have synced theirs."""
         writer = self.table.timeline_writer
         partitions = {stat.partition_path for stat in stats}
         self.table.storage.sync(
             files=[
+                *unsynced,
                 *writer.pending_paths(self.instant, self._action),
                 *(f"{partition}/{PARTITION_METADATA}".lstrip("/") for partition in partitions),
             ],
