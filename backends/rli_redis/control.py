@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.errors import StoreUnavailableError
+from rli_redis.epochs import Epochs
 from rli_redis.names import Names
 from rli_redis.presence import Presence
 from rli_redis.scripts import COMPARE_AND_SET, LIST_CONTROL, READ_CONTROL
@@ -18,6 +19,7 @@ TOKENS_KEPT: Final = 256
 _TOKEN_WIDTH: Final = 8
 _UNKNOWN: Final = -1
 _SEEN_TOO_LITTLE: Final = -2
+_OTHER_EPOCH: Final = -3
 _RECORDS_PER_COMMAND: Final = 256
 _BYTES_PER_COMMAND: Final = 1 << 19
 """After so many bytes of values a command reads no further record, so that a server is soon there for others."""
@@ -42,12 +44,13 @@ class ControlRecords:
     lost the records.
     """
 
-    def __init__(self, servers: Servers, names: Names, presence: Presence) -> None:
+    def __init__(self, servers: Servers, names: Names, presence: Presence, epochs: Epochs) -> None:
         self._servers = servers
         self._names = names
         self._presence = presence
         self._place = servers.place(names)
         self._seen: _Change | None = None
+        self._epochs = epochs
         self.setbacks = 0
 
     def read(self, name: str) -> bytes | None:
@@ -109,7 +112,9 @@ class ControlRecords:
             if seen is None:
                 self.read(name)
                 continue
-            first, again = (self._setting(*change, seen.number, sent_again) for sent_again in ("0", "1"))
+            self._epochs.require_log(name)
+            epoch = self._epochs.known
+            first, again = (self._setting(*change, seen.number, sent_again, epoch) for sent_again in ("0", "1"))
             reply = self._servers.execute(first, repeated=again)
             if reply is None:
                 raise self._lost()
@@ -120,7 +125,9 @@ class ControlRecords:
                     f"the answer to a change was lost, and whether it was made cannot be told any more: "
                     f"store={self._servers.name} record={name}; look at what is there, then try again"
                 )
-            if outcome != _SEEN_TOO_LITTLE:
+            if outcome == _OTHER_EPOCH:
+                self._epochs.renew_for_change()
+            elif outcome != _SEEN_TOO_LITTLE:
                 return bool(outcome)
 
     def _have_seen(self, before: _Change | None, now: _Change, known: bytes | None) -> None:

@@ -1,14 +1,16 @@
 """Which families there are: a set of their numbers, beside the control records.
 
 A family is confirmed before its first entry is written. So a family that is confirmed but not there was lost by its
-server. The set may lack families, if its own server went back to an earlier state: nobody goes by it alone.
+server. If that server went back to before the family was made, the shard's mark went back with it: the set has what the
+mark was when the family was made. The set may lack families, if its own server went back to an earlier state: nobody goes
+by it alone.
 
 Layout 2 had announced families before they were made; their numbers may still be members, without a sign before them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from rli_redis.names import Names, family_number, family_of
@@ -19,6 +21,7 @@ WidthAndShard: TypeAlias = tuple[int, int]
 _SET_ITSELF: Final = b"families"
 _CONFIRMED: Final = b"+"
 _SHARD: Final = b"shard "
+_MADE: Final = b"made "
 
 
 def begin_family_set(servers: Servers, names: Names) -> None:
@@ -31,6 +34,24 @@ def confirm(servers: Servers, names: Names, families: Iterable[WidthAndShard]) -
     members = {member for family in families for member in (_confirmed(family), _shard(family[1]))}
     if members:
         _add(servers, names, sorted(members))
+
+
+def note_making(servers: Servers, names: Names, made: Mapping[WidthAndShard, tuple[int, int]]) -> None:
+    """Note ``applied`` and ``greatest`` of the shard's mark as they were when each family was made."""
+    if made:
+        members = [_MADE + b"%d %d %d" % (family_number(*family), *mark) for family, mark in made.items()]
+        _add(servers, names, sorted(members))
+
+
+def makings(servers: Servers, names: Names) -> dict[WidthAndShard, tuple[int, int]]:
+    """The least ``applied`` and ``greatest`` that a shard's mark had when each family was made, as far as it was noted."""
+    found: dict[WidthAndShard, tuple[int, int]] = {}
+    for member in _members(servers, names):
+        if member.startswith(_MADE):
+            number, applied, greatest = map(int, member.removeprefix(_MADE).split())
+            known = found.get(family_of(number), (applied, greatest))
+            found[family_of(number)] = min(known[0], applied), min(known[1], greatest)
+    return found
 
 
 def confirmed_shards(servers: Servers, names: Names, count: int) -> list[int] | None:

@@ -25,14 +25,16 @@ from rli.errors import CorruptIndexError, SettingsError
 from rli.settings import IndexSettings
 from rli.store.contract import SETTINGS, Applied
 from rli_redis.control import ControlRecords
+from rli_redis.epochs import Epochs
 from rli_redis.family_set import confirmed_shards, known_families
 from rli_redis.names import Names
 from rli_redis.placing import by_place
 from rli_redis.presence import Presence
-from rli_redis.scripts import MARK_APPLIED
+from rli_redis.scripts import BEGIN_EPOCH, MARK_APPLIED
 from rli_redis.servers import Command, Servers
 
 _MARK: Final = np.dtype([("applied", ">u4"), ("greatest", ">u4")])
+_EPOCH_WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +44,22 @@ class Mark:
     Attributes:
         applied: the last commit sequence up to which the shard has the entries of all commits.
         greatest: the greatest sequence that was ever written to the shard; 0 where none was noted.
+        epoch: which life of the server with the commit log it was last written in; empty in layout 3.
     """
 
     applied: int
     greatest: int
+    epoch: bytes = b""
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Mark:
         """Read what the scripts wrote."""
-        if len(stored) != _MARK.itemsize:
+        if len(stored) not in (_MARK.itemsize, _MARK.itemsize + _EPOCH_WIDTH):
             raise CorruptIndexError(
                 f"the mark of a shard of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
             )
-        return cls(*np.frombuffer(stored, dtype=_MARK)[0].tolist())
+        applied, greatest = np.frombuffer(stored, dtype=_MARK, count=1)[0].tolist()
+        return cls(applied, greatest, stored[_MARK.itemsize :])
 
 
 class Marks:
@@ -63,18 +68,21 @@ class Marks:
     Every method raises ``IndexNotFoundError`` if the index was dropped, and ``CorruptIndexError`` if a mark is gone.
     """
 
-    def __init__(self, servers: Servers, names: Names, presence: Presence, control: ControlRecords) -> None:
+    def __init__(
+        self, servers: Servers, names: Names, presence: Presence, control: ControlRecords, epochs: Epochs
+    ) -> None:
         self._servers = servers
         self._names = names
         self._presence = presence
         self._control = control
+        self._epochs = epochs
         self._shard_count = 0
 
     def read(self, announced: int | None) -> Applied:
         """What the shards say, given what the control record says."""
         # Before the marks: what they say then holds for as long as these processes live.
         evidence = self._servers.incarnations()
-        marks = self._marks().values()
+        marks = self._marks_in(self._epochs.present(evidence), announced or 0).values()
         applied = [announced or 0, *(mark.applied for mark in marks)]
         return Applied(
             least=None if announced is None else min(applied),
@@ -82,6 +90,22 @@ class Marks:
             written=max((mark.greatest for mark in marks), default=0),
             evidence=evidence,
         )
+
+    def _marks_in(self, epoch: bytes, applied: int) -> Mapping[int, Mark]:
+        """All marks, read after they were brought to an epoch."""
+        marks = self._marks()
+        if epoch and (
+            late := [shard for shard in range(self._shards()) if shard not in marks]
+            + [shard for shard, mark in marks.items() if mark.epoch != epoch]
+        ):
+            commands = [
+                Command.run(place, BEGIN_EPOCH, self._keys(some), [epoch, applied]) for place, some in self._parts(late)
+            ]
+            for _ in self._servers.exchange(commands):
+                pass
+            marks = self._marks()
+        self._epochs.known = epoch
+        return marks
 
     def raise_to(self, sequence: int, since: Applied) -> bool:
         """Note in all shards that they have the entries of all commits after ``since.least`` up to ``sequence``.

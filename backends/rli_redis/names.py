@@ -84,6 +84,11 @@ class Names:
     hash_key: bytes = b""
 
     @property
+    def has_epochs(self) -> bool:
+        """Whether marks have an epoch (``rli_redis.marks``); not in layouts 2 and 3."""
+        return bool(self.prefix)
+
+    @property
     def control(self) -> bytes:
         return self._own("c")
 

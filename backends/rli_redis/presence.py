@@ -13,7 +13,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, SettingsError
+from rli.errors import (
+    CorruptIndexError,
+    IndexMismatchError,
+    IndexNotFoundError,
+    IndexNotReadyError,
+    SettingsError,
+)
 from rli.settings import StoredSettings
 from rli_redis.contents import make_contents, remove_contents
 from rli_redis.families import HASH_KEY_WIDTH
@@ -112,6 +118,13 @@ class Presence:
             f"the server has lost a part of the index: store={self._servers.name} name={self._name} lost={what}; it "
             "evicted keys, or someone removed them, or it lost its memory: see `rli doctor`, then drop the index and "
             "bootstrap it again"
+        )
+
+    def went_back(self, applied: int, least: int) -> IndexNotReadyError:
+        """The error for a server that has entries up to ``least``, though all up to ``applied`` were there."""
+        return IndexNotReadyError(
+            f"a server of the index went back to an earlier state: store={self._servers.name} "
+            f"applied={applied} the server has={least}; run: rli index sync TABLE"
         )
 
     def drop(self, names: Names) -> bool:

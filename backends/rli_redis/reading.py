@@ -21,7 +21,7 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.errors import CorruptIndexError
 from rli_redis.buckets import NO_RECORDS, Positions
 from rli_redis.families import Family, addresses, hashes_of
-from rli_redis.family_set import WidthAndShard, confirmed_families, known_families
+from rli_redis.family_set import WidthAndShard, confirmed_families, known_families, makings
 from rli_redis.marks import Mark
 from rli_redis.names import Names
 from rli_redis.placing import by_place
@@ -70,14 +70,15 @@ class Reader:
         self._presence = presence
         self._families: dict[WidthAndShard, Family] = {}
 
-    def pieces(self, batches: Sequence[EncodedKeys]) -> Iterator[Piece]:
+    def pieces(self, batches: Sequence[EncodedKeys], applied: int = 0) -> Iterator[Piece]:
         """The buckets of the keys, piece by piece; keys whose family is not there are in no piece.
 
         Raises:
             IndexNotFoundError: the index was dropped.
+            IndexNotReadyError: a server went back to before it had a family, and to before ``applied``.
             CorruptIndexError: buckets or marks are missing.
         """
-        sought = _Sought.of(batches, self._names.hash_key)
+        sought = _Sought.of(batches, self._names.hash_key, applied)
         waiting = np.arange(len(sought.hashes))
         while len(waiting):
             again: list[Positions] = [_NONE]
@@ -89,16 +90,17 @@ class Reader:
                 yield from pieces
             waiting = np.concatenate(again)
 
-    def families(self, families: Sequence[WidthAndShard]) -> list[Family | None]:
-        """The present state of families; None where one is not there yet.
+    def families(self, families: Sequence[WidthAndShard], applied: int = 0) -> list[Family | None]:
+        """The present state of families; None where one is not there yet, or not any more on a server that went back.
 
         Raises:
             IndexNotFoundError: the index was dropped.
+            IndexNotReadyError: a server went back to before it had a family, and to before ``applied``.
             CorruptIndexError: a family was there, and is not any more.
         """
         found = self._read_states(families)
         if missing := [family for family in families if family not in found]:
-            self._require_never_made(missing)
+            self._require_never_made(missing, applied)
         self._families |= found
         return [found.get(family) for family in families]
 
@@ -111,10 +113,10 @@ class Reader:
             if family is not None
         ]
 
-    def last_seen(self, families: Sequence[WidthAndShard]) -> list[Family | None]:
+    def last_seen(self, families: Sequence[WidthAndShard], applied: int = 0) -> list[Family | None]:
         """Families as they were when they were last read; those that never were are read now."""
         if unknown := [family for family in families if family not in self._families]:
-            self.families(unknown)
+            self.families(unknown, applied)
         return [self._families.get(family) for family in families]
 
     def still_there(self, families: Iterable[WidthAndShard]) -> set[WidthAndShard]:
@@ -157,17 +159,42 @@ class Reader:
             if state is not None
         }
 
-    def _require_never_made(self, families: list[WidthAndShard]) -> None:
-        """Raise if families that were not there just now have been there before."""
+    def _require_never_made(self, families: list[WidthAndShard], applied: int) -> None:
+        """Raise if families that were not there just now have been there before, unless their server went back."""
         self._presence.require(self._names)
         confirmed = confirmed_families(self._servers, self._names, families)
         if confirmed is None:
             raise self._lost_list()
+        if not confirmed:
+            return
+        made = makings(self._servers, self._names)
+        marks = self._marks_of({shard for _, shard in confirmed})
         # Unless they were made a moment ago.
         found = self._read_states(confirmed)
         for family in confirmed:
             if family not in found:
-                raise self.lost(*family)
+                self._require_gone_back(family, marks.get(family[1]), made.get(family), applied)
+
+    def _require_gone_back(
+        self, family: WidthAndShard, mark: Mark | None, made: tuple[int, int] | None, applied: int
+    ) -> None:
+        """Raise unless a shard's mark is one of before a family was made, and counts all that is applied."""
+        if mark is None or made is None or mark.applied > made[0] or mark.greatest > made[1]:
+            raise self.lost(*family)
+        if mark.applied < applied:
+            raise self._presence.went_back(applied, mark.applied)
+
+    def _marks_of(self, shards: Iterable[int]) -> dict[int, Mark]:
+        parts = list(by_place(shards, self._place))
+        replies = self._servers.exchange(
+            [Command(place, ("MGET", *map(self._names.mark, some))) for place, some in parts]
+        )
+        return {
+            shard: Mark.from_bytes(mark)
+            for (_, some), marks in zip(parts, replies, strict=True)
+            for shard, mark in zip(some, marks, strict=True)
+            if mark is not None
+        }
 
     def _place(self, shard: int) -> int:
         return self._servers.place(self._names, shard)
@@ -175,7 +202,7 @@ class Reader:
     def _requests(self, sought: _Sought, waiting: Positions) -> Iterator[_Request]:
         groups, which = np.unique(sought.groups[waiting], return_inverse=True)
         families = sought.families(groups)
-        seen = self.last_seen(families)
+        seen = self.last_seen(families, sought.applied)
         counts = np.array([0 if family is None else family.buckets for family in seen], np.int64)
         is_there = np.flatnonzero(counts[which])
         waiting, which = waiting[is_there], which[is_there]
@@ -232,7 +259,9 @@ class Reader:
         """The pieces that an answer has, and the positions of keys whose family has grown meanwhile."""
         wanted, first = request.wanted, len(request.shards) + len(request.families)
         states, buckets = reply[len(request.shards) : first], reply[first:]
-        families = [self._seen(family, state) for family, state in zip(request.families, states, strict=True)]
+        families = [
+            self._seen(family, state, sought.applied) for family, state in zip(request.families, states, strict=True)
+        ]
         is_same = [
             family is not None and family.buckets == count
             for family, count in zip(families, wanted.counts.tolist(), strict=True)
@@ -256,10 +285,10 @@ class Reader:
         ]
         return [piece for piece in pieces if len(piece.requests)], wanted.keys[moved]
 
-    def _seen(self, name: WidthAndShard, state: bytes | None) -> Family | None:
+    def _seen(self, name: WidthAndShard, state: bytes | None, applied: int) -> Family | None:
         """Remember the state of a family; forget one that its server went back to before, or raise if it was lost."""
         if state is None:
-            self._require_never_made([name])
+            self._require_never_made([name], applied)
             self._families.pop(name, None)
             return None
         family = self._families[name] = Family.from_bytes(state)
@@ -295,21 +324,24 @@ class _Sought:
     """The keys of some batches, one after the other.
 
     Attributes:
+        applied: the caller knows that all commits up to this sequence were applied.
         hashes: shape (n,).
         groups: shape (n,): batch · 65536 + shard.
         starts: where each batch begins.
         widths: of the keys of each batch.
     """
 
+    applied: int
     hashes: Positions
     groups: Positions
     starts: list[int]
     widths: list[int]
 
     @classmethod
-    def of(cls, batches: Sequence[EncodedKeys], hash_key: bytes) -> _Sought:
+    def of(cls, batches: Sequence[EncodedKeys], hash_key: bytes, applied: int) -> _Sought:
         lengths = [len(keys) for keys in batches]
         return cls(
+            applied=applied,
             hashes=np.concatenate([_NONE, *(hashes_of(keys.keys, hash_key) for keys in batches)]),
             groups=np.concatenate(
                 [_NONE, *(number << _SHARD_BITS | keys.shards.astype(np.int64) for number, keys in enumerate(batches))]

@@ -9,13 +9,14 @@ import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, Entries
-from rli.errors import IndexNotReadyError, StoreUnavailableError
+from rli.errors import StoreUnavailableError
 from rli.store.contract import Applied, Store, StoreStats
 from rli.store.health import Finding
 from rli_redis.address import Address, Kind, parse_address
 from rli_redis.cluster import ClusterServers
 from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
+from rli_redis.epochs import Epochs
 from rli_redis.health import require_safe_servers, servers_health
 from rli_redis.independent_servers import IndependentServers
 from rli_redis.marks import Marks
@@ -39,15 +40,17 @@ class RedisStore(Store):
     # Enough to spread over a cluster's nodes, and up to this many the names of buckets stay short.
     preferred_shards: ClassVar[int] = 64
 
-    def __init__(self, address: Address, servers: Servers, presence: Presence, names: Names) -> None:
+    def __init__(self, address: Address, servers: Servers, presence: Presence, names: Names, epoch: bytes) -> None:
         self._address = address
         self._servers: Servers | None = servers
         self._presence = presence
         self._names = names
         self._reader = Reader(servers, names, presence)
-        self._control = ControlRecords(servers, names, presence)
-        self._writer = Writer(servers, names, self._reader, presence, self._control)
-        self._marks = Marks(servers, names, presence, self._control)
+        self._epochs = Epochs(servers, names, epoch)
+        self._control = ControlRecords(servers, names, presence, self._epochs)
+        self._writer = Writer(servers, names, self._reader, presence, self._control, self._epochs)
+        self._marks = Marks(servers, names, presence, self._control, self._epochs)
+        self._epochs.when_renewed(lambda: self._marks.read(self.applied_sequence()).written)
         self._evidence: Mapping[str, str] = {}
 
     @property
@@ -60,7 +63,7 @@ class RedisStore(Store):
     def look_up(self, batches: Sequence[EncodedKeys], applied: int = 0) -> list[Entries]:
         self._opened()
         found = [np.full(len(keys), ABSENT, dtype=np.uint64) for keys in batches]
-        for piece in self._reader.pieces(batches):
+        for piece in self._reader.pieces(batches, applied):
             self._require_kept(piece, applied)
             keys = batches[piece.batch]
             packed = PackedBuckets(piece.buckets, keys.width)
@@ -97,6 +100,7 @@ class RedisStore(Store):
     def applied(self) -> Applied:
         self._opened()
         applied = self._marks.read(self.applied_sequence())
+        self._epochs.bind(applied.written)
         if applied.evidence != self._evidence:
             self._writer.confirm_again()
             self._evidence = applied.evidence
@@ -133,10 +137,7 @@ class RedisStore(Store):
         """Raise for buckets of a server that went back to before what is known to be applied."""
         least = min((mark.applied for mark in piece.marks.values()), default=applied)
         if least < applied:
-            raise IndexNotReadyError(
-                f"a server of the index went back to an earlier state: store={self._address.public_url} "
-                f"applied={applied} the server has={least}; run: rli index sync TABLE"
-            )
+            raise self._presence.went_back(applied, least)
 
     def _opened(self) -> Servers:
         if self._servers is None:
@@ -144,7 +145,7 @@ class RedisStore(Store):
         return self._servers
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _open_copy, (self._address,)
+        return _open_copy, (self._address, self._epochs.bound_to)
 
 
 def open_redis_store(url: str, *, create: bool) -> RedisStore:
@@ -161,14 +162,14 @@ def open_redis_store(url: str, *, create: bool) -> RedisStore:
     return _open(parse_address(url), create=create)
 
 
-def _open(address: Address, *, create: bool) -> RedisStore:
+def _open(address: Address, *, create: bool, epoch: bytes = b"") -> RedisStore:
     servers = _servers(address)
     try:
         require_safe_servers(
             servers, is_cluster=address.kind is Kind.CLUSTER, allow_eviction=address.options.allow_eviction
         )
         presence = Presence(servers, address.options.name)
-        return RedisStore(address, servers, presence, presence.open(create=create))
+        return RedisStore(address, servers, presence, presence.open(create=create), epoch)
     except BaseException:
         servers.close()
         raise
@@ -180,6 +181,6 @@ def _servers(address: Address) -> Servers:
     return SentinelServers(address) if address.kind is Kind.SENTINEL else IndependentServers(address)
 
 
-def _open_copy(address: Address) -> RedisStore:
-    """Open a pickled store, with the credentials of the process that pickled it."""
-    return _open(address, create=False)
+def _open_copy(address: Address, epoch: bytes) -> RedisStore:
+    """Open a pickled store, with the credentials of the process that pickled it, and in its epoch."""
+    return _open(address, create=False, epoch=epoch)

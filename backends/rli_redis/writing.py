@@ -19,9 +19,11 @@ from rli.store.contract import APPLIED
 from rli_redis.buckets import Positions, empty_bucket, random_step
 from rli_redis.contents import remove_control, remove_families
 from rli_redis.control import ControlRecords
+from rli_redis.epochs import Epochs
 from rli_redis.families import VERSION_WIDTH, outgrows, wanted_buckets
-from rli_redis.family_set import WidthAndShard, confirm
+from rli_redis.family_set import WidthAndShard, confirm, note_making
 from rli_redis.growing import grow
+from rli_redis.marks import Mark
 from rli_redis.names import Names
 from rli_redis.packed import PackedBuckets
 from rli_redis.presence import Presence
@@ -31,6 +33,7 @@ from rli_redis.servers import Argument, Command, Servers
 
 Batch: TypeAlias = tuple[EncodedKeys, Entries]
 
+_OTHER_EPOCH: Final = -1
 _MAX_NEW_BUCKETS: Final = 2000
 # What is written before families are grown: it may all go into one bucket.
 _BYTES_AT_ONCE: Final = 1 << 23
@@ -58,14 +61,21 @@ class _Swap:
 class Writer:
     """Writes to the buckets of one index."""
 
-    def __init__(
-        self, servers: Servers, names: Names, reader: Reader, presence: Presence, control: ControlRecords
+    def __init__(  # noqa: PLR0917  (made in one place)
+        self,
+        servers: Servers,
+        names: Names,
+        reader: Reader,
+        presence: Presence,
+        control: ControlRecords,
+        epochs: Epochs,
     ) -> None:
         self._servers = servers
         self._names = names
         self._reader = reader
         self._presence = presence
         self._control = control
+        self._epochs = epochs
         self._confirmed: set[WidthAndShard] = set()
 
     def confirm_again(self) -> None:
@@ -77,14 +87,28 @@ class Writer:
         confirm(self._servers, self._names, self._confirmed)
 
     def put(self, batches: Sequence[Batch]) -> None:
-        """Write each entry unless the stored one has the same or a greater sequence; keys of a batch are distinct."""
+        """Write each entry unless the stored one has the same or a greater sequence; keys of a batch are distinct.
+
+        Raises:
+            StoreUnavailableError: the server with the commit log may have lost the record that the entries are of.
+        """
+        greatest = max((int(sequences(entries).max()) for _, entries in batches if len(entries)), default=0)
+        while not self._put_in(self._epochs.for_writing(greatest), batches):
+            self._epochs.renew_for_writing()
+
+    def _put_in(self, epoch: bytes, batches: Sequence[Batch]) -> bool:
+        """Write entries in an epoch; False if a shard has another one."""
         for part in _parts(batches):
             inserted: Counter[WidthAndShard] = Counter()
             waiting = part
             while waiting:
-                self._require_families(waiting)
-                waiting = self._put_once(waiting, inserted)
+                self._require_families(waiting, epoch)
+                left = self._put_once(waiting, inserted, epoch)
+                if left is None:
+                    return False
+                waiting = left
             self._grow(inserted)
+        return True
 
     def _grow(self, inserted: Counter[WidthAndShard]) -> None:
         """Grow the families that may need it after so many insertions into each."""
@@ -100,8 +124,11 @@ class Writer:
             ],
         )
 
-    def _put_once(self, batches: Sequence[Batch], inserted: Counter[WidthAndShard]) -> list[Batch]:
-        """Write what can be; returns the keys whose bucket was changed by someone else meanwhile, with their entries."""
+    def _put_once(self, batches: Sequence[Batch], inserted: Counter[WidthAndShard], epoch: bytes) -> list[Batch] | None:
+        """Write what can be; returns the keys whose bucket was changed by someone else meanwhile, with their entries.
+
+        None if a shard has another epoch.
+        """
         sent: list[tuple[int, _Swap]] = []
         is_read = [np.zeros(len(keys), dtype=bool) for keys, _ in batches]
 
@@ -109,7 +136,7 @@ class Writer:
             for piece in self._reader.pieces([keys for keys, _ in batches]):
                 is_read[piece.batch][piece.requests] = True
                 keys, entries = batches[piece.batch]
-                for swap in self._swaps(keys, entries, piece):
+                for swap in self._swaps(keys, entries, piece, epoch):
                     sent.append((piece.batch, swap))
                     inserted[keys.width, swap.shard] += swap.more_entries
                     yield swap.command
@@ -120,6 +147,8 @@ class Writer:
             if reply is None:
                 # The family is gone: reading it again tells why.
                 refused[batch].append(swap.requests)
+            elif reply == _OTHER_EPOCH:
+                return None
             elif reply:
                 refused[batch].append(swap.requests[np.isin(swap.slots, reply)])
         again: list[Batch] = []
@@ -131,7 +160,7 @@ class Writer:
                 again.append((keys.take(left), entries[left]))
         return again
 
-    def _require_families(self, batches: Sequence[Batch]) -> None:
+    def _require_families(self, batches: Sequence[Batch], epoch: bytes) -> None:
         """Make the families that are not there, each with room for its keys, and see that all are confirmed."""
         counts = {
             (keys.width, shard): (count, entries)
@@ -146,7 +175,7 @@ class Writer:
         found = self._reader.last_seen(unconfirmed)
         missing = {name: counts[name] for name, family in zip(unconfirmed, found, strict=True) if family is None}
         if missing:
-            self._make_families(missing)
+            self._make_families(missing, epoch)
         confirm(self._servers, self._names, unconfirmed)
         try:
             self._presence.require(self._names)
@@ -157,33 +186,35 @@ class Writer:
             raise
         self._confirmed |= set(unconfirmed)
 
-    def _make_families(self, counts: dict[WidthAndShard, tuple[int, Entries]]) -> None:
+    def _make_families(self, counts: dict[WidthAndShard, tuple[int, Entries]], epoch: bytes) -> None:
         """Make families, each with room for so many entries, such as these."""
         # Read before they are made: no commit that is applied by now has a key of theirs.
         applied = int(self._control.read(APPLIED) or 0)
         # A random stamp, so that nothing that was read of another index in this place fits a bucket of this one.
         stamp = secrets.randbits(32)
         commands = (
-            self._making(family, wanted_buckets(count, family[0]), (empty_bucket(stamp, entries), applied))
+            self._making(family, wanted_buckets(count, family[0]), empty_bucket(stamp, entries), (applied, epoch))
             for family, (count, entries) in counts.items()
         )
-        for _ in self._servers.exchange(commands):
-            pass
+        replies = list(self._servers.exchange(commands))
+        marks = {
+            family: Mark.from_bytes(mark) for family, mark in zip(counts, replies, strict=True) if mark is not None
+        }
+        note_making(self._servers, self._names, {name: (mark.applied, mark.greatest) for name, mark in marks.items()})
 
-    def _making(self, family: WidthAndShard, buckets: int, content: tuple[bytes, int]) -> Command:
+    def _making(self, family: WidthAndShard, buckets: int, bucket: bytes, mark: tuple[int, bytes]) -> Command:
         numbers = np.arange(min(buckets, _MAX_NEW_BUCKETS))
         _, shard = family
         names = [self._names.family(*family), self._names.mark(shard), *self._names.buckets(*family, numbers)]
-        bucket, applied = content
-        arguments: list[Argument] = [bucket, secrets.token_bytes(VERSION_WIDTH), applied]
+        arguments: list[Argument] = [bucket, secrets.token_bytes(VERSION_WIDTH), *mark]
         return Command.run(self._servers.place(self._names, shard), CREATE_FAMILY, names, arguments)
 
-    def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece) -> Iterator[_Swap]:
+    def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece, epoch: bytes) -> Iterator[_Swap]:
         """What brings the entries into a piece's buckets, shard by shard."""
         merged = _merged(keys, entries, piece)
         if not len(merged.changed):
             return
-        greatest = int(sequences(entries).max())
+        mark = (int(sequences(entries).max()), epoch)
         shards = piece.shards[merged.changed]
         bounds = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
         slots = np.full(len(piece.buckets), -1, dtype=np.int64)
@@ -193,14 +224,16 @@ class Writer:
             slots[changed] = np.arange(len(changed))
             own = np.flatnonzero(slots[merged.slots] >= 0)
             yield _Swap(
-                self._swapping((keys.width, int(shards[start])), piece, merged, slice(start, end), greatest),
+                self._swapping((keys.width, int(shards[start])), piece, merged, slice(start, end), mark),
                 int(shards[start]),
                 int(merged.changes[start:end, 0].sum()),
                 merged.requests[own],
                 slots[merged.slots[own]],
             )
 
-    def _swapping(self, family: WidthAndShard, piece: Piece, merged: _Merged, some: slice, greatest: int) -> Command:
+    def _swapping(
+        self, family: WidthAndShard, piece: Piece, merged: _Merged, some: slice, mark: tuple[int, bytes]
+    ) -> Command:
         _, shard = family
         numbers = piece.numbers[merged.changed[some]]
         names = [self._names.family(*family), self._names.mark(shard), *self._names.buckets(*family, numbers)]
@@ -211,7 +244,7 @@ class Writer:
             changes.sum(axis=0).astype(">i4").tobytes(),
             merged.stamps[some].tobytes(),
             changes.astype(">i4").tobytes(),
-            greatest,
+            *mark,
             *merged.buckets[some],
         ]
         return Command.run(self._servers.place(self._names, shard), SWAP_BUCKETS, names, arguments)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from random import Random
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from redis.crc import key_slot
 
 import rli
 from rli import Step
+from rli.index.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, key_batch
@@ -23,6 +27,7 @@ from tests.support.locations import commit_places
 from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server
 from tests.support.redis_cluster import Cluster
 from tests.support.services import REDIS_PORT
+from tests.support.soak import cases
 from tests.support.tables import records
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -203,6 +208,7 @@ def test_a_reader_that_stays_open_gives_no_numbers_their_old_meaning(spares: lis
         writer.drop()
 
 
+@pytest.mark.invariant("P25")
 def test_a_reader_that_read_the_log_just_before_it_went_back_notices(spares: list[SpareServer]) -> None:
     """It asked for what is applied first; the record that was lost came between that and its reading of the log."""
     with rli.create_index(spares[OTHER].url(name="between")) as writer:
@@ -217,6 +223,191 @@ def test_a_reader_that_read_the_log_just_before_it_went_back_notices(spares: lis
                 commit_places(another, {"k3": FileGroupId("q", "c-0")})
             assert reader.lookup(["k1", "k2", "k3"])["file_id"].to_pylist() == ["a-0", None, "c-0"]
         writer.drop()
+
+
+@pytest.fixture(params=["one server", "one of three"])
+def log_and_url(request: pytest.FixtureRequest, spares: list[SpareServer], url: str) -> tuple[SpareServer, str]:
+    """The server that has the commit log of an index, and the index's URL."""
+    return (
+        (spares[OTHER], spares[OTHER].url(name="epochs")) if request.param == "one server" else (spares[CONTROL], url)
+    )
+
+
+class OvertakenError(Exception):
+    """Another writer has appended to the log first."""
+
+
+def append(index: rli.RecordIndex, log: LogState, key: str) -> LogState:
+    """Add a commit that puts one record into a file group of its own, without applying it."""
+    instant = f"2030010100000{secrets.randbelow(10_000):04}"
+    group = FileGroupId("p", f"file-of-{key}")
+    appended = index.log.append(log, instant, "commit", file_groups=[group], writer=instant, located_at=[instant])
+    if appended is None:
+        raise OvertakenError
+    return appended
+
+
+def put(index: rli.RecordIndex, log: LogState, key: str) -> None:
+    number = log.numbers_of([FileGroupId("p", f"file-of-{key}")])
+    index.put(pa.array([key]), entries_of(log.head, number.values()))
+
+
+def commit(index: rli.RecordIndex, key: str) -> None:
+    applied, log = index.read_progress()
+    log = append(index, log, key)
+    put(index, log, key)
+    assert index.store.mark_applied(applied, log.head)
+
+
+def files_of(url: str, keys: list[str]) -> list[str | None]:
+    with rli.open_index(url) as reader:
+        found: list[str | None] = reader.lookup(keys)["file_id"].to_pylist()
+        return found
+
+
+@pytest.mark.invariant("P32")
+def test_entries_of_a_record_that_was_lost_are_refused(log_and_url: tuple[SpareServer, str]) -> None:
+    """Another commit has got the record's number, and the file group's, before they are written."""
+    server, url = log_and_url
+    with rli.create_index(url, table_id="t", shards=3) as late:
+        late.store.mark_applied(late.store.applied(), 0)
+        commit(late, "k1")
+        take_snapshot(server)
+        log = append(late, late.read_progress()[1], "k2")
+        go_back(server)
+        with rli.open_index(url) as other:
+            commit(other, "k3")
+            with pytest.raises(rli.StoreUnavailableError, match="started again"):
+                put(late, log, "k2")
+            assert files_of(url, ["k1", "k2", "k3"]) == ["file-of-k1", None, "file-of-k3"]
+            commit(late, "k4")
+            assert files_of(url, ["k4"]) == ["file-of-k4"]
+            other.drop()
+
+
+@pytest.mark.invariant("P32")
+def test_entries_of_a_record_that_was_lost_are_noticed(log_and_url: tuple[SpareServer, str]) -> None:
+    """They are written just before the record's number is given out again."""
+    server, url = log_and_url
+    with rli.create_index(url, table_id="t", shards=3) as late, rli.open_index(url) as other:
+        late.store.mark_applied(late.store.applied(), 0)
+        commit(late, "k1")
+        take_snapshot(server)
+        log = other.read_progress()[1]
+        lost = append(late, late.read_progress()[1], "k2")
+        go_back(server)
+        put(late, lost, "k2")
+        with pytest.raises(rli.StoreUnavailableError, match="started again"):
+            append(other, log, "k3")
+        with pytest.raises(rli.CorruptIndexError, match="commit log went back"):
+            other.read_progress()
+        other.drop()
+
+
+def test_a_server_that_lost_nothing_is_written_to_by_those_who_ask_again(log_and_url: tuple[SpareServer, str]) -> None:
+    server, url = log_and_url
+    with rli.create_index(url, table_id="t", shards=3) as one, rli.open_index(url) as other:
+        one.store.mark_applied(one.store.applied(), 0)
+        for number in range(3):
+            commit(one, f"one{number}")
+            server.kill()
+            server.start(*DURABLE)
+            commit(other, f"other{number}")
+        keys = [f"{name}{number}" for number in range(3) for name in ("one", "other")]
+        assert files_of(url, keys) == [f"file-of-{key}" for key in keys]
+        one.drop()
+
+
+def commit_in_steps(index: rli.RecordIndex, key: str) -> Iterator[None]:
+    """A commit that others may interrupt between any two steps; it applies those before it, too."""
+    applied, log = index.read_progress()
+    yield
+    log = append(index, log, key)
+    for record in log.records_after(applied.least or 0):
+        yield
+        keys = [group.file_id.removeprefix("file-of-") for group in record.file_groups]
+        numbers = log.numbers_of(record.file_groups)
+        index.put(pa.array(keys), entries_of(record.last_sequence, numbers.values()))
+    yield
+    index.store.mark_applied(applied, log.head)
+
+
+def require_no_wrong_location(url: str, keys: list[str]) -> None:
+    """A look-up may fail. If it does not, each key is in its own file group, and is absent only if its commit is."""
+    with suppress(rli.RliError), rli.open_index(url) as reader:
+        applied, log = reader.read_progress()
+        found = reader.lookup(keys, timeout=0.1)["file_id"].to_pylist()
+        known = {group for record in log.records_after(0) for group in record.file_groups}
+        for key, file in zip(keys, found, strict=True):
+            assert file in (None, f"file-of-{key}")
+            if file is None and FileGroupId("p", f"file-of-{key}") in known:
+                assert (applied.least or 0) < log.head
+
+
+@pytest.mark.invariant("P32")
+@pytest.mark.parametrize("seed", range(cases(3)))
+def test_no_history_of_servers_that_go_back_gives_a_wrong_location(
+    log_and_url: tuple[SpareServer, str], spares: list[SpareServer], seed: int
+) -> None:
+    random = Random(seed)
+    server, url = log_and_url
+    servers = [server] if "shards" not in url else spares
+    keys = [f"k{number:0{random.choice([2, 20])}}" for number in range(60)]
+    with ExitStack() as stack:
+        indexes = [stack.enter_context(rli.create_index(url, table_id="t", shards=3))]
+        indexes += [stack.enter_context(rli.open_index(url)) for _ in range(2)]
+        indexes[0].store.mark_applied(indexes[0].store.applied(), 0)
+        commit(indexes[0], "k-first")
+        for each in servers:
+            take_snapshot(each)
+        writing: dict[int, Iterator[None]] = {}
+        begun: list[str] = []
+        for _ in range(60):
+            match random.randrange(20):
+                case 0:
+                    take_snapshot(random.choice(servers))
+                case 1:
+                    go_back(random.choice(servers))
+                case _:
+                    which = random.randrange(len(indexes))
+                    if which not in writing:
+                        begun.append(keys[len(begun)])
+                        writing[which] = commit_in_steps(indexes[which], begun[-1])
+                    try:
+                        next(writing[which])
+                    except (StopIteration, OvertakenError, rli.RliError):
+                        del writing[which]
+            require_no_wrong_location(url, [*begun, "k-first"])
+        indexes[0].drop()
+
+
+@pytest.mark.invariant("P33")
+def test_a_server_that_went_back_to_before_a_family_was_made_is_healed(url: str, spares: list[SpareServer]) -> None:
+    """A commit has the first keys of a width in a shard; the shard's server loses that commit."""
+    with rli.create_index(url, table_id="t", shards=3) as index:
+        index.store.mark_applied(index.store.applied(), 0)
+        commit(index, "k1")
+        wide = next(key for key in map("{:030}".format, range(100)) if shard_of(index, key) == OTHER)
+        take_snapshot(spares[OTHER])
+        commit(index, wide)
+        go_back(spares[OTHER])
+        for _ in range(2):
+            with pytest.raises(rli.IndexNotReadyError, match="went back"):
+                files_of(url, [wide])
+        assert files_of(url, ["k1"]) == ["file-of-k1"]
+        with rli.open_index(url) as other:
+            applied, log = other.read_progress()
+            assert (applied.least, applied.greatest, log.head) == (1, 2, 2)
+            put(other, log, wide)
+            assert other.store.mark_applied(applied, 2)
+        assert files_of(url, ["k1", wide]) == ["file-of-k1", f"file-of-{wide}"]
+        commit(index, "k2")
+        assert files_of(url, [wide, "k2"]) == [f"file-of-{wide}", "file-of-k2"]
+        index.drop()
+
+
+def shard_of(index: rli.RecordIndex, key: str) -> int:
+    return next(int(keys.shards[0]) for _, keys in index.codec.encode(pa.array([key])))
 
 
 def test_a_sync_in_one_thread_hides_no_loss_from_another(url: str, spares: list[SpareServer]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -616,8 +617,11 @@ def test_the_stored_bytes_are_those_of_version_4(raw: redis.Redis, url: str) -> 
     assert raw.zrange(own + b"}n", 0, -1) == [b"applied", b"settings"]
     assert [len(token) for token in raw.lrange(own + b"}t", 0, -1)] == [8, 8]
     number = b"%d" % (3 << 16 | 65)
-    assert raw.smembers(own + b"}f") == {b"families", b"+" + number, b"shard 65"}
-    assert raw.get(own + b"BB}") == bytes.fromhex("00000009 00000007")
+    assert raw.smembers(own + b"}f") == {b"families", b"+" + number, b"shard 65", b"made %b 0 0" % number}
+    servers = raw.info()
+    incarnation = servers["run_id"] + servers["master_replid"]
+    epoch = hashlib.sha1(incarnation.encode(), usedforsecurity=False).hexdigest()[:8].encode()
+    assert raw.get(own + b"BB}") == bytes.fromhex("00000009 00000007") + epoch
     state = raw.get(own + b"BB}\x03")
     bucket = raw.get(own + b"BB}\x03\0\0\0\0")
     assert isinstance(state, bytes)

@@ -27,6 +27,7 @@ def _load(name: str) -> Script:
     return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
+BEGIN_EPOCH: Final = _load("begin_epoch")
 COMPARE_AND_SET: Final = _load("compare_and_set")
 CREATE_FAMILY: Final = _load("create_family")
 CREATE_INDEX: Final = _load("create_index")

@@ -6,11 +6,12 @@
 -- ARGV[4]  "1" if it is to be set, "0" if it is to be removed                   ARGV[5]  the value to set
 -- ARGV[6]  a token of this change alone                                         ARGV[7]  how many tokens are kept
 -- ARGV[8]  how many changes had been made before it, as many as are known of     ARGV[9]  "1" if it is sent again
+-- ARGV[10] the epoch that the caller goes by, "" for any
 --
 -- Returns what came of it, the number of changes now, the token of the last one, and that of change ARGV[8] unless it is
 -- kept no more or was lost. What came of it is 1 if the record was changed, by this call or by an earlier
--- one with the same token, 0 if not, -1 if nobody can tell, -2 if too much was changed since ARGV[8] for a first call;
--- false if there are no records. Atomic as a whole.
+-- one with the same token, 0 if not, -1 if nobody can tell, -2 if too much was changed since ARGV[8] for a first call, -3
+-- if this is another epoch; false if there are no records. Atomic as a whole.
 --
 -- The first call, too, looks for its token: it may come after the second one, from a connection that was cut.
 local seen = tonumber(ARGV[8])
@@ -28,6 +29,13 @@ if changes ~= seen then
   end
   if changes - seen > redis.call('LLEN', KEYS[3]) then
     return { ARGV[9] == '1' and -1 or -2, changes, last, known }
+  end
+end
+if ARGV[10] ~= '' then
+  local incarnation = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+    .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+  if string.sub(redis.sha1hex(incarnation), 1, #ARGV[10]) ~= ARGV[10] then
+    return { -3, changes, last, known }
   end
 end
 local stored = redis.call('HGET', KEYS[1], ARGV[1])

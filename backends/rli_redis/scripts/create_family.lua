@@ -2,14 +2,14 @@
 --
 -- KEYS[1]  the family's state            KEYS[2]  the shard's mark            KEYS[3 ...]  all the family's buckets
 -- ARGV[1]  an empty bucket               ARGV[2]  the family's version (8 bytes)
--- ARGV[3]  the commit sequence up to which a new shard has the entries of all commits
+-- ARGV[3]  the commit sequence up to which a new shard has the entries of all commits         ARGV[4]  its epoch
 --
--- Returns 1 if the family was made, 0 if it was there. Atomic as a whole.
+-- Returns the mark if the family was made, false if it was there. Atomic as a whole.
 if redis.call('EXISTS', KEYS[2]) == 0 then
-  redis.call('SET', KEYS[2], struct.pack('>I4I4', ARGV[3], 0))
+  redis.call('SET', KEYS[2], struct.pack('>I4I4', ARGV[3], 0) .. ARGV[4])
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  return 0
+  return false
 end
 local written = { KEYS[1], ARGV[2] .. struct.pack('>I4I8I8', #KEYS - 2, 0, 0) }
 for position = 3, #KEYS do
@@ -17,4 +17,4 @@ for position = 3, #KEYS do
   written[#written + 1] = ARGV[1]
 end
 redis.call('MSET', unpack(written))
-return 1
+return redis.call('GET', KEYS[2])

@@ -1,6 +1,6 @@
 -- Notes in the marks of shards that they have the entries of all commits up to one, if they have lost nothing meanwhile.
 --
--- KEYS[1 ...]  the marks: applied (4 bytes), the greatest sequence that was ever written (4 bytes)
+-- KEYS[1 ...]  the marks: applied (4 bytes), the greatest sequence that was ever written (4 bytes), the epoch
 -- ARGV[1]      the incarnation of the server that the entries were written to
 -- ARGV[2]      the sequence up to which each shard has to have the entries of all commits already
 -- ARGV[3]      the sequence to note
@@ -25,7 +25,7 @@ for _, key in ipairs(KEYS) do
   end
   if applied < tonumber(ARGV[3]) then
     written[#written + 1] = key
-    written[#written + 1] = struct.pack('>I4I4', ARGV[3], greatest)
+    written[#written + 1] = struct.pack('>I4I4', ARGV[3], greatest) .. string.sub(mark, 9)
   end
 end
 if #written > 0 then

@@ -7,13 +7,17 @@
 -- ARGV[4]      the stamp (4 bytes) that each bucket had when it was read
 -- ARGV[5]      by how many entries and tombstones each new version has more
 -- ARGV[6]      the greatest sequence among the new entries
--- ARGV[7 ...]  the new versions
+-- ARGV[7]      the epoch that the mark should have
+-- ARGV[8 ...]  the new versions
 --
--- Returns the numbers, from 0, of the buckets that had changed and were left alone; false if there is no family or no
--- mark. Atomic as a whole.
+-- Returns the numbers, from 0, of the buckets that had changed and were left alone; -1 if the mark has another epoch; false
+-- if there is no family or no mark. Atomic as a whole.
 local state, mark = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
 if not state or not mark then
   return false
+end
+if string.sub(mark, 9) ~= ARGV[7] then
+  return -1
 end
 local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
 local refused, written, count = {}, {}, 0
@@ -33,7 +37,7 @@ for position = 3, #KEYS do
   end
   if is_same then
     written[count + 1] = KEYS[position]
-    written[count + 2] = ARGV[position + 4]
+    written[count + 2] = ARGV[position + 5]
     count = count + 2
   else
     refused[#refused + 1] = position - 3
@@ -45,7 +49,7 @@ if count > 0 then
   local applied, greatest = struct.unpack('>I4I4', mark)
   if greatest < tonumber(ARGV[6]) then
     written[count + 3] = KEYS[2]
-    written[count + 4] = struct.pack('>I4I4', applied, ARGV[6])
+    written[count + 4] = struct.pack('>I4I4', applied, ARGV[6]) .. ARGV[7]
   end
   redis.call('MSET', unpack(written))
 end
