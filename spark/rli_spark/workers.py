@@ -32,8 +32,8 @@ def require_same_python(spark: SparkSession) -> None:
     """
     if not (spark.conf.get("spark.master") or "").startswith("local"):
         return
-    workers = spark.sparkContext.pythonExec
-    found, own = _python_of(workers), "{}.{}".format(*sys.version_info)
+    workers, given = spark.sparkContext.pythonExec, spark.sparkContext.environment.get("PYTHONPATH", "")
+    found, own = _python_of(workers, given), "{}.{}".format(*sys.version_info)
     if found != own:
         raise SettingsError(
             f"Spark's workers run another Python than the driver: workers={workers} ({found}) driver={sys.executable} "
@@ -42,12 +42,15 @@ def require_same_python(spark: SparkSession) -> None:
 
 
 @cache
-def _python_of(executable: str) -> str:
-    """The version of a Python, and what it lacks; it sees the archives that the driver was given."""
+def _python_of(executable: str, python_path: str) -> str:
+    """The version of a Python, and what it lacks; it sees the archives that the driver was given, as workers do."""
     if shutil.which(executable) == sys.executable:
         return "{}.{}".format(*sys.version_info)
     shipped = [path for path in sys.path if path.endswith(_ARCHIVES)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*shipped, os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*shipped, python_path, os.environ.get("PYTHONPATH", "")]),
+    }
     try:
         probe = subprocess.run(  # noqa: S603  (the program that Spark runs anyway)
             [executable, "-c", _PROBE, *_NEEDED],
