@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from rli.store.credentials import Credentials, credentials_for
+from rli.store.credentials import Credentials, as_server, credentials_for
 from rli.urls import StoredUrl
 
 PASSWORD_VARIABLE: Final = "RLI_REDIS_PASSWORD"  # noqa: S105  (the name of a variable)
@@ -81,8 +81,8 @@ def _is_named(url: str, servers: Sequence[str]) -> bool:
     """Whether the user, not a table, has named all the servers."""
     if not isinstance(url, StoredUrl):
         return True
-    listed = {_with_port(name.strip().lower()) for name in os.environ.get(HOSTS_VARIABLE, "").split(",")}
-    return all(server.lower() in listed for server in servers)
+    listed = {_with_port(as_server(name.strip())) for name in os.environ.get(HOSTS_VARIABLE, "").split(",")}
+    return all(server in listed for server in servers)
 
 
 def _with_port(name: str) -> str:

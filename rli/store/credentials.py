@@ -54,7 +54,7 @@ _FILE: Final = TypeAdapter(dict[str, Credentials])
 
 
 def credentials_for(servers: Sequence[str]) -> Credentials | None:
-    """The credentials of the servers that a URL names, such as ``host:port``; None where the file lacks one of them.
+    """The credentials of the servers that a URL names, such as ``host:port`` in lower case; None where the file lacks one of them.
 
     A password that is for one of them is not for the others, so all of them must be in the file, with the same content.
 
@@ -63,7 +63,7 @@ def credentials_for(servers: Sequence[str]) -> Credentials | None:
     """
     path = Path(os.environ.get(VARIABLE) or _DEFAULT_FILE).expanduser()
     known = _read(path)
-    found = [known.get(server.lower()) for server in servers]
+    found = [known.get(server) for server in servers]
     if not found or None in found:
         return None
     if any(credentials != found[0] for credentials in found):
@@ -72,6 +72,11 @@ def credentials_for(servers: Sequence[str]) -> Credentials | None:
             "give them the same user and password"
         )
     return found[0]
+
+
+def as_server(name: str) -> str:
+    """A name of a server in one spelling: hosts are known in any case, paths of sockets are not."""
+    return name if name.startswith("/") else name.lower()
 
 
 def _read(path: Path) -> dict[str, Credentials]:
@@ -93,7 +98,7 @@ def _read(path: Path) -> dict[str, Credentials]:
         # Of the library's text only the place: it may repeat what it found there.
         place = _PLACE.search(str(error))
         raise _damaged(path, place[0] if place else "it is no TOML") from None
-    return {server.lower(): credentials for server, credentials in parsed.items()}
+    return {as_server(name): credentials for name, credentials in parsed.items()}
 
 
 def _damaged(path: Path, wrong: str) -> SettingsError:

@@ -130,6 +130,7 @@ def test_credentials_of_a_file_go_to_their_server_alone(credentials: Path) -> No
     told = parse_address(StoredUrl("redis://s1?sentinel=trips"))
     assert told.sentinel_password is not None
     assert (password_of(told), told.sentinel_password.get_secret_value()) == ("s3cret", "guard")
+    assert password_of(parse_address("unix:///run/REDIS.sock")) is None
     assert password_of(parse_address("redis://trips.example.evil")) is None
     assert password_of(parse_address("redis://trips.example:6380")) is None
 
