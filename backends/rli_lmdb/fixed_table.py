@@ -85,6 +85,12 @@ class FixedTable(EntryTable):
         self._replace(cursor, keys.take(is_known), stored[is_known], entries[is_known])
         self._insert(cursor, keys.take(~is_known), entries[~is_known])
 
+    def remove(self, transaction: Transaction, keys: EncodedKeys, stored: Entries) -> None:
+        cursor = transaction.cursor(self._database)
+        for shard, record in zip(shard_bytes(keys.shards), pack_records(keys.keys, stored), strict=True):
+            if cursor.set_key_dup(shard, record):
+                cursor.delete()
+
     def _replace(self, cursor: lmdb.Cursor[bytes], keys: EncodedKeys, stored: Entries, entries: Entries) -> None:
         # One by one, so that a page that loses a record gains one at once and keeps its fill.
         for shard, stale, record in zip(

@@ -8,6 +8,7 @@ keys/long  shard, digest of the key      entry, encoded key; for keys that are t
 control    name                          the control record
 meta       ``generation``                version byte, 16 random bytes of this index; its presence makes the index
 meta       ``tombstones``                how many entries are tombstones
+meta       ``floor``                     up to which sequence tombstones may be gone, and entries are not written
 ========== ============================= =====================================================================
 
 Shards are 2 bytes, entries and counts 8 bytes, big-endian; a digest is BLAKE2b of 32 bytes. Duplicates of fixed
@@ -33,6 +34,7 @@ LONG: Final = b"keys/long"
 
 GENERATION: Final = b"generation"
 TOMBSTONES: Final = b"tombstones"
+FLOOR: Final = b"floor"
 
 MAX_DUPLICATE_WIDTH: Final = 511
 """The most that LMDB, as it is usually built, takes as a duplicate."""

@@ -39,6 +39,11 @@ class LongTable(EntryTable):
             value = entry.to_bytes(ENTRY_WIDTH, "big") + key
             transaction.put(long_key(shard, key), value, db=self._database)
 
+    def remove(self, transaction: Transaction, keys: EncodedKeys, stored: Entries) -> None:
+        del stored
+        for shard, key in zip(shard_bytes(keys.shards), keys.to_bytes(), strict=True):
+            transaction.delete(long_key(shard, key), db=self._database)
+
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         prefix = shard.to_bytes(SHARD_WIDTH, "big")
         cursor = transaction.cursor(self._database)

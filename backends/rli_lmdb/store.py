@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, supersedes
+from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, is_old_tombstone, sequences, supersedes
 from rli.errors import SettingsError, StoreUnavailableError
 from rli.store.contract import Store, StoreStats
 from rli.store.health import Finding
@@ -20,7 +20,7 @@ from rli_lmdb.environment import DATA_FILE, LOCK_FILE
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.fixed_table import FixedTable
 from rli_lmdb.health import folder_health
-from rli_lmdb.layout import COUNT_WIDTH, LONG, MAX_FIXED_WIDTH, TOMBSTONES, fixed_name, width_of
+from rli_lmdb.layout import COUNT_WIDTH, FLOOR, LONG, MAX_FIXED_WIDTH, TOMBSTONES, fixed_name, width_of
 from rli_lmdb.long_table import LongTable
 from rli_lmdb.presence import OpenIndex, open_index
 from rli_lmdb.tables import EntryTable, Transaction
@@ -96,6 +96,29 @@ class LmdbStore(Store):
                 yield from page.batches
                 start = page.next_start
 
+    def floor(self) -> int:
+        index = self._opened()
+        return index.read(partial(_stored_number, index, FLOOR))
+
+    def raise_floor(self, sequence: int) -> None:
+        index = self._opened()
+        index.write(partial(_raise_floor, index, sequence))
+        # On the disk before anything is removed: a power cut must not bring back a floor that is too low.
+        index.environment.flush()
+
+    def remove_tombstones(self, keys: EncodedKeys) -> int:
+        index = self._opened()
+        table = _table(index, keys.width, create=False)
+        if table is None or not len(keys):
+            return 0
+        order = keys.sort_order()
+        return sum(
+            index.write(
+                partial(_remove_tombstones, index, table, keys.take(order[start : start + _MAX_KEYS_PER_TRANSACTION]))
+            )
+            for start in range(0, len(keys), _MAX_KEYS_PER_TRANSACTION)
+        )
+
     def read_control(self, name: str) -> bytes | None:
         index = self._opened()
         return index.read(lambda transaction: transaction.get(name.encode("ascii"), db=index.control))
@@ -120,7 +143,7 @@ class LmdbStore(Store):
         entries, tombstones = index.read(
             lambda transaction: (
                 sum(table.count(transaction) for table in tables),
-                _stored_tombstones(index, transaction),
+                _stored_number(index, TOMBSTONES, transaction),
             )
         )
         with translated_errors(index.path):
@@ -199,22 +222,38 @@ def _put_newer(
 ) -> int:
     """Write the entries that supersede the stored ones; returns how many did."""
     stored = table.get(transaction, keys)
-    winning = supersedes(entries, stored)
+    winning = supersedes(entries, stored) & (sequences(entries) > _stored_number(index, FLOOR, transaction))
     replaced, newer = stored[winning], entries[winning]
     table.write(transaction, keys.take(winning), replaced, newer)
-    change = _count_tombstones(newer) - _count_tombstones(replaced)
-    if change:
-        count = _stored_tombstones(index, transaction) + change
-        transaction.put(TOMBSTONES, count.to_bytes(COUNT_WIDTH, "big"), db=index.meta)
+    _add_to_tombstones(index, _count_tombstones(newer) - _count_tombstones(replaced), transaction)
     return len(newer)
+
+
+def _remove_tombstones(index: OpenIndex, table: EntryTable, keys: EncodedKeys, transaction: Transaction) -> int:
+    stored = table.get(transaction, keys)
+    old = np.flatnonzero(is_old_tombstone(stored, _stored_number(index, FLOOR, transaction)))
+    table.remove(transaction, keys.take(old), stored[old])
+    _add_to_tombstones(index, -len(old), transaction)
+    return len(old)
+
+
+def _raise_floor(index: OpenIndex, sequence: int, transaction: Transaction) -> None:
+    if sequence > _stored_number(index, FLOOR, transaction):
+        transaction.put(FLOOR, sequence.to_bytes(COUNT_WIDTH, "big"), db=index.meta)
+
+
+def _add_to_tombstones(index: OpenIndex, change: int, transaction: Transaction) -> None:
+    if change:
+        count = _stored_number(index, TOMBSTONES, transaction) + change
+        transaction.put(TOMBSTONES, count.to_bytes(COUNT_WIDTH, "big"), db=index.meta)
 
 
 def _count_tombstones(entries: Entries) -> int:
     return int(np.count_nonzero(file_groups(entries) == TOMBSTONE))
 
 
-def _stored_tombstones(index: OpenIndex, transaction: Transaction) -> int:
-    return int.from_bytes(transaction.get(TOMBSTONES, b"", db=index.meta), "big")
+def _stored_number(index: OpenIndex, name: bytes, transaction: Transaction) -> int:
+    return int.from_bytes(transaction.get(name, b"", db=index.meta), "big")
 
 
 def _scan_control(index: OpenIndex, prefix: bytes, start: bytes, transaction: Transaction) -> list[tuple[str, bytes]]:

@@ -44,6 +44,10 @@ class EntryTable(ABC):
         """Put ``entries`` in the place of ``stored`` (0: absent). ``keys`` are in sort order and distinct."""
 
     @abstractmethod
+    def remove(self, transaction: Transaction, keys: EncodedKeys, stored: Entries) -> None:
+        """Remove the entries ``stored`` of ``keys``, which are in sort order and distinct."""
+
+    @abstractmethod
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         """At most ``limit`` entries of a shard, from a page's ``next_start`` on; from the first where it is empty."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Final
 from uuid import uuid4
 
 from rli.cli.output import human_bytes
@@ -12,8 +13,11 @@ from rli.index.record_index import RecordIndex, open_index
 from rli.model import KeyMode
 from rli.store.contract import Store
 from rli.store.health import Finding, SupportsHealth, Verdict
+from rli.store.purging import SupportsPurge
 from rli.store.registry import open_store
 from rli.urls import without_password
+
+_FEW_TOMBSTONES: Final = 100_000
 
 
 def look_at_index(url: str) -> Iterator[Finding]:
@@ -86,6 +90,13 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
     size = human_bytes(stats.bytes) or "unknown"
     each = "" if stats.bytes_per_entry is None else f" bytes_per_entry={stats.bytes_per_entry:.1f}"
     yield Finding("entries", Verdict.OK, f"entries={stats.entries:,} tombstones={stats.tombstones:,} size={size}{each}")
+    if stats.tombstones > max(stats.entries, _FEW_TOMBSTONES) and not isinstance(index.store, SupportsPurge):
+        yield Finding(
+            "tombstones",
+            Verdict.WARNING,
+            f"deleted keys take more room than keys: tombstones={stats.tombstones:,} entries={stats.entries:,}",
+            "build the index again while no writer is at work: rli index bootstrap TABLE",
+        )
     if stats.applied_sequence is None:
         yield Finding(
             "bootstrap",

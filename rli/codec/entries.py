@@ -54,3 +54,8 @@ def is_live(entries: Entries) -> NDArray[np.bool_]:
 def supersedes(new: Entries, stored: Entries) -> NDArray[np.bool_]:
     """Where a new entry may replace the stored one: its sequence is greater, or nothing is stored."""
     return (new >> _SEQUENCE_SHIFT) > (stored >> _SEQUENCE_SHIFT)
+
+
+def is_old_tombstone(entries: Entries, sequence: int) -> NDArray[np.bool_]:
+    """Where a key was deleted by a commit up to a sequence."""
+    return (file_groups(entries) == TOMBSTONE) & (sequences(entries) <= sequence) & (entries != ABSENT)

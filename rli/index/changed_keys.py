@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rli.codec import entries as codec
 from rli.errors import ConflictError
+from rli.index.purging import floor_of
 
 if TYPE_CHECKING:
     from rli.index.record_index import RecordIndex
@@ -45,6 +46,7 @@ class ChangedKeys:
     def require_none(self) -> None:
         """Raise ``ConflictError`` if any key was changed."""
         if not self._keys:
+            self._require_tombstones()
             return
         conflicting = pa.concat_arrays(self._keys).unique()
         sample = tuple(conflicting.slice(0, _SAMPLE).to_pylist())
@@ -55,3 +57,11 @@ class ChangedKeys:
             key_count=len(conflicting),
             instants=tuple(sorted(self._winners)),
         )
+
+    def _require_tombstones(self) -> None:
+        # Asked after all entries were read: the floor rises before the first tombstone goes (P30).
+        if floor_of(self._index) > self._snapshot:
+            raise ConflictError(
+                f"tombstones of commits after this transaction began were removed: url={self._index.url}; nobody can "
+                "tell whether its keys were deleted meanwhile: begin a new transaction and tag again"
+            )

@@ -106,16 +106,16 @@ class LogState:
 
     def knows(self, instant: str) -> bool:
         """Whether the changes of an instant are, or are about to be, in the index."""
-        return self._sequence_of(instant) is not None
+        return self.sequence_of(instant) is not None
 
     def knows_before(self, instant: str, sequence: int) -> bool:
         """Whether the changes of an instant come with an earlier sequence."""
-        known = self._sequence_of(instant)
+        known = self.sequence_of(instant)
         return known is not None and known < sequence
 
     def standing(self, instants: Iterable[str]) -> list[str]:
         """Those of some instants whose changes are in the index and were not taken back, the newest first."""
-        found = {time: known for time in instants if (known := self._sequence_of(time)) is not None}
+        found = {time: known for time in instants if (known := self.sequence_of(time)) is not None}
         undone = {instant for record in self.records for instant in record.undoes}
         if found:
             undone |= self.base.undone_after(min(found.values()))
@@ -188,7 +188,8 @@ class LogState:
     def _names_at(self, place: int) -> Names:
         return self._names if place == len(self.base.pages) else self.base.page(place).names
 
-    def _sequence_of(self, instant: str) -> int | None:
+    def sequence_of(self, instant: str) -> int | None:
+        """The first sequence of the record that brings an instant; None if no record does."""
         known = self._sequences.get(instant)
         return self.base.sequence_of(instant) if known is None else known
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, Entries, is_live, supersedes
+from rli.codec.entries import ABSENT, Entries, is_live, is_old_tombstone, sequences, supersedes
 from rli.errors import IndexNotFoundError, SettingsError, StoreUnavailableError
 from rli.store.contract import Store, StoreStats
 from rli.store.health import Finding, Verdict
@@ -34,6 +34,7 @@ class _Content:
         self.lock = Lock()
         self.shards: defaultdict[int, dict[bytes, int]] = defaultdict(dict)
         self.control: dict[str, bytes] = {}
+        self.floor = 0
         self.dropped = False
 
 
@@ -68,7 +69,7 @@ class MemoryStore(Store):
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
         content = self._living()
         with content.lock:
-            winning = supersedes(entries, _stored(content, keys))
+            winning = supersedes(entries, _stored(content, keys)) & (sequences(entries) > content.floor)
             newer = keys.take(winning)
             for shard, key, entry in zip(
                 newer.shards.tolist(), newer.to_bytes(), entries[winning].tolist(), strict=True
@@ -92,6 +93,22 @@ class MemoryStore(Store):
                     ),
                     np.array([stored[key] for key in batch], dtype=np.uint64),
                 )
+
+    def floor(self) -> int:
+        return self._living().floor
+
+    def raise_floor(self, sequence: int) -> None:
+        content = self._living()
+        with content.lock:
+            content.floor = max(content.floor, sequence)
+
+    def remove_tombstones(self, keys: EncodedKeys) -> int:
+        content = self._living()
+        with content.lock:
+            old = keys.take(is_old_tombstone(_stored(content, keys), content.floor))
+            for shard, key in zip(old.shards.tolist(), old.to_bytes(), strict=True):
+                del content.shards[shard][key]
+        return len(old)
 
     def read_control(self, name: str) -> bytes | None:
         content = self._living()

@@ -47,6 +47,7 @@ from rli.table.following.verify import VerifyReport, verify, whole_state
 from rli.table.services.archive import ArchiveResult, archive
 from rli.table.services.clean import CleanResult, clean, finish_cleans
 from rli.table.services.fence import Fence
+from rli.table.services.purge import purge_tombstones
 from rli.table.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
 from rli.table.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
 from rli.table.services.savepoint import create_savepoint, delete_savepoint
@@ -365,7 +366,8 @@ class Table:
 
         Now and as of each of the last ``keep_commits`` commits, or of any savepoint, the table reads as before. A
         write that began earlier and is still at work keeps what it builds on. A clean that was interrupted is
-        finished by the next one, also by Hudi's.
+        finished by the next one, also by Hudi's. In LMDB, tombstones of older commits leave the index if one entry in
+        five is a tombstone.
 
         Args:
             keep_commits: 1 or more.
@@ -382,7 +384,9 @@ class Table:
                 was announced.
         """
         with self._exclusively("clean") as (definition, fence):
-            return clean(definition, keep_commits, fence)
+            cleaned = clean(definition, keep_commits, fence)
+            purge_tombstones(definition, self.index, keep_commits)
+            return cleaned
 
     def archive(self, keep_commits: int = 30) -> ArchiveResult:
         """Move old commits from the active timeline to Hudi's archive, so that reading the timeline stays cheap.

@@ -17,10 +17,11 @@ from rli.testing.entry_cases import EntryCases
 from rli.testing.lifecycle_cases import LifecycleCases
 from rli.testing.mark_cases import MarkCases
 from rli.testing.model import StoreMachine
+from rli.testing.purge_cases import PurgeCases
 from rli.testing.scan_cases import ScanCases
 
 
-class StoreConformance(EntryCases, ScanCases, ControlCases, MarkCases, LifecycleCases):
+class StoreConformance(EntryCases, ScanCases, ControlCases, MarkCases, PurgeCases, LifecycleCases):
     """Proves a backend; a subclass says where its stores are.
 
     The backend is reached through its entry point; a subclass may open its stores in another way.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import TOMBSTONE, Entries
 from rli.store.contract import Store
+from rli.store.purging import SupportsPurge
 from rli.testing import strategies
 from rli.testing.batches import Content, scanned
 
@@ -30,14 +32,34 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self.make_store()
         self.entries: Content = {}
         self.control: dict[str, bytes] = {}
+        self.floor = 0
 
     @rule(batch=strategies.written_batches(_SHARDS))
     def put(self, batch: tuple[EncodedKeys, Entries]) -> None:
         keys, entries = batch
         self.store.put(keys, entries)
         for place, new in zip(_places(keys), entries.tolist(), strict=True):
-            if new >> 32 > self.entries.get(place, 0) >> 32:
+            if new >> 32 > self.floor and new >> 32 > self.entries.get(place, 0) >> 32:
                 self.entries[place] = new
+
+    @rule(keys=strategies.key_batches(_SHARDS), sequence=st.integers(1, 4))
+    def purge(self, keys: EncodedKeys, sequence: int) -> None:
+        """What was removed stays away, and so do entries that arrive late."""
+        if not isinstance(self.store, SupportsPurge):
+            return
+        self.store.raise_floor(sequence)
+        self.floor = max(self.floor, sequence)
+        assert self.store.floor() == self.floor
+        places = set(_places(keys))
+        old = [
+            place
+            for place, number in self.entries.items()
+            if place in places and number & TOMBSTONE == TOMBSTONE and number >> 32 <= self.floor
+        ]
+        distinct = keys.take(np.array([_places(keys).index(place) for place in sorted(places)], dtype=np.intp))
+        assert self.store.remove_tombstones(distinct) == len(old)
+        for place in old:
+            del self.entries[place]
 
     @rule(keys=strategies.key_batches(_SHARDS))
     def get(self, keys: EncodedKeys) -> None:

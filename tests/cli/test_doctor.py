@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rli as library
+from rli.cli import checkup_store
 from tests.cli.conftest import Outcome, Rli
 
 
@@ -35,6 +36,18 @@ def test_a_memory_store_is_warned_of(rli: Rli) -> None:
     report = rli("doctor", "memory:doctor", "--json").json
     assert report["problems"] == 0
     assert any("loses everything" in finding["detail"] for finding in report["findings"])
+
+
+def test_tombstones_that_a_store_keeps_for_ever_are_warned_of(
+    rli: Rli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkup_store, "_FEW_TOMBSTONES", 2)
+    for url, is_warned in ((f"sqlite://{tmp_path}/i.db", True), (f"lmdb://{tmp_path}/i", False)):
+        with library.create_index(url) as index, index.begin() as transaction:
+            transaction.stage_deletes(["a", "b", "c"])
+            transaction.commit()
+        found = {finding["check"]: finding["verdict"] for finding in rli("doctor", url, "--json").json["findings"]}
+        assert found.get("tombstones") == ("warning" if is_warned else None)
 
 
 def test_no_table(rli: Rli) -> None:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event as Flag
 
 import pytest
 
-from rli import Table, create_table
+from rli import Table, create_table, open_table
+from rli.index.purging import floor_of
+from rli.table.coordination.service import table_service
+from rli.table.services import purge
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, Host, clients, history_of
 from tests.concurrency.history import Cluster, Committed, Delete, Event, Lookup, Operation, Read, Upsert
@@ -105,6 +110,32 @@ def new_table(folder: Path, index: str, number: int) -> Table:
 def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number)
     require_serialisable(table, SEED + number)
+
+
+@pytest.mark.invariant("P30")
+@pytest.mark.slow
+def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purge, "_LEAST_TOMBSTONES", 1)
+    monkeypatch.setattr(purge, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i", 0)
+    ended = Flag()
+
+    def purge_on() -> None:
+        with open_table(table.location) as own:
+            while not ended.is_set():
+                if own.index.stats().tombstones:
+                    with table_service(own.refreshed(), own.index, "purge") as (definition, _):
+                        purge.purge_tombstones(definition, own.index, 1)
+
+    with ThreadPoolExecutor(1) as threads:
+        purging = threads.submit(purge_on)
+        try:
+            require_serialisable(table, SEED)
+        finally:
+            ended.set()
+        purging.result()
+    assert floor_of(table.index) > 0
+    assert table.verify_index().agrees
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.storage import Draft, Storage
 from rli.store.contract import Applied, Store, StoreStats
+from rli.store.purging import SupportsPurge
 
 AtPoint: TypeAlias = Callable[[str], None]
 """Called with a name such as ``before put`` or ``after compare_and_set lease``."""
@@ -89,6 +90,22 @@ class PointedStore(Store):
         done = self._store.mark_applied(since, sequence)
         self._at_point("after mark_applied")
         return done
+
+    def floor(self) -> int:
+        return self._store.floor() if isinstance(self._store, SupportsPurge) else 0
+
+    def raise_floor(self, sequence: int) -> None:
+        assert isinstance(self._store, SupportsPurge)
+        self._at_point("before raise_floor")
+        self._store.raise_floor(sequence)
+        self._at_point("after raise_floor")
+
+    def remove_tombstones(self, keys: EncodedKeys) -> int:
+        assert isinstance(self._store, SupportsPurge)
+        self._at_point("before remove_tombstones")
+        removed = self._store.remove_tombstones(keys)
+        self._at_point("after remove_tombstones")
+        return removed
 
     def drop(self) -> None:
         self._at_point("before drop")

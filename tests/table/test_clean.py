@@ -10,6 +10,7 @@ import pytest
 
 from rli import InstantNotFoundError, InvalidInputError, Table, open_table
 from rli.model import Step
+from rli.table.services import purge
 from rli.table.services.clean import CleanResult
 from tests.support.tables import check_stored, commit_version, fingerprint, records, rows_of
 
@@ -165,3 +166,70 @@ def test_a_rollback_finishes_a_planned_clean_before_it_brings_anything_back(trip
     with pytest.raises(InstantNotFoundError, match="were cleaned"):
         again.rollback(instants[2])
     check_stored(again)
+
+
+@pytest.fixture
+def eager_purges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every clean removes tombstones, however few there are."""
+    monkeypatch.setattr(purge, "_LEAST_TOMBSTONES", 1)
+    monkeypatch.setattr(purge, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
+
+
+@pytest.mark.invariant("P30")
+@pytest.mark.usefixtures("eager_purges")
+def test_tombstones_of_older_commits_leave_the_index(trips: Table) -> None:
+    keys: list[str] = []
+    last = trips.upsert(records(("first", "amsterdam", 0, 1.0)))
+    for version in range(6):
+        keys = [f"{version}-{number}" for number in range(20)]
+        trips.upsert(records(*((key, "amsterdam", version, 1.0) for key in keys)))
+        last = trips.delete(keys)
+        trips.clean(keep_commits=1)
+        assert trips.index.stats().tombstones == 20
+    assert trips.verify_index().agrees
+    assert trips.delete(["0-0"]).deleted == 0
+    inserted = trips.upsert(records(("0-0", "amsterdam", 0, 1.0)))
+    assert inserted.inserted == 1
+    for undone in (inserted, last):
+        assert undone.instant is not None
+        trips.rollback(undone.instant)
+    assert sorted(row["id"] for row in rows_of(trips.read())) == sorted(["first", *keys])
+    check_stored(trips)
+    assert trips.verify_index().agrees
+
+
+@pytest.mark.invariant("P30")
+@pytest.mark.usefixtures("eager_purges")
+def test_a_savepoint_keeps_the_tombstones_of_all_later_commits(trips: Table) -> None:
+    trips.upsert(records(("a", "amsterdam", 1, 1.0), ("b", "amsterdam", 1, 1.0)))
+    saved = trips.savepoint()
+    before = rows_of(trips.read())
+    trips.delete(["a"])
+    for version in range(3):
+        trips.upsert(records(("c", "amsterdam", version, 1.0)))
+    trips.clean(keep_commits=1)
+    assert trips.index.stats().tombstones == 1
+    trips.restore(saved)
+    assert rows_of(trips.read()) == before
+    assert trips.verify_index().agrees
+
+
+@pytest.mark.invariant("P30")
+@pytest.mark.usefixtures("eager_purges")
+def test_a_write_at_work_keeps_the_tombstones_of_all_later_commits(trips: Table) -> None:
+    trips.upsert(records(("a", "amsterdam", 1, 1.0), ("b", "rome", 1, 1.0)))
+
+    def meanwhile(step: Step) -> None:
+        if step is Step.TAGGED and not done:
+            done.append(step)
+            other = open_table(trips.location)
+            other.delete(["a"])
+            other.upsert(records(("b", "rome", 2, 1.0)))
+            other.clean(keep_commits=1)
+            assert other.index.stats().tombstones == 1
+
+    done: list[Step] = []
+    result = trips.upsert(records(("a", "paris", 2, 2.0)), on_step=meanwhile)
+    assert (result.inserted, result.moved) == (1, 0)
+    check_stored(trips)
+    assert trips.verify_index().agrees

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rli.errors import IndexNotReadyError
 from rli.index.log_state import LogState
+from rli.index.purging import floor_of
 from rli.index.record_index import RecordIndex
 from rli.model import FileGroupId
 from rli.table.file_groups.tasks import TaskRunner
@@ -104,6 +106,7 @@ def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
     while left:
         left = comparison.check(state.snapshot, state.log, left) or comparison.examine(state.snapshot)
         state = look() if left else state
+    _require_tombstones(index, state.sequence)
     checks, found = comparison.checks, comparison.differences
     return VerifyReport(
         records=sum(check.records for check in checks),
@@ -115,6 +118,14 @@ def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
         repeated=found.repeated,
         newer=sum(check.newer for check in checks),
     )
+
+
+def _require_tombstones(index: RecordIndex, sequence: int) -> None:
+    # Without its tombstone, a key that was deleted later looks as if the index lacked it (P30).
+    if floor_of(index) > sequence:
+        raise IndexNotReadyError(
+            f"a clean removed tombstones of later commits meanwhile: index={index.url} sequence={sequence}; verify again"
+        )
 
 
 def find_repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> list[str]:

@@ -21,6 +21,7 @@ from rli.table.coordination.service import table_service
 from rli.table.file_groups.tasks import TaskRunner
 from rli.table.services.archive import archive
 from rli.table.services.clean import clean
+from rli.table.services.purge import purge_tombstones
 from rli.table.state.definition import load_definition
 from rli.table.state.snapshot import Snapshot
 from rli.table.writing.clustering import cluster, plan_clustering
@@ -103,6 +104,7 @@ def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) ->
                 if service == Action.CLEAN:
                     retained = settings.maintenance.cleaner_commits_retained
                     clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
+                    purge_tombstones(definition, index, retained)
                 else:
                     archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
     except LeaseBusyError as busy:

@@ -1,0 +1,28 @@
+"""Removing tombstones for good, in stores that can keep late writers from bringing deleted keys back (P30)."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from rli.codec.encoded_keys import EncodedKeys
+
+
+@runtime_checkable
+class SupportsPurge(Protocol):
+    """A store with a *floor*: a commit sequence up to which tombstones may be gone, and entries are written no more.
+
+    Whoever writes an entry compares its sequence with the floor in the step that writes it. So a process that was
+    paused while it applied an old commit cannot bring a key back whose tombstone was removed.
+    """
+
+    def floor(self) -> int:
+        """The floor; 0 before the first purge. It never falls, unless the store goes back in time as a whole."""
+        ...
+
+    def raise_floor(self, sequence: int) -> None:
+        """Ignore entries up to this sequence from now on; the caller knows that all their commits were applied."""
+        ...
+
+    def remove_tombstones(self, keys: EncodedKeys) -> int:
+        """Remove the entries of some keys (distinct, in any order) that are tombstones up to the floor; how many."""
+        ...
