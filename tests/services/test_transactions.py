@@ -1,0 +1,67 @@
+"""Transactions on an index that is used alone, in stores on servers: large ones make progress, dead ones leave nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rli import create_index, open_index
+from rli.errors import LeaseLostError
+from rli.index import applying, key_watch, staging, transaction
+from tests.index.test_large_transactions import MANY, B, busy
+from tests.index.test_sweeping import A, seem_elsewhere
+from tests.support.docker import Service
+from tests.support.hbase import hbase_url, new_table
+from tests.support.locations import commit_places, leftover_chunks, locations, places_of
+from tests.support.redis import dropped_afterwards, redis_url
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture(params=["redis", "hbase"])
+def index_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where no index is yet."""
+    if request.param == "redis":
+        service: Service = request.getfixturevalue("redis_server")
+        url = redis_url(service)
+    else:
+        hbase: Service = request.getfixturevalue("hbase")
+        url = hbase_url(hbase, new_table())
+    with dropped_afterwards(url) as unused:
+        yield unused
+
+
+@pytest.mark.invariant("P29")
+def test_a_large_transaction_commits_beside_a_stream_of_small_ones(
+    index_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (applying, key_watch):
+        monkeypatch.setattr(module, "TRANSACTIONS_KEPT", 8)
+    monkeypatch.setattr(transaction, "_KEYS_LOOKED_UP", 2_000)
+    monkeypatch.setattr(key_watch, "_LOOK_UPS_PER_READ", 100)
+    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 4_000)
+    with busy(index_url) as (index, appends):
+        with index.begin() as large:
+            large.stage(locations(MANY))
+            index.store.is_busy = True  # type: ignore[attr-defined]
+            index.store.let_others_commit(12)  # type: ignore[attr-defined]
+            large.commit()
+        index.store.is_busy = False  # type: ignore[attr-defined]
+        assert len(appends) == 3
+        assert places_of(index, list(MANY)) == MANY
+
+
+@pytest.mark.invariant("P30")
+def test_a_process_that_was_taken_for_dead_and_wakes_up_commits_nothing(index_url: str) -> None:
+    with create_index(index_url) as index, open_index(index_url) as other:
+        opened = index.begin()
+        opened.stage(locations({"k": A}))
+        assert other.sweep() == 0
+        seem_elsewhere(other, silent_days=8)
+        assert other.sweep() == 1
+        assert leftover_chunks(other) == []
+        with pytest.raises(LeaseLostError, match="taken for dead"):
+            opened.commit()
+        commit_places(other, {"k": B})
+        assert places_of(index, ["k"]) == {"k": B}
