@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -93,24 +94,26 @@ def executors(spark: SparkSession) -> set[str]:
     return set(filter(None, ids.split(",")))
 
 
+def processes(spark: SparkSession) -> dict[str, int]:
+    """The executors that the driver knows, and their processes."""
+    pattern = f"CoarseGrainedExecutorBackend.*--driver-url.*{driver_port()}"
+    found = subprocess.run(["pgrep", "-af", pattern], capture_output=True, text=True, check=False)
+    running = re.findall(r"^(\d+) .* --executor-id (\d+) ", found.stdout, re.MULTILINE)
+    known = executors(spark)
+    return {executor: int(process) for process, executor in running if executor in known}
+
+
 def signalled(number: signal.Signals, most: int) -> Loss:
     """Sends a signal to some executors, and waits until the driver knows that they are gone."""
 
     def lose(spark: SparkSession) -> None:
-        before, processes = set[str](), list[str]()
         # Executors that idle are given back, so they may go while they are looked for.
-        while not (before and processes):
+        while not (victims := dict(list(processes(spark).items())[:most])):
             spark.range(0, 4, 1, 4).count()
-            before = executors(spark)
-            pattern = f"CoarseGrainedExecutorBackend.*--driver-url.*{driver_port()}"
-            found = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True, check=False)
-            processes = found.stdout.split()[:most]
-        for process in processes:
+        for process in victims.values():
             with suppress(ProcessLookupError):
-                os.kill(int(process), number)
-        # A process may have been one that the driver does not know yet.
-        fewest = min(len(processes), len(before))
-        eventually(lambda: len(before - executors(spark)) >= fewest, "executors are gone")
+                os.kill(process, number)
+        eventually(lambda: not victims.keys() & executors(spark), "executors are gone")
 
     return lose
 
