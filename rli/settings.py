@@ -56,7 +56,10 @@ class StoredSettings(BaseModel):
         try:
             return cls.model_validate_json(content)
         except ValidationError as error:
-            raise SettingsError(_describe(error)) from error
+            # No version takes fields of later ones: what it does not know, it would not heed.
+            raise SettingsError(
+                f"{_describe(error)}; if a newer version of rli has written them, use that one"
+            ) from error
 
     def to_json(self) -> bytes:
         return self.model_dump_json(indent=1).encode()

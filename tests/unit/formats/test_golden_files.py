@@ -181,6 +181,15 @@ def test_index_settings_with_keyed_digests() -> None:
     assert settings.to_json() == golden("index-settings-1-keyed.json")
 
 
+@pytest.mark.parametrize("change", [{"novel": 1}, {"format_version": 2}])
+def test_settings_of_a_later_version_are_refused(change: dict[str, object]) -> None:
+    """Its fields may say who may write, and how: docs/decisions/0012-versions-of-settings.md."""
+    for settings in (INDEX_SETTINGS, TableSettings(table_id="t", index_url="memory:i")):
+        later = json.dumps({**json.loads(settings.to_json()), **change}).encode()
+        with pytest.raises(SettingsError, match=r"newer version of rli"):
+            type(settings).from_json(later)
+
+
 def test_table_settings() -> None:
     # The first one was written before writers had settings of their own, the second before they chose a place to meet,
     # the third before tables said what their commits survive.
