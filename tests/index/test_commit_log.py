@@ -12,10 +12,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from rli import create_index, open_index
 from rli.errors import CorruptIndexError, RliError
 from rli.index import commit_log, log_state
+from rli.index.changes import LocationChanges
 from rli.index.commit_log import CommitLog
 from rli.index.log_record import record_name
 from rli.index.log_state import LogState
@@ -359,3 +362,20 @@ def _with_forged_page(store: Store, checkpoint: bytes, rng: random.Random) -> by
     page[0] = f"{page[0].rpartition('-')[0]}-{hashlib.sha256(content).hexdigest()[:32]}"
     store.compare_and_set(page[0], None, content)
     return json.dumps(fields).encode()
+
+
+@pytest.mark.invariant("P18")
+def test_changes_are_numbered_by_the_log_that_their_caller_read() -> None:
+    """Another thread may have put another state in place of the kept one since."""
+    here, there = FileGroupId("p", "here"), FileGroupId("p", "there")
+    with create_index("memory:numbered") as index:
+        empty = index.log.refresh()
+        stale = index.log.append(empty, "1", "commit", file_groups=[there], writer="1", located_at=["1"])
+        assert stale is not None
+        assert index.store.compare_and_set(record_name(1), stale.contents[-1], None)
+        with open_index("memory:numbered") as another:
+            read = another.log.append(empty, "2", "commit", file_groups=[here, there], writer="2", located_at=["2"])
+        assert read is not None
+        LocationChanges.placing(pa.array(["k"]), there).apply(index, read, 1)
+        assert index.get(pa.array(["k"])).tolist() == [(1 << 32) + 1]
+        index.drop()
