@@ -334,7 +334,8 @@ class Table:
     ) -> CommitResult:
         """Rewrite the small base files of each partition into fewer, of about the table's ``target_file_size``.
 
-        No record changes: each keeps its version, and look-ups report the instant that they did before. File groups
+        No record changes: each keeps its version, and look-ups report the instant that they did before. So it takes no
+        transaction: a clustering that is repeated does no harm, and finds nothing more to do. File groups
         that another writer changes meanwhile are left as they are.
 
         Args:
@@ -515,7 +516,10 @@ class Table:
         key_mode: KeyMode | str = KeyMode.EXACT,
         tasks: TaskRunner | None = None,
     ) -> int:
-        """Build the index anew from the table's files; returns how many records it holds.
+        """Build the index again from the table's files; returns how many records it holds.
+
+        It waits for nobody. A write at work fails with ``IndexNotFoundError`` when it finds the index that it began with
+        dropped; what the write left is removed by the next one.
 
         Args:
             url: where; by default where the table's index is.
@@ -604,8 +608,9 @@ class Table:
             The locations that the index knows from now on.
 
         Raises:
-            IndexMismatchError: the table is a copy of one that is still there.
-            IndexNotReadyError: the index is missing.
+            IndexMismatchError: the table is a copy of one that is still there, or the index is of another table.
+            IndexNotFoundError: there is no index at its URL.
+            StoreUnavailableError: its store does not answer.
         """
         with open_index(self.definition.index_url) as index:
             require_settings(index, self.definition.expected_index_settings(index.settings))

@@ -135,6 +135,16 @@ def test_a_malformed_file_is_refused_by_name(
     assert rli("timeline", "t", "--json").json == []
 
 
+def test_values_of_later_files_are_not_changed_to_fit_the_types_of_the_first(rli: Rli, tmp_path: Path) -> None:
+    rli("create", "t", "--record-key", "id")
+    (tmp_path / "first.csv").write_text("id,code\na,7\n")
+    for value in ("007", "7.5", "+7", "18446744073709551616", "seven"):
+        (tmp_path / "second.csv").write_text(f"id,code\nb,8\nc,{value}\n")
+        refused = rli("upsert", "t", "first.csv", "second.csv", status=2)
+        assert "file=second.csv line=3 column=code" in refused.err
+    assert rli("read", "t", "--json").json == [{"id": "a", "code": 7}]
+
+
 def test_files_are_checked_before_the_first_is_written(rli: Rli, trips: str) -> None:
     assert "no such file: file=nope.csv" in rli("upsert", trips, "day2.csv", "nope.csv", status=2).err
     assert len(rli("timeline", trips, "--json").json) == 2

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rli import ConflictError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
+from rli import ConflictError, IndexNotFoundError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
 from rli.storage import Storage
 from rli.table.coordination.recovery import recover
 from rli.table.file_groups.tasks import InProcess
@@ -247,6 +247,24 @@ def test_a_repair_leaves_alone_what_is_committed_while_it_waits_for_the_lease(tr
     report = pointed(trips, at_point).repair_index()
     assert report.agrees
     check_stored(trips)
+
+
+@pytest.mark.parametrize("lease", ["index", "table"])
+def test_a_write_commits_nothing_once_its_index_was_bootstrapped(tmp_path: Path, memory_url: str, lease: str) -> None:
+    """The numbers that it has read mean something else in the new index: it would not see a conflict."""
+    trips = create_table(tmp_path / "t", record_key="id", partition_by="city", index=memory_url, lease=lease)
+    for version in range(6):
+        trips.upsert(records(("a", "x", version, 1.0)))
+    other = open_table(tmp_path / "t")
+
+    def bootstrap_and_write() -> None:
+        other.bootstrap_index()
+        other.upsert(records(("new", "y", 9, 2.0)))
+
+    with pytest.raises(IndexNotFoundError):
+        trips.upsert(records(("new", "x", 5, 1.0)), on_step=AtStep(Step.WRITTEN, bootstrap_and_write))
+    assert [row["city"] for row in rows_of(other) if row["id"] == "new"] == ["y"]
+    check_stored(other)
 
 
 def test_a_write_that_begins_in_the_middle_of_a_rollback_is_made_again(trips: Table, other: Table) -> None:
