@@ -372,7 +372,7 @@ def create_index(
 
     Example:
         >>> import rli
-        >>> index = rli.create_index("memory:")
+        >>> index = rli.create_index("memory:example")
         >>> index.lookup(["k1"])["file_id"].to_pylist()
         [None]
 

@@ -243,7 +243,7 @@ def test_what_another_process_writes_is_seen_at_once(object_store: ObjectStore, 
 @pytest.mark.parametrize("location", ["mock:///t", "memory://t"])
 def test_a_storage_without_conditional_writes_is_refused_for_writing(location: str) -> None:
     with pytest.raises(UnsupportedTableError, match=f"only reads from this storage: location={location}"):
-        create_table(location, record_key="id", index="memory:")
+        create_table(location, record_key="id", index="memory:refused")
     assert Storage(location).read_bytes("f") is None
 
 
@@ -284,7 +284,7 @@ def test_a_store_that_cannot_be_used_is_named(
     monkeypatch.setattr(object_stores, "_REPEATED", {"max_retries": 1})
     options = object_store.options | ({"endpoint": endpoint} if endpoint else {})
     with pytest.raises(StoreUnavailableError, match="check its address, the bucket and the network"):
-        create_table(location, record_key="id", index="memory:", storage_options=options)
+        create_table(location, record_key="id", index="memory:refused", storage_options=options)
 
 
 @pytest.mark.invariant("P30")

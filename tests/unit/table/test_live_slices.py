@@ -40,7 +40,7 @@ class ObservedFiles(LocalFileSystem):  # type: ignore[misc]  # fsspec is not typ
 def table(tmp_path_factory: pytest.TempPathFactory) -> rli.Table:
     """Of so many partitions, with a record in each, of which each was written twice."""
     table = rli.create_table(
-        tmp_path_factory.mktemp("live") / "table", record_key="id", partition_by="part", index="memory:"
+        tmp_path_factory.mktemp("live") / "table", record_key="id", partition_by="part", index="memory:live-slices"
     )
     for _ in range(2):
         table.upsert(pa.table({"id": PARTITIONS, "part": PARTITIONS}))
