@@ -16,6 +16,7 @@ from redis.crc import key_slot
 
 import rli
 from rli import Step
+from rli.index import staging
 from rli.index.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.registry import open_store
@@ -443,19 +444,36 @@ def test_a_server_that_went_back_to_before_a_bootstrap_is_bootstrapped_again(
     writer.table.drop_index()
 
 
-def test_an_index_that_is_used_alone_says_that_it_has_lost_transactions(url: str, spares: list[SpareServer]) -> None:
-    """What they had staged is gone by then, so that they cannot be applied again."""
-    first, second = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
+def test_an_index_that_is_used_alone_applies_lost_transactions_again(url: str, spares: list[SpareServer]) -> None:
+    """Staged changes of small transactions are kept for a while."""
     with rli.create_index(url, shards=3) as index:
-        commit_places(index, dict.fromkeys(KEYS, first))
-        take_snapshot(spares[OTHER])
-        commit_places(index, dict.fromkeys(KEYS, second))
-        go_back(spares[OTHER])
-        with pytest.raises(rli.IndexNotReadyError, match="went back"):
-            index.lookup(KEYS)
+        second = _lose_the_second_transaction(index, spares[OTHER])
+        index.begin().abort()
+        assert set(index.lookup(KEYS)["file_id"].to_pylist()) == {second.file_id}
+        index.drop()
+
+
+def test_an_index_that_is_used_alone_says_that_it_has_lost_transactions(
+    url: str, spares: list[SpareServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Staged changes of large transactions are gone by then, so that they cannot be applied again."""
+    monkeypatch.setattr(staging, "_MOST_BYTES_KEPT", 0)
+    with rli.create_index(url, shards=3) as index:
+        _lose_the_second_transaction(index, spares[OTHER])
         with pytest.raises(rli.CorruptIndexError, match="lost entries of a transaction"):
             index.begin()
         index.drop()
+
+
+def _lose_the_second_transaction(index: rli.RecordIndex, server: SpareServer) -> FileGroupId:
+    first, second = FileGroupId("p", "a-0"), FileGroupId("q", "b-0")
+    commit_places(index, dict.fromkeys(KEYS, first))
+    take_snapshot(server)
+    commit_places(index, dict.fromkeys(KEYS, second))
+    go_back(server)
+    with pytest.raises(rli.IndexNotReadyError, match="went back"):
+        index.lookup(KEYS)
+    return second
 
 
 @pytest.fixture(params=["one server", "one of three"])
