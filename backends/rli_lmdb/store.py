@@ -100,6 +100,9 @@ class LmdbStore(Store):
         index = self._opened()
         return index.read(partial(_stored_number, index, FLOOR))
 
+    def seen_floor(self) -> int:
+        return self.floor()
+
     def raise_floor(self, sequence: int) -> None:
         index = self._opened()
         index.write(partial(_raise_floor, index, sequence))

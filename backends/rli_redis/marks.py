@@ -8,6 +8,9 @@ A mark is raised by a script on the server that the entries were written to, as 
 has acknowledged them. The control record comes last: it is what look-ups go by, and never greater than a mark that has
 not been lost.
 
+A mark has the shard's *floor*, too: writers leave entries up to it alone, so tombstones up to it may be removed (P30). It
+is read with the buckets, and raised before the first tombstone goes. So who finds a tombstone missing finds the floor.
+
 A mark also keeps the greatest sequence that was ever written to the shard. Where that is greater than the last one of
 the commit log, the server of the log went back, and would give out sequences a second time.
 """
@@ -30,11 +33,18 @@ from rli_redis.family_set import confirmed_shards, known_families
 from rli_redis.names import Names
 from rli_redis.placing import by_place
 from rli_redis.presence import Presence
-from rli_redis.scripts import BEGIN_EPOCH, MARK_APPLIED
+from rli_redis.scripts import BEGIN_EPOCH, MARK_APPLIED, RAISE_FLOOR
 from rli_redis.servers import Command, Servers
 
 _MARK: Final = np.dtype([("applied", ">u4"), ("greatest", ">u4")])
 _EPOCH_WIDTH: Final = 8
+_FLOOR_WIDTH: Final = 4
+_WIDTHS: Final = (
+    _MARK.itemsize,
+    _MARK.itemsize + _EPOCH_WIDTH,
+    _MARK.itemsize + _EPOCH_WIDTH + _FLOOR_WIDTH,
+)
+"""Of layouts 2 and 3; of layout 4 before and after the first purge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +55,24 @@ class Mark:
         applied: the last commit sequence up to which the shard has the entries of all commits.
         greatest: the greatest sequence that was ever written to the shard; 0 where none was noted.
         epoch: which life of the server with the commit log it was last written in; empty in layout 3.
+        floor: entries up to this sequence are written no more, and their tombstones may be gone.
     """
 
     applied: int
     greatest: int
     epoch: bytes = b""
+    floor: int = 0
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Mark:
         """Read what the scripts wrote."""
-        if len(stored) not in (_MARK.itemsize, _MARK.itemsize + _EPOCH_WIDTH):
+        if len(stored) not in _WIDTHS:
             raise CorruptIndexError(
                 f"the mark of a shard of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
             )
         applied, greatest = np.frombuffer(stored, dtype=_MARK, count=1)[0].tolist()
-        return cls(applied, greatest, stored[_MARK.itemsize :])
+        epoch, floor = stored[_MARK.itemsize : _WIDTHS[1]], stored[_WIDTHS[1] :]
+        return cls(applied, greatest, epoch, int.from_bytes(floor, "big"))
 
 
 class Marks:
@@ -125,6 +138,24 @@ class Marks:
                 raise self._lost(some)
             is_whole = is_whole and reply == 1
         return is_whole and self._servers.incarnations() == since.evidence
+
+    def floor(self) -> int:
+        """The greatest floor of all shards."""
+        return max((mark.floor for mark in self._marks().values()), default=0)
+
+    def raise_floor(self, sequence: int) -> None:
+        """Raise the floors of all shards to a sequence whose commits they all have.
+
+        Raises:
+            IndexNotReadyError: a shard went back to before that.
+        """
+        parts = list(self._parts(self._marks()))
+        commands = [Command.run(place, RAISE_FLOOR, self._keys(some), [sequence]) for place, some in parts]
+        for (_, some), reply in zip(parts, self._servers.exchange(commands), strict=True):
+            if reply is None:
+                raise self._lost(some)
+            if not isinstance(reply, int) or reply < sequence:
+                raise self._presence.went_back(sequence, int(reply))
 
     def _raising(self, place: int, shards: list[int], sequence: int, since: Applied) -> Command:
         incarnation = since.evidence.get(self._servers.node_name(place), "")

@@ -12,6 +12,7 @@ from rli_redis.buckets import (
     HEADER_WIDTH,
     STAMP_WIDTH,
     Positions,
+    Records,
     bounds_of,
     decode,
     encode,
@@ -123,6 +124,26 @@ class PackedBuckets:
         bounds = zip(touched.tolist(), self._bounds[touched].tolist(), self._bounds[touched + 1].tolist(), strict=True)
         buckets = [content[start:end] + appended.get(slot, b"") for slot, start, end in bounds]
         return NextVersion(touched, old_stamps, buckets)
+
+    def without(self, slots: Positions, places: Positions, step: int) -> NextVersion:
+        """The next version of each bucket that is to lack these records.
+
+        Args:
+            slots: the bucket of each record, shape (n,).
+            places: where they are, as ``find`` told.
+            step: by how much the stamps grow, at least 1.
+        """
+        touched = np.flatnonzero(np.bincount(slots, minlength=len(self._buckets)))
+        old = [self._buckets[slot] for slot in touched.tolist()]
+        records = decode(old, self._key_width)
+        starts = np.cumsum(records.counts) - records.counts
+        within = (places - self._bounds[slots] - HEADER_WIDTH) // self._widths[slots]
+        stays = np.ones(len(records.keys), dtype=bool)
+        stays[starts[np.searchsorted(touched, slots)] + within] = False
+        kept = Records.sorted_into(records.buckets[stays], len(touched), records.keys[stays], records.entries[stays])
+        stamps = [stamp_of(bucket) for bucket in old]
+        buckets = encode(kept, [stamp + step for stamp in stamps], self._layouts[touched])
+        return NextVersion(touched, np.array(stamps, dtype=">u4"), buckets)
 
     def _widened_for(self, entries: Entries, slots: Positions) -> PackedBuckets:
         """The same buckets, able to take these entries."""

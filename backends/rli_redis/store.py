@@ -52,6 +52,7 @@ class RedisStore(Store):
         self._marks = Marks(servers, names, presence, self._control, self._epochs)
         self._epochs.when_renewed(lambda: self._marks.read(self.applied_sequence()).written)
         self._evidence: Mapping[str, str] = {}
+        self._seen_floor = 0
 
     @property
     def url(self) -> str:
@@ -65,6 +66,7 @@ class RedisStore(Store):
         found = [np.full(len(keys), ABSENT, dtype=np.uint64) for keys in batches]
         for piece in self._reader.pieces(batches, applied):
             self._require_kept(piece, applied)
+            self._seen_floor = max(self._seen_floor, *(mark.floor for mark in piece.marks.values()), 0)
             keys = batches[piece.batch]
             packed = PackedBuckets(piece.buckets, keys.width)
             places = packed.find(keys.keys[piece.requests], piece.slots)
@@ -114,6 +116,24 @@ class RedisStore(Store):
         self._opened()
         if not self._presence.drop(self._names):
             self._presence.require(self._names)
+
+    def floor(self) -> int:
+        self._opened()
+        return max(self._marks.floor(), self._seen_floor)
+
+    def seen_floor(self) -> int:
+        return self._seen_floor
+
+    def raise_floor(self, sequence: int) -> None:
+        self._opened()
+        # Marks of layout 3 have no floor: tombstones stay there.
+        if self._names.has_epochs:
+            self._marks.raise_floor(sequence)
+            self._seen_floor = max(self._seen_floor, sequence)
+
+    def remove_tombstones(self, keys: EncodedKeys) -> int:
+        self._opened()
+        return self._writer.remove_tombstones(keys)
 
     def stats(self) -> StoreStats:
         servers = self._opened()

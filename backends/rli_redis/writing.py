@@ -110,6 +110,33 @@ class Writer:
             self._grow(inserted)
         return True
 
+    def remove_tombstones(self, keys: EncodedKeys) -> int:
+        """Remove the entries of some keys (distinct) that are tombstones up to their shards' floors; how many."""
+        removed = 0
+        waiting = keys
+        while len(waiting):
+            epoch = self._epochs.for_writing(0)
+            sent: list[_Swap] = []
+
+            def commands(
+                keys: EncodedKeys = waiting, epoch: bytes = epoch, sent: list[_Swap] = sent
+            ) -> Iterator[Command]:
+                for piece in self._reader.pieces([keys]):
+                    for swap in self._swaps_of(keys.width, _without_tombstones(keys, piece), piece, (0, epoch)):
+                        sent.append(swap)
+                        yield swap.command
+
+            refused = [np.empty(0, dtype=np.int64)]
+            for number, reply in enumerate(self._servers.exchange(commands())):
+                swap = sent[number]
+                if reply == _OTHER_EPOCH:
+                    self._epochs.renew_for_writing()
+                left = np.isin(swap.slots, reply) if isinstance(reply, list) else np.ones(len(swap.slots), dtype=bool)
+                refused.append(swap.requests[left])
+                removed += int((~left).sum())
+            waiting = waiting.take(np.concatenate(refused))
+        return removed
+
     def _grow(self, inserted: Counter[WidthAndShard]) -> None:
         """Grow the families that may need it after so many insertions into each."""
         families = list(inserted)
@@ -211,10 +238,14 @@ class Writer:
 
     def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece, epoch: bytes) -> Iterator[_Swap]:
         """What brings the entries into a piece's buckets, shard by shard."""
-        merged = _merged(keys, entries, piece)
+        yield from self._swaps_of(
+            keys.width, _merged(keys, entries, piece), piece, (int(sequences(entries).max()), epoch)
+        )
+
+    def _swaps_of(self, width: int, merged: _Merged, piece: Piece, mark: tuple[int, bytes]) -> Iterator[_Swap]:
+        """What puts new versions of buckets in place, shard by shard."""
         if not len(merged.changed):
             return
-        mark = (int(sequences(entries).max()), epoch)
         shards = piece.shards[merged.changed]
         bounds = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
         slots = np.full(len(piece.buckets), -1, dtype=np.int64)
@@ -224,7 +255,7 @@ class Writer:
             slots[changed] = np.arange(len(changed))
             own = np.flatnonzero(slots[merged.slots] >= 0)
             yield _Swap(
-                self._swapping((keys.width, int(shards[start])), piece, merged, slice(start, end), mark),
+                self._swapping((width, int(shards[start])), piece, merged, slice(start, end), mark),
                 int(shards[start]),
                 int(merged.changes[start:end, 0].sum()),
                 merged.requests[own],
@@ -275,7 +306,8 @@ def _merged(keys: EncodedKeys, entries: Entries, piece: Piece) -> _Merged:
     packed = PackedBuckets(piece.buckets, keys.width)
     places = packed.find(keys.keys[piece.requests], piece.slots)
     stored = packed.entries_at(places, piece.slots)
-    wins = np.flatnonzero(supersedes(entries[piece.requests], stored))
+    new = entries[piece.requests]
+    wins = np.flatnonzero(supersedes(new, stored) & (sequences(new) > _floors(piece, piece.slots)))
     requests, slots, stored = piece.requests[wins], piece.slots[wins], stored[wins]
     newer = entries[requests]
     next_version = packed.changed(keys.keys[requests], newer, slots, places[wins], random_step())
@@ -293,6 +325,32 @@ def _merged(keys: EncodedKeys, entries: Entries, piece: Piece) -> _Merged:
         requests=requests,
         slots=slots,
     )
+
+
+def _without_tombstones(keys: EncodedKeys, piece: Piece) -> _Merged:
+    """New versions of the buckets that have tombstones of some keys, up to the floors of their shards."""
+    packed = PackedBuckets(piece.buckets, keys.width)
+    places = packed.find(keys.keys[piece.requests], piece.slots)
+    stored = packed.entries_at(places, piece.slots)
+    old = np.flatnonzero(_is_tombstone(stored) & (sequences(stored) <= _floors(piece, piece.slots)))
+    slots = piece.slots[old]
+    next_version = packed.without(slots, places[old], random_step())
+    fewer = -np.bincount(slots, minlength=len(piece.buckets))[next_version.slots]
+    return _Merged(
+        changed=next_version.slots,
+        buckets=next_version.buckets,
+        stamps=next_version.old_stamps,
+        changes=np.stack([fewer, fewer], axis=1).astype(np.int64),
+        requests=piece.requests[old],
+        slots=slots,
+    )
+
+
+def _floors(piece: Piece, slots: Positions) -> NDArray[np.uint32]:
+    """The floor of the shard of each slot."""
+    shards, of_slot = np.unique(piece.shards, return_inverse=True)
+    floors = np.array([piece.marks[shard].floor for shard in shards.tolist()], dtype=np.uint32)
+    return floors[of_slot[slots]]
 
 
 def _is_tombstone(entries: Entries) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rli.codec import entries as codec
 from rli.errors import ConflictError
-from rli.index.purging import floor_of
+from rli.index.purging import floor_of_look_ups
 
 if TYPE_CHECKING:
     from rli.index.record_index import RecordIndex
@@ -60,7 +60,7 @@ class ChangedKeys:
 
     def _require_tombstones(self) -> None:
         # Asked after all entries were read: the floor rises before the first tombstone goes (P30).
-        if floor_of(self._index) > self._snapshot:
+        if floor_of_look_ups(self._index) > self._snapshot:
             raise ConflictError(
                 f"tombstones of commits after this transaction began were removed: url={self._index.url}; nobody can "
                 "tell whether its keys were deleted meanwhile: begin a new transaction and tag again"

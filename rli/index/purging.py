@@ -28,6 +28,9 @@ def purge(index: RecordIndex, sequence: int) -> int:
     if not isinstance(store, SupportsPurge) or floor < 1:
         return 0
     store.raise_floor(floor)
+    if store.floor() < floor:
+        # An older layout of the store has no floor.
+        return 0
     removed = 0
     for shard in range(index.settings.shard_count):
         for keys, entries in store.scan(shard, _KEYS_AT_ONCE):
@@ -40,3 +43,8 @@ def purge(index: RecordIndex, sequence: int) -> int:
 def floor_of(index: RecordIndex) -> int:
     """Up to which commit sequence tombstones may be gone; 0 where the store removes none."""
     return index.store.floor() if isinstance(index.store, SupportsPurge) else 0
+
+
+def floor_of_look_ups(index: RecordIndex) -> int:
+    """Up to which commit sequence tombstones may have been gone in look-ups of this process up to now."""
+    return index.store.seen_floor() if isinstance(index.store, SupportsPurge) else 0

@@ -28,7 +28,7 @@ from rli.index.commit_log import CommitLog
 from rli.index.key_arrays import as_key_array
 from rli.index.log_state import LogState
 from rli.index.owner import Owner
-from rli.index.purging import floor_of, purge
+from rli.index.purging import floor_of_look_ups, purge
 from rli.index.snapshot import IndexSnapshot, give_identity, require_applied
 from rli.index.sweeping import SILENT_SECONDS, sweep
 from rli.index.transaction import IndexTransaction
@@ -173,8 +173,9 @@ class RecordIndex:
             # Before the entries: whatever is applied by now is found whole.
             applied = self.applied_sequence() or 0
             entries = self.get(record_keys, applied)
-            if floor_of(self) > applied:
+            if floor_of_look_ups(self) > applied:
                 # Tombstones of later commits may be gone, by which those would have been noticed (P30).
+                self._require_time_left(deadline, timeout)
                 continue
             if codec.sequences(entries).max(initial=0) <= applied:
                 return entries

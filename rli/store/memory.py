@@ -97,6 +97,9 @@ class MemoryStore(Store):
     def floor(self) -> int:
         return self._living().floor
 
+    def seen_floor(self) -> int:
+        return self.floor()
+
     def raise_floor(self, sequence: int) -> None:
         content = self._living()
         with content.lock:

@@ -16,11 +16,19 @@ class SupportsPurge(Protocol):
     """
 
     def floor(self) -> int:
-        """The floor; 0 before the first purge. It never falls, unless the store goes back in time as a whole."""
+        """The floor; 0 before the first purge. It never falls while the store has entries, unless it goes back in time."""
+        ...
+
+    def seen_floor(self) -> int:
+        """At least the floors that its look-ups have met so far, where that is cheaper to tell than the floor."""
         ...
 
     def raise_floor(self, sequence: int) -> None:
-        """Ignore entries up to this sequence from now on; the caller knows that all their commits were applied."""
+        """Ignore entries up to this sequence from now on; all their commits are marked as applied.
+
+        Raises:
+            IndexNotReadyError: a part of the store went back to before that.
+        """
         ...
 
     def remove_tombstones(self, keys: EncodedKeys) -> int:

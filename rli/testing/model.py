@@ -8,10 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import TOMBSTONE, Entries
-from rli.store.contract import Store
+from rli.store.contract import APPLIED, Store
 from rli.store.purging import SupportsPurge
 from rli.testing import strategies
 from rli.testing.batches import Content, scanned
+from rli.testing.purge_cases import apply_and_raise_floor
 
 _SHARDS = 3
 
@@ -33,10 +34,19 @@ class StoreMachine(RuleBasedStateMachine):
         self.entries: Content = {}
         self.control: dict[str, bytes] = {}
         self.floor = 0
+        self.ever: set[tuple[int, bytes]] = set()
 
     @rule(batch=strategies.written_batches(_SHARDS))
     def put(self, batch: tuple[EncodedKeys, Entries]) -> None:
         keys, entries = batch
+        # Up to the floor all commits were applied: what comes late was written once.
+        can_come = [
+            number
+            for number, (place, new) in enumerate(zip(_places(keys), entries.tolist(), strict=True))
+            if new >> 32 > self.floor or place in self.ever
+        ]
+        keys, entries = keys.take(np.array(can_come, dtype=np.intp)), entries[can_come]
+        self.ever.update(_places(keys))
         self.store.put(keys, entries)
         for place, new in zip(_places(keys), entries.tolist(), strict=True):
             if new >> 32 > self.floor and new >> 32 > self.entries.get(place, 0) >> 32:
@@ -45,9 +55,10 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(keys=strategies.key_batches(_SHARDS), sequence=st.integers(1, 4))
     def purge(self, keys: EncodedKeys, sequence: int) -> None:
         """What was removed stays away, and so do entries that arrive late."""
-        if not isinstance(self.store, SupportsPurge):
+        if not isinstance(self.store, SupportsPurge) or not self.entries:
             return
-        self.store.raise_floor(sequence)
+        apply_and_raise_floor(self.store, sequence)
+        self.control[APPLIED] = str(self.store.applied_sequence()).encode()
         self.floor = max(self.floor, sequence)
         assert self.store.floor() == self.floor
         places = set(_places(keys))

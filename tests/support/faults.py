@@ -94,6 +94,9 @@ class PointedStore(Store):
     def floor(self) -> int:
         return self._store.floor() if isinstance(self._store, SupportsPurge) else 0
 
+    def seen_floor(self) -> int:
+        return self._store.seen_floor() if isinstance(self._store, SupportsPurge) else 0
+
     def raise_floor(self, sequence: int) -> None:
         assert isinstance(self._store, SupportsPurge)
         self._at_point("before raise_floor")

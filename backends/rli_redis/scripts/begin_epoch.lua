@@ -7,6 +7,6 @@
 -- Returns 1. Atomic as a whole.
 for _, key in ipairs(KEYS) do
   local mark = redis.call('GET', key) or struct.pack('>I4I4', ARGV[2], 0)
-  redis.call('SET', key, string.sub(mark, 1, 8) .. ARGV[1])
+  redis.call('SET', key, string.sub(mark, 1, 8) .. ARGV[1] .. string.sub(mark, 17))
 end
 return 1

@@ -16,7 +16,7 @@ local state, mark = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
 if not state or not mark then
   return false
 end
-if string.sub(mark, 9) ~= ARGV[7] then
+if string.sub(mark, 9, 16) ~= ARGV[7] then
   return -1
 end
 local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
@@ -49,7 +49,7 @@ if count > 0 then
   local applied, greatest = struct.unpack('>I4I4', mark)
   if greatest < tonumber(ARGV[6]) then
     written[count + 3] = KEYS[2]
-    written[count + 4] = struct.pack('>I4I4', applied, ARGV[6]) .. ARGV[7]
+    written[count + 4] = struct.pack('>I4I4', applied, ARGV[6]) .. string.sub(mark, 9)
   end
   redis.call('MSET', unpack(written))
 end

@@ -36,6 +36,30 @@ def look_up(buckets: list[bytes], width: int, wanted: list[tuple[int, bytes]]) -
     return found
 
 
+@given(histories(), st.integers(1, 1 << 16), st.data())
+def test_records_are_removed(
+    history: tuple[int, list[dict[tuple[int, bytes], int]]], step: int, data: st.DataObject
+) -> None:
+    width, batches = history
+    model = {where: number for batch in batches for where, number in batch.items()}
+    split: list[dict[bytes, int]] = [{} for _ in range(COUNT)]
+    for (slot, key), number in model.items():
+        split[slot][key] = number
+    buckets = [bucket_of(records, width) for records in split]
+    gone = data.draw(st.sets(st.sampled_from(sorted(model)))) if model else set()
+    packed = PackedBuckets(buckets, width)
+    slots = np.array([slot for slot, _ in gone], dtype=np.int64)
+    newer = packed.without(slots, packed.find(keys_of([key for _, key in gone], width), slots), step)
+    assert newer.slots.tolist() == sorted({slot for slot, _ in gone})
+    for slot, stamp, bucket in zip(newer.slots.tolist(), newer.old_stamps.tolist(), newer.buckets, strict=True):
+        assert stamp_of(buckets[slot]) == stamp
+        assert stamp_of(bucket) == (stamp + step) % 2**32
+        buckets[slot] = bucket
+    for slot, key in gone:
+        del split[slot][key]
+    assert contents(buckets, width) == split
+
+
 @given(histories(), st.integers(1, 1 << 16))
 def test_random_histories(history: tuple[int, list[dict[tuple[int, bytes], int]]], step: int) -> None:
     width, batches = history

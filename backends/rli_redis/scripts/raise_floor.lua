@@ -1,0 +1,28 @@
+-- Raises the floors in the marks of shards, if the shards have the entries of all commits up to there.
+--
+-- KEYS[1 ...]  the marks: applied (4 bytes), the greatest sequence (4 bytes), the epoch (8 bytes), the floor (4 bytes, or
+--              nothing before the first purge)
+-- ARGV[1]      the floor
+--
+-- Returns the floor; a smaller number, up to which a shard has all entries, if it went back; false if a mark is not there.
+-- Atomic as a whole.
+local floor = tonumber(ARGV[1])
+local written = {}
+for _, key in ipairs(KEYS) do
+  local mark = redis.call('GET', key)
+  if not mark then
+    return false
+  end
+  local applied = struct.unpack('>I4', mark)
+  if applied < floor then
+    return applied
+  end
+  if #mark < 20 or struct.unpack('>I4', mark, 17) < floor then
+    written[#written + 1] = key
+    written[#written + 1] = string.sub(mark, 1, 16) .. struct.pack('>I4', floor)
+  end
+end
+if #written > 0 then
+  redis.call('MSET', unpack(written))
+end
+return floor
