@@ -124,6 +124,17 @@ def test_a_password(redis_server: Service, monkeypatch: pytest.MonkeyPatch) -> N
         use_all(f"redis://{host}:{port}/0")
 
 
+def test_the_server_to_try_asks_for_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = 'a "quoted" \\ one'
+    with running_service("redis", ports=[REDIS_PORT], environment={"PASSWORD": chosen}) as service:
+        url = f"redis://{service.address(REDIS_PORT)}/0"
+        monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
+        with pytest.raises(SettingsError, match="refuses the log-in"):
+            open_store(url, create=True)
+        monkeypatch.setenv(PASSWORD_VARIABLE, chosen)
+        use_all(url)
+
+
 @pytest.fixture
 def user(redis_server: Service) -> Iterator[Callable[..., str]]:
     """Makes a user with rights and gives a URL for them of the index of a name, in a database of its own."""
