@@ -83,7 +83,16 @@ class Storage:
 
     def unsynced(self) -> Storage:
         """The same storage, whose changes do not wait for the disk: the caller syncs them together."""
-        return replace(self, is_durable=False) if self.is_local and self.is_durable else self
+        return self.durable(wanted=False) if self.is_local and self.is_durable else self
+
+    def durable(self, *, wanted: bool) -> Storage:
+        """The same storage, whose changes wait for the disk, or do not."""
+        return replace(self, location=self._lasting_location, is_durable=wanted)
+
+    @property
+    def _lasting_location(self) -> str:
+        """The location, whatever the working folder will be."""
+        return self.location if "://" in self.location else self.root
 
     def full_path(self, path: str) -> str:
         """The path as ``filesystem`` names it.
@@ -246,9 +255,8 @@ class Storage:
 
     def __getstate__(self) -> dict[str, object]:
         # Another process may have another working folder.
-        location = self.root if "://" not in self.location else self.location
         return {
-            "location": location,
+            "location": self._lasting_location,
             "options": self.options,
             "_opened": self._opened,
             "is_durable": self.is_durable,

@@ -122,7 +122,7 @@ class TableDefinition:
 
 def durable_as(storage: Storage, settings: TableSettings) -> Storage:
     """A storage that waits for the disk where the settings of its table say so."""
-    return replace(storage, is_durable=settings.durability is Durability.DISK)
+    return storage.durable(wanted=settings.durability is Durability.DISK)
 
 
 def load_definition(storage: Storage) -> TableDefinition:
