@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from typing import ClassVar
 
 import numpy as np
@@ -53,6 +54,7 @@ class RedisStore(Store):
         self._epochs.when_renewed(lambda: self._marks.read(self.applied_sequence()).written)
         self._evidence: Mapping[str, str] = {}
         self._seen_floor = 0
+        self._noting = Lock()
 
     @property
     def url(self) -> str:
@@ -66,7 +68,7 @@ class RedisStore(Store):
         found = [np.full(len(keys), ABSENT, dtype=np.uint64) for keys in batches]
         for piece in self._reader.pieces(batches, applied):
             self._require_kept(piece, applied)
-            self._seen_floor = max(self._seen_floor, *(mark.floor for mark in piece.marks.values()), 0)
+            self._note_floor(max((mark.floor for mark in piece.marks.values()), default=0))
             keys = batches[piece.batch]
             packed = PackedBuckets(piece.buckets, keys.width)
             places = packed.find(keys.keys[piece.requests], piece.slots)
@@ -129,7 +131,7 @@ class RedisStore(Store):
         # Marks of layout 3 have no floor: tombstones stay there.
         if self._names.has_epochs:
             self._marks.raise_floor(sequence)
-            self._seen_floor = max(self._seen_floor, sequence)
+            self._note_floor(sequence)
 
     def remove_tombstones(self, keys: EncodedKeys) -> int:
         self._opened()
@@ -152,6 +154,11 @@ class RedisStore(Store):
         servers, self._servers = self._servers, None
         if servers is not None:
             servers.close()
+
+    def _note_floor(self, floor: int) -> None:
+        # Threads share the store: a look-up must not miss the floor that it has met because another met a lower one.
+        with self._noting:
+            self._seen_floor = max(self._seen_floor, floor)
 
     def _require_kept(self, piece: Piece, applied: int) -> None:
         """Raise for buckets of a server that went back to before what is known to be applied."""

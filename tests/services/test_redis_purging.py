@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 import rli
+import rli_redis.store
 import rli_redis.writing
 from rli.codec.entries import pack
-from rli.index.purging import floor_of
+from rli.index.purging import floor_of, floor_of_look_ups
 from rli.model import FileGroupId
 from tests.index.test_purging import commit_deletes
 from tests.support.docker import Service
@@ -72,6 +74,44 @@ def test_an_entry_that_was_merged_before_a_purge_is_not_written_after_it(
         assert paused
         assert places_of(other, ["late", "stays"]) == {"stays": A}
         assert other.stats().tombstones == 0
+
+
+def test_a_look_up_in_another_thread_hides_no_floor(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has read its shard before the purge, and notes the lower floor while a look-up after the purge notes its own."""
+    with rli.create_index(index_url, shards=1) as index, rli.open_index(index_url) as other:
+        commit_places(other, dict.fromkeys(KEYS, A))
+        noted = threading.Event()
+
+        def greatest(*values: Any, **options: Any) -> Any:
+            computed = max(*values, **options)
+            if threading.current_thread() is slow:
+                noted.wait(1)
+            return computed
+
+        def look_up() -> None:
+            places_of(index, KEYS)
+            noted.set()
+
+        slow = threading.Thread(target=places_of, args=(index, KEYS))
+        monkeypatch.setattr(rli_redis.store, "max", greatest, raising=False)
+        pieces = index.store._reader.pieces  # type: ignore[attr-defined]  # noqa: SLF001
+        is_read = threading.Event()
+
+        def noticed(*arguments: Any) -> Any:
+            for piece in pieces(*arguments):
+                is_read.set()
+                yield piece
+
+        monkeypatch.setattr(index.store._reader, "pieces", noticed)  # type: ignore[attr-defined]  # noqa: SLF001
+        slow.start()
+        assert is_read.wait(30)
+        commit_deletes(other, DELETED)
+        other.purge()
+        quick = threading.Thread(target=look_up)
+        quick.start()
+        quick.join()
+        slow.join()
+        assert floor_of_look_ups(index) == 2
 
 
 @pytest.fixture
