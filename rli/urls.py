@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -49,36 +50,40 @@ def _require_port(host: str) -> None:
 
 def without_password(url: str) -> str:
     """A URL as it may be shown: its secrets are replaced; of a URL that cannot be parsed only the scheme is left."""
-    try:
-        parts = _with_clear_secrets(url)
-    except ValueError:
-        return _scheme_of(url)
-    user, at, hosts = parts.netloc.rpartition("@")
-    name, colon, _ = user.partition(":")
-    query = "&".join(_shown(item) for item in parts.query.split("&"))
-    if not colon and query == parts.query:
-        return url
-    netloc = f"{name}:{_HIDDEN}{at}{hosts}" if colon else parts.netloc
-    return _joined(parts._replace(netloc=netloc, query=query))
+    return _rewritten(url, _with_hidden_password, lambda items: map(_shown, items))
 
 
 def without_secrets(url: str) -> str:
     """A URL as it may be stored: without its secrets; of a URL that cannot be parsed only the scheme is left."""
-    try:
-        parts = _with_clear_secrets(url)
-    except ValueError:
-        return _scheme_of(url)
-    user, _, hosts = parts.netloc.rpartition("@")
-    name, colon, _ = user.partition(":")
-    query = "&".join(item for item in parts.query.split("&") if _shown(item) == item)
-    if not colon and query == parts.query:
-        return url
-    return _joined(parts._replace(netloc=f"{name}@{hosts}" if name else hosts, query=query))
+    return _rewritten(url, _with_user_alone, lambda items: (item for item in items if _shown(item) == item))
 
 
 def has_secrets(url: str) -> bool:
     """Whether a password, or another secret, is in a URL."""
     return without_secrets(url) != url
+
+
+def _rewritten(url: str, log_in: Callable[[str], str], options: Callable[[Sequence[str]], Iterable[str]]) -> str:
+    """The URL with another log-in (``user:password@``) and other options, if it has secrets there."""
+    try:
+        parts = _with_clear_secrets(url)
+    except ValueError:
+        return _scheme_of(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    query = "&".join(options(parts.query.split("&")))
+    if ":" not in user and query == parts.query:
+        return url
+    return _joined(parts._replace(netloc=log_in(f"{user}{at}") + hosts, query=query))
+
+
+def _with_hidden_password(log_in: str) -> str:
+    name, colon, _ = log_in.partition(":")
+    return f"{name}:{_HIDDEN}@" if colon else log_in
+
+
+def _with_user_alone(log_in: str) -> str:
+    name = log_in.removesuffix("@").partition(":")[0]
+    return f"{name}@" if name else ""
 
 
 def _with_clear_secrets(url: str) -> SplitResult:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, sequences, supersedes
+from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, is_old_tombstone, sequences, supersedes
 from rli.errors import IndexNotFoundError
 from rli.store.contract import APPLIED
 from rli_redis.buckets import Positions, empty_bucket, random_step
@@ -332,7 +332,7 @@ def _without_tombstones(keys: EncodedKeys, piece: Piece) -> _Merged:
     packed = PackedBuckets(piece.buckets, keys.width)
     places = packed.find(keys.keys[piece.requests], piece.slots)
     stored = packed.entries_at(places, piece.slots)
-    old = np.flatnonzero(_is_tombstone(stored) & (sequences(stored) <= _floors(piece, piece.slots)))
+    old = np.flatnonzero(is_old_tombstone(stored, _floors(piece, piece.slots)))
     slots = piece.slots[old]
     next_version = packed.without(slots, places[old], random_step())
     fewer = -np.bincount(slots, minlength=len(piece.buckets))[next_version.slots]

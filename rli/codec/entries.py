@@ -56,6 +56,6 @@ def supersedes(new: Entries, stored: Entries) -> NDArray[np.bool_]:
     return (new >> _SEQUENCE_SHIFT) > (stored >> _SEQUENCE_SHIFT)
 
 
-def is_old_tombstone(entries: Entries, sequence: int) -> NDArray[np.bool_]:
-    """Where a key was deleted by a commit up to a sequence."""
+def is_old_tombstone(entries: Entries, sequence: int | NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Where a key was deleted by a commit up to a sequence, or up to one for each entry."""
     return (file_groups(entries) == TOMBSTONE) & (sequences(entries) <= sequence) & (entries != ABSENT)
