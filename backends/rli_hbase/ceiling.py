@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from rli.errors import StoreUnavailableError
 from rli_hbase.client import Client
-from rli_hbase.layout import CEILING_ROW
+from rli_hbase.keyspace import CEILING_ROW
 from rli_hbase.thrift import Mutation
 
 _MICROSECONDS: Final = 1_000_000

@@ -9,7 +9,7 @@ from rli.errors import StoreUnavailableError
 from rli.store.retries import Retries
 from rli_hbase.connections import Connections
 from rli_hbase.errors import ANSWERS, SOUND, is_transient, never_answered, shorten, translated_errors
-from rli_hbase.settings import HbaseSettings
+from rli_hbase.url import HbaseSettings
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from thriftpy2.thrift import TException
 
 from rli.errors import StoreUnavailableError
 from rli_hbase.errors import SOUND
-from rli_hbase.settings import HbaseSettings
+from rli_hbase.url import HbaseSettings
 
 # Thrift servers hang up after 60 seconds of silence by default.
 _LONGEST_IDLE_SECONDS: Final = 30.0

@@ -15,7 +15,7 @@ from typing import Any, Final
 from rli.errors import CorruptIndexError, StoreUnavailableError
 from rli_hbase.client import Client
 from rli_hbase.control_record import TOKEN_WIDTH, Kind, RecordState, next_state, pieces_body
-from rli_hbase.layout import name_of_record, piece_row, record_row, successor
+from rli_hbase.keyspace import name_of_record, piece_row, record_row, successor
 from rli_hbase.scanning import read_rows
 from rli_hbase.thrift import Mutation, TScan
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from rli.store.contract import Store
 from rli_hbase.control import ControlRecords
-from rli_hbase.generation import drop_generation
+from rli_hbase.lifecycle import drop_generation
 from rli_hbase.table import IndexTable
 
 

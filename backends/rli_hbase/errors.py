@@ -14,8 +14,8 @@ from thriftpy2.protocol.exc import TProtocolException
 from thriftpy2.thrift import TApplicationException, TException
 
 from rli.errors import IndexNotFoundError, RliError, SettingsError, StoreUnavailableError
-from rli_hbase.settings import HbaseSettings
 from rli_hbase.thrift import AlreadyExists, HbaseError, IllegalArgument
+from rli_hbase.url import HbaseSettings
 
 ANSWERS: Final = (AlreadyExists, HbaseError, IllegalArgument)
 """Errors that are the server's whole answer."""

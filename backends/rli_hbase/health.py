@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rli.store.health import Finding, Verdict
 from rli_hbase.client import Client
-from rli_hbase.layout import CONTROL, ENTRIES, LONG, shard_row
+from rli_hbase.keyspace import CONTROL, ENTRIES, LONG, shard_row
 from rli_hbase.table_making import FOR_EVER
 
 _SUGGESTED_REGIONS: Final = 8

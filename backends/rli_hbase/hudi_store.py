@@ -19,16 +19,16 @@ from rli.store.contract import StoreStats
 from rli.store.health import Finding
 from rli_hbase.client import Client
 from rli_hbase.controlled_store import ControlledStore
-from rli_hbase.generation import find_generation, find_or_make_generation, time_of_generation
 from rli_hbase.hudi_entries import HudiEntries
 from rli_hbase.hudi_log import HudiLog
 from rli_hbase.hudi_rows import FAMILY
 from rli_hbase.hudi_table import find_or_make_table, hudi_table_health, require_hudi_table
-from rli_hbase.layout import VERSION_BESIDE_HUDI
+from rli_hbase.keyspace import VERSION_BESIDE_HUDI
+from rli_hbase.lifecycle import find_generation, find_or_make_generation, time_of_generation
 from rli_hbase.rows import Rows
-from rli_hbase.settings import HbaseSettings
 from rli_hbase.table import IndexTable
 from rli_hbase.table_making import require_lasting
+from rli_hbase.url import HbaseSettings
 
 
 class HudiStore(ControlledStore):

@@ -7,8 +7,8 @@ from typing import Final
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
-from rli_hbase.entry_rows import EntryRows, from_cells
-from rli_hbase.layout import LONG, SHARD_WIDTH, long_rows
+from rli_hbase.entries import EntryRows, from_cells
+from rli_hbase.keyspace import LONG, SHARD_WIDTH, long_rows
 from rli_hbase.thrift import BatchMutation, Mutation
 
 _ROWS_PER_REQUEST: Final = 16

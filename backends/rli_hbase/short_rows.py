@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
-from rli_hbase.entry_rows import EntryRows, from_cells
-from rli_hbase.layout import SHARD_WIDTH, short_rows
+from rli_hbase.entries import EntryRows, from_cells
+from rli_hbase.keyspace import SHARD_WIDTH, short_rows
 from rli_hbase.thrift import BatchMutation, Mutation
 
 

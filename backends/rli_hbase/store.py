@@ -13,19 +13,19 @@ from rli.store.contract import StoreStats
 from rli.store.health import Finding
 from rli_hbase.client import Client
 from rli_hbase.controlled_store import ControlledStore
-from rli_hbase.entry_rows import EntryRows, from_cells, to_batches
-from rli_hbase.generation import find_generation, find_or_make_generation
+from rli_hbase.entries import EntryRows, from_cells, to_batches
 from rli_hbase.health import table_health
 from rli_hbase.hudi_store import HudiStore, open_hudi_store
-from rli_hbase.layout import MAX_SHORT_WIDTH, end_of_shard, shard_row
+from rli_hbase.keyspace import MAX_SHORT_WIDTH, end_of_shard, shard_row
+from rli_hbase.lifecycle import find_generation, find_or_make_generation
 from rli_hbase.long_rows import LongRows
-from rli_hbase.settings import HbaseSettings
 from rli_hbase.short_rows import ShortRows
 from rli_hbase.table import IndexTable
+from rli_hbase.url import HbaseSettings
 
 
 class HbaseStore(ControlledStore):
-    """A store in one table of HBase; its layout is in ``rli_hbase.layout``.
+    """A store in one table of HBase; its layout is in ``rli_hbase.keyspace``.
 
     Any number of processes and machines read and write at the same time.
     """

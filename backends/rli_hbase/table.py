@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rli_hbase.ceiling import Ceiling
 from rli_hbase.client import Client
-from rli_hbase.generation import require_generation
-from rli_hbase.layout import Columns
+from rli_hbase.keyspace import Columns
+from rli_hbase.lifecycle import require_generation
 from rli_hbase.rows import Rows
 
 

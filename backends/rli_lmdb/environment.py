@@ -18,10 +18,10 @@ from typing import Final, TypeVar
 import lmdb
 
 from rli.errors import StoreUnavailableError
+from rli_lmdb.entries import Database, Transaction
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.guard import SharedGuard
-from rli_lmdb.layout import MAX_DATABASES
-from rli_lmdb.tables import Database, Transaction
+from rli_lmdb.keyspace import MAX_DATABASES
 
 T = TypeVar("T")
 

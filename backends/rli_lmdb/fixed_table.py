@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, Entries
-from rli_lmdb.layout import SHARD_WIDTH, pack_records, record_type, shard_bytes, successor
-from rli_lmdb.tables import Database, EntryTable, Page, Transaction
+from rli_lmdb.entries import Database, EntryTable, Page, Transaction
+from rli_lmdb.keyspace import SHARD_WIDTH, pack_records, record_type, shard_bytes, successor
 
 if TYPE_CHECKING:
     import lmdb
@@ -34,7 +34,7 @@ _KEYS_PER_JOIN: Final = 1 << 16
 
 
 class FixedTable(EntryTable):
-    """Entries whose keys have ``width`` bytes, at most ``layout.MAX_FIXED_WIDTH``."""
+    """Entries whose keys have ``width`` bytes, at most ``keyspace.MAX_FIXED_WIDTH``."""
 
     def __init__(self, database: Database, width: int) -> None:
         super().__init__(database)

@@ -9,15 +9,15 @@ import numpy as np
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import ABSENT, ENTRY_WIDTH, Entries
 from rli.errors import CorruptIndexError
-from rli_lmdb.layout import SHARD_WIDTH, long_key, shard_bytes
-from rli_lmdb.tables import EntryTable, Page, Transaction
+from rli_lmdb.entries import EntryTable, Page, Transaction
+from rli_lmdb.keyspace import SHARD_WIDTH, long_key, shard_bytes
 
 _PAGE_BYTES = 8 << 20
 """A page ends after so many bytes, as keys may be of many kilobytes each."""
 
 
 class LongTable(EntryTable):
-    """Entries whose keys have more than ``layout.MAX_FIXED_WIDTH`` bytes."""
+    """Entries whose keys have more than ``keyspace.MAX_FIXED_WIDTH`` bytes."""
 
     def get(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
         found = np.full(len(keys), ABSENT, dtype=np.uint64)

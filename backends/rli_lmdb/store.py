@@ -16,14 +16,14 @@ from rli.errors import SettingsError, StoreUnavailableError
 from rli.store.contract import Store, StoreStats
 from rli.store.health import Finding
 from rli.urls import without_password
+from rli_lmdb.entries import EntryTable, Transaction
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.fixed_table import FixedTable
 from rli_lmdb.health import folder_health
-from rli_lmdb.layout import COUNT_WIDTH, FLOOR, LONG, MAX_FIXED_WIDTH, TOMBSTONES, fixed_name, width_of
+from rli_lmdb.keyspace import COUNT_WIDTH, FLOOR, LONG, MAX_FIXED_WIDTH, TOMBSTONES, fixed_name, width_of
+from rli_lmdb.lifecycle import OpenIndex, open_index
 from rli_lmdb.long_table import LongTable
-from rli_lmdb.presence import OpenIndex, open_index
-from rli_lmdb.tables import EntryTable, Transaction
 
 # A transaction copies every page that it touches, and LMDB keeps the pages of the last two transactions aside. For a
 # million random keys of 16 bytes in 20 batches the file has 37.0 B an entry in use and, with transactions of 1,024

@@ -6,7 +6,7 @@ from typing import Final
 
 from rli.store.capacity import Capacity
 from rli_redis.buckets import HEADER_WIDTH
-from rli_redis.families import entries_per_bucket, record_width
+from rli_redis.segments import entries_per_bucket, record_width
 
 # Of each key: its entry in the server's table (24), its name (16), the object (16), and one and a half pointers.
 _SERVER_BYTES_PER_BUCKET: Final = 68

@@ -11,10 +11,10 @@ from redis.crc import key_slot
 from redis.exceptions import AskError, NoScriptError, TryAgainError
 from redis.retry import Retry
 
-from rli_redis.address import Address
 from rli_redis.errors import is_transient_in_cluster, translated_errors
-from rli_redis.names import HEADER_TAG, Names
+from rli_redis.keyspace import HEADER_TAG, Names
 from rli_redis.servers import Command, Reply, Servers, ask
+from rli_redis.url import Address
 
 
 class ClusterServers(Servers):

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from rli_redis.families import Family
-from rli_redis.family_set import WidthAndShard, begin_family_set, known_families
-from rli_redis.names import CONTROL_COUNTER, Names
+from rli_redis.keyspace import CONTROL_COUNTER, Names
 from rli_redis.scripts import DROP_FAMILY
+from rli_redis.segment_set import WidthAndShard, begin_family_set, known_families
+from rli_redis.segments import Family
 from rli_redis.servers import Command, Servers
 
 _KEYS_PER_COMMAND: Final = 1000

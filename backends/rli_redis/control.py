@@ -8,8 +8,8 @@ from typing import Final
 
 from rli.errors import StoreUnavailableError
 from rli_redis.epochs import Epochs
-from rli_redis.names import Names
-from rli_redis.presence import Presence
+from rli_redis.keyspace import Names
+from rli_redis.lifecycle import Presence
 from rli_redis.scripts import COMPARE_AND_SET, LIST_CONTROL, READ_CONTROL
 from rli_redis.servers import Argument, Command, Servers
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from rli.errors import StoreUnavailableError
 from rli.index.log_record import RECORD_PREFIX
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
 from rli_redis.servers import Servers
 
 _WIDTH: Final = 8

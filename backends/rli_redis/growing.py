@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 
 from rli_redis.buckets import STAMP_WIDTH, Positions, Records, decode, encode, random_step, stamp_of
-from rli_redis.families import VERSION_WIDTH, Family, addresses, hashes_of, outgrows, wanted_buckets
-from rli_redis.family_set import WidthAndShard
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
 from rli_redis.reading import BYTES_PER_COMMAND, Reader
 from rli_redis.scripts import GROW_FAMILY
+from rli_redis.segment_set import WidthAndShard
+from rli_redis.segments import VERSION_WIDTH, Family, addresses, hashes_of, outgrows, wanted_buckets
 from rli_redis.servers import Argument, Command, Reply, Servers
 
 _NEW_BUCKETS_PER_COMMAND: Final = 1000

@@ -8,10 +8,10 @@ from redis.backoff import NoBackoff
 from redis.connection import Connection, ConnectionPool, SSLConnection, UnixDomainSocketConnection
 from redis.retry import Retry
 
-from rli_redis.address import Address
 from rli_redis.errors import is_transient
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
 from rli_redis.servers import Servers
+from rli_redis.url import Address
 
 
 class IndependentServers(Servers):

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from rli.codec.encoded_keys import EncodedKeys
 from rli.errors import CorruptIndexError
 from rli_redis.buckets import NO_RECORDS, Positions
-from rli_redis.families import Family, addresses, hashes_of
-from rli_redis.family_set import WidthAndShard, confirmed_families, known_families, makings
-from rli_redis.marks import Mark
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
+from rli_redis.lifecycle import Presence
 from rli_redis.placing import by_place
-from rli_redis.presence import Presence
+from rli_redis.segment_set import WidthAndShard, confirmed_families, known_families, makings
+from rli_redis.segments import Family, addresses, hashes_of
 from rli_redis.servers import Command, PackedArguments, Reply, Servers
+from rli_redis.watermarks import Mark
 
 _BUCKETS_PER_COMMAND: Final = 1000
 BYTES_PER_COMMAND: Final = 1 << 19

@@ -11,8 +11,8 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import StoreUnavailableError
 from rli_redis.buckets import Positions, decode
-from rli_redis.families import Family, addresses
 from rli_redis.reading import BYTES_PER_COMMAND, Reader
+from rli_redis.segments import Family, addresses
 from rli_redis.servers import Servers
 
 _BUCKETS_AT_ONCE: Final = 200

@@ -7,8 +7,8 @@ from typing import Final
 from redis.connection import ConnectionPool
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
-from rli_redis.address import Address
 from rli_redis.independent_servers import IndependentServers, connection_options
+from rli_redis.url import Address
 
 # Of the options of a connection, those that a sentinel is asked with, too.
 _OPTIONS_OF_SENTINELS: Final = ("socket_", "ssl_", "retry", "client_name")

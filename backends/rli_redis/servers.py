@@ -21,7 +21,7 @@ from redis.exceptions import NoScriptError, RedisClusterException, RedisError, R
 
 from rli.store.retries import Retries
 from rli_redis.errors import is_demoted, translated_errors
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
 from rli_redis.scripts import Script
 
 Argument: TypeAlias = bytes | str | int

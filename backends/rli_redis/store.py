@@ -13,21 +13,21 @@ from rli.codec.entries import ABSENT, Entries
 from rli.errors import StoreUnavailableError
 from rli.store.contract import Applied, Store, StoreStats
 from rli.store.health import Finding
-from rli_redis.address import Address, Kind, parse_address
 from rli_redis.cluster import ClusterServers
 from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
 from rli_redis.epochs import Epochs
 from rli_redis.health import require_safe_servers, servers_health
 from rli_redis.independent_servers import IndependentServers
-from rli_redis.marks import Marks
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
+from rli_redis.lifecycle import Presence
 from rli_redis.packed import PackedBuckets
-from rli_redis.presence import Presence
 from rli_redis.reading import Piece, Reader
 from rli_redis.scanning import scan
 from rli_redis.sentinels import SentinelServers
 from rli_redis.servers import Servers
+from rli_redis.url import Address, Kind, parse_address
+from rli_redis.watermarks import Marks
 from rli_redis.writing import Writer
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from rli_redis.family_set import announced_families, confirm, known_families
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
 from rli_redis.scripts import UPGRADE_SHARD
+from rli_redis.segment_set import announced_families, confirm, known_families
 from rli_redis.servers import Command, Servers
 
 

@@ -20,16 +20,16 @@ from rli_redis.buckets import Positions, empty_bucket, random_step
 from rli_redis.contents import remove_control, remove_families
 from rli_redis.control import ControlRecords
 from rli_redis.epochs import Epochs
-from rli_redis.families import VERSION_WIDTH, outgrows, wanted_buckets
-from rli_redis.family_set import WidthAndShard, confirm, note_making
 from rli_redis.growing import grow
-from rli_redis.marks import Mark
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
+from rli_redis.lifecycle import Presence
 from rli_redis.packed import PackedBuckets
-from rli_redis.presence import Presence
 from rli_redis.reading import Piece, Reader
 from rli_redis.scripts import CREATE_FAMILY, SWAP_BUCKETS
+from rli_redis.segment_set import WidthAndShard, confirm, note_making
+from rli_redis.segments import VERSION_WIDTH, outgrows, wanted_buckets
 from rli_redis.servers import Argument, Command, Servers
+from rli_redis.watermarks import Mark
 
 Batch: TypeAlias = tuple[EncodedKeys, Entries]
 

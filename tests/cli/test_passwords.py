@@ -14,7 +14,7 @@ import pytest
 import rli as library
 from rli.store.credentials import VARIABLE as CREDENTIALS
 from rli.store.registry import open_store
-from rli_redis.secrets import HOSTS_VARIABLE, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE
+from rli_redis.log_in import HOSTS_VARIABLE, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE
 from tests.cli.conftest import Rli
 from tests.support.leaks import COMMANDS, FEW_COMMANDS, MARK, Leaks, searched_logs
 from tests.support.waiting import eventually

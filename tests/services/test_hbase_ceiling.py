@@ -16,7 +16,7 @@ from rli.testing.batches import entries_of, get_all, key_batch, random_keys, sca
 from rli.testing.processes import run_in_processes
 from rli_hbase.ceiling import Ceiling
 from rli_hbase.client import Client
-from rli_hbase.settings import HbaseSettings
+from rli_hbase.url import HbaseSettings
 from tests.support.docker import Service
 from tests.support.hbase import hbase_url, new_table, timed_get
 

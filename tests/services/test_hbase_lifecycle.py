@@ -17,7 +17,7 @@ from rli.testing.batches import entries_of, entry, get_all, key_batch, scanned
 from rli_hbase import HbaseStore
 from rli_hbase.client import Client
 from rli_hbase.health import table_health
-from rli_hbase.settings import HbaseSettings
+from rli_hbase.url import HbaseSettings
 from tests.support.docker import Service
 from tests.support.hbase import hbase_url, new_table, split_region, url_of
 from tests.support.services import HBASE_PORT

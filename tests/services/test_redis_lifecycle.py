@@ -24,8 +24,8 @@ from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys, scanned
 from rli_redis import RedisStore
-from rli_redis.names import Names
-from rli_redis.presence import Header
+from rli_redis.keyspace import Names
+from rli_redis.lifecycle import Header
 from rli_redis.scripts import CREATE_INDEX, DROP_FAMILY, REMOVE_HEADER, REPLACE_HEADER
 from tests.support.children import was_killed
 from tests.support.docker import Service

@@ -10,7 +10,7 @@ import pytest
 
 import rli
 from rli.store.credentials import VARIABLE as CREDENTIALS
-from rli_redis.secrets import HOSTS_VARIABLE, PASSWORD_VARIABLE
+from rli_redis.log_in import HOSTS_VARIABLE, PASSWORD_VARIABLE
 from tests.support.docker import Service
 from tests.support.leaks import COMMANDS, MARK, Leaks, searched_logs
 from tests.support.redis import SpareServer, spare_server

@@ -18,7 +18,7 @@ from rli.store.health import Finding, Verdict
 from rli.store.registry import open_store
 from rli.testing.batches import differences, entries_of, entry, get_all, key_batch, random_keys, scanned
 from rli_redis import RedisStore
-from rli_redis.secrets import PASSWORD_VARIABLE
+from rli_redis.log_in import PASSWORD_VARIABLE
 from tests.support.docker import Service, running_service
 from tests.support.redis import (
     CLUSTER_RIGHTS,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
-from rli_redis.secrets import PASSWORD_VARIABLE
+from rli_redis.log_in import PASSWORD_VARIABLE
 from tests.support.docker import Service
 from tests.support.leaks import MARK
 from tests.support.redis import spare_server

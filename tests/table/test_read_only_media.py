@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rli import StoreUnavailableError, create_table, open_table
+from rli_lmdb.entries import Transaction
 from rli_lmdb.environment import Environment
-from rli_lmdb.tables import Transaction
 from tests.support.children import start_child
 from tests.support.tables import records, rows_of
 

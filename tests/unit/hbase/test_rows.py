@@ -9,8 +9,8 @@ import pytest
 
 from rli_hbase.client import Client
 from rli_hbase.rows import BYTES_PER_REQUEST, Rows
-from rli_hbase.settings import HbaseSettings
 from rli_hbase.thrift import BatchMutation, Mutation
+from rli_hbase.url import HbaseSettings
 
 T = TypeVar("T")
 

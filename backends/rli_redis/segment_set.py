@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from rli_redis.names import Names, family_number, family_of
+from rli_redis.keyspace import Names, family_number, family_of
 from rli_redis.servers import Command, Servers
 
 WidthAndShard: TypeAlias = tuple[int, int]

@@ -11,8 +11,8 @@ import pytest
 from rli.errors import SettingsError
 from rli.store.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from rli.urls import StoredUrl
-from rli_redis.address import Address, Kind, parse_address
-from rli_redis.secrets import HOSTS_VARIABLE, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE
+from rli_redis.log_in import HOSTS_VARIABLE, PASSWORD_VARIABLE, SENTINEL_PASSWORD_VARIABLE
+from rli_redis.url import Address, Kind, parse_address
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
-from rli_redis.families import Family, addresses, hashes_of, outgrows, wanted_buckets
+from rli_redis.segments import Family, addresses, hashes_of, outgrows, wanted_buckets
 
 HASHES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=200)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rli.settings import MAX_SHARDS
-from rli_redis.names import DIGITS, ID_LENGTH, Names, family_number, family_of, header_key, id_key, key_prefix
+from rli_redis.keyspace import DIGITS, ID_LENGTH, Names, family_number, family_of, header_key, id_key, key_prefix
 
 NAMES = Names("aB3", key_prefix("trips"))
 WIDTHS = st.integers(1, 1 << 28)

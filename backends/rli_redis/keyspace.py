@@ -9,13 +9,13 @@ seven characters the bucket's name takes an allocation of 24 bytes.
 ======================================  =======  ===============================================================
 key                                     type     value
 ======================================  =======  ===============================================================
-``{rli}index:<name>``                   string   the header (``rli_redis.presence``)
+``{rli}index:<name>``                   string   the header (``rli_redis.lifecycle``)
 ``{rli<name>/<id>}c``                   hash     name of a control record → value; ``\xff`` → how often they changed
 ``{rli<name>/<id>}n``                   zset     the names of the control records, in order
 ``{rli<name>/<id>}t``                   list     tokens of their last changes (8 bytes each), the last one first
-``{rli<name>/<id>}f``                   set      ``families``, and each of them (``rli_redis.family_set``)
-``{rli<name>/<id><shard>}``             string   the shard's mark (``rli_redis.marks``)
-``{rli<name>/<id><shard>}<width>``      string   the state of a family (``rli_redis.families``)
+``{rli<name>/<id>}f``                   set      ``families``, and each of them (``rli_redis.segment_set``)
+``{rli<name>/<id><shard>}``             string   the shard's mark (``rli_redis.watermarks``)
+``{rli<name>/<id><shard>}<width>``      string   the state of a family (``rli_redis.segments``)
 ``{rli<name>/<id><shard>}<width>-``     string   the same, while the family is being removed
 ``{rli<name>/<id><shard>}<width><no.>`` string   a bucket (``rli_redis.buckets``)
 ======================================  =======  ===============================================================
@@ -85,7 +85,7 @@ class Names:
 
     @property
     def has_epochs(self) -> bool:
-        """Whether marks have an epoch (``rli_redis.marks``); not in layouts 2 and 3."""
+        """Whether marks have an epoch (``rli_redis.watermarks``); not in layouts 2 and 3."""
         return bool(self.prefix)
 
     @property

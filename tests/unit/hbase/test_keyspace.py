@@ -9,37 +9,37 @@ import pytest
 
 from rli.errors import CorruptIndexError
 from rli.testing.batches import entry, key_batch
-from rli_hbase import layout
+from rli_hbase import keyspace
 from rli_hbase.control_record import MAX_HISTORY, Kind, RecordState, next_state, pieces_body
-from rli_hbase.entry_rows import from_cells, to_batches, to_cells
+from rli_hbase.entries import from_cells, to_batches, to_cells
 
 
 def test_a_row_is_its_shard_and_its_key() -> None:
     keys = key_batch([b"ab", b"\0\xff"], [0x0102, 0xFFFF])
-    assert layout.short_rows(keys) == [b"\x01\x02ab", b"\xff\xff\0\xff"]
-    assert layout.short_rows(key_batch([])) == []
+    assert keyspace.short_rows(keys) == [b"\x01\x02ab", b"\xff\xff\0\xff"]
+    assert keyspace.short_rows(key_batch([])) == []
 
 
 def test_the_row_of_a_long_key_is_its_shard_and_its_digest() -> None:
     key = b"k" * 70_000
-    assert layout.long_rows(key_batch([key], 3)) == [b"\0\x03" + blake2b(key, digest_size=32).digest()]
+    assert keyspace.long_rows(key_batch([key], 3)) == [b"\0\x03" + blake2b(key, digest_size=32).digest()]
 
 
 def test_columns_carry_the_stamp_of_the_generation() -> None:
-    columns = layout.Columns.of(b"\x01abcdefghijklmnop")
+    columns = keyspace.Columns.of(b"\x01abcdefghijklmnop")
     assert (columns.entry, columns.control, columns.long_prefix) == (b"e:abcd", b"c:abcd", b"l:abcd")
 
 
 def test_control_rows() -> None:
-    assert layout.record_row("commit/0000000001") == b"\xff\xffrcommit/0000000001"
-    assert layout.name_of_record(b"\xff\xffrrr") == "rr"
-    assert layout.piece_row(b"12345678", 258) == b"\xff\xffp12345678\0\0\x01\x02"
-    assert layout.successor(layout.record_row("")) == b"\xff\xffs"
+    assert keyspace.record_row("commit/0000000001") == b"\xff\xffrcommit/0000000001"
+    assert keyspace.name_of_record(b"\xff\xffrrr") == "rr"
+    assert keyspace.piece_row(b"12345678", 258) == b"\xff\xffp12345678\0\0\x01\x02"
+    assert keyspace.successor(keyspace.record_row("")) == b"\xff\xffs"
 
 
 def test_shards_end_where_the_next_one_begins() -> None:
-    assert (layout.shard_row(0x00FF), layout.end_of_shard(0x00FF)) == (b"\0\xff", b"\x01\0")
-    assert layout.end_of_shard(0xFFFF) is None
+    assert (keyspace.shard_row(0x00FF), keyspace.end_of_shard(0x00FF)) == (b"\0\xff", b"\x01\0")
+    assert keyspace.end_of_shard(0xFFFF) is None
 
 
 def test_a_cell_is_the_entry_big_endian() -> None:

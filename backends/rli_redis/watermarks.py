@@ -29,11 +29,11 @@ from rli.settings import IndexSettings
 from rli.store.contract import SETTINGS, Applied
 from rli_redis.control import ControlRecords
 from rli_redis.epochs import Epochs
-from rli_redis.family_set import confirmed_shards, known_families
-from rli_redis.names import Names
+from rli_redis.keyspace import Names
+from rli_redis.lifecycle import Presence
 from rli_redis.placing import by_place
-from rli_redis.presence import Presence
 from rli_redis.scripts import BEGIN_EPOCH, MARK_APPLIED, RAISE_FLOOR
+from rli_redis.segment_set import confirmed_shards, known_families
 from rli_redis.servers import Command, Servers
 
 _MARK: Final = np.dtype([("applied", ">u4"), ("greatest", ">u4")])

@@ -9,7 +9,7 @@ sentinel=service``                  with TLS to them, too
 ``redis+cluster://h1:p1,h2:p2``     a Redis Cluster, some of its nodes (``rediss+cluster://``)
 ==================================  =====================================================
 
-``user:password@`` may stand before the hosts. ``rli_redis.secrets`` says where a password comes from that is not there.
+``user:password@`` may stand before the hosts. ``rli_redis.log_in`` says where a password comes from that is not there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rli.errors import SettingsError
 from rli.settings import StoredSettings
 from rli.store.retries import DEFAULT_DEADLINE_SECONDS
 from rli.urls import StoredUrl, parse_url, without_password
-from rli_redis.secrets import log_in
+from rli_redis.log_in import log_in
 
 _DEFAULT_PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379

@@ -22,9 +22,9 @@ from rli.errors import (
 )
 from rli.settings import StoredSettings
 from rli_redis.contents import make_contents, remove_contents
-from rli_redis.families import HASH_KEY_WIDTH
-from rli_redis.names import DIGITS, ID_LENGTH, Names, header_key, id_key, key_prefix
+from rli_redis.keyspace import DIGITS, ID_LENGTH, Names, header_key, id_key, key_prefix
 from rli_redis.scripts import CREATE_INDEX, REMOVE_HEADER, REPLACE_HEADER
+from rli_redis.segments import HASH_KEY_WIDTH
 from rli_redis.servers import Command, Servers
 from rli_redis.upgrading import upgrade_contents
 

@@ -19,11 +19,11 @@ from uuid import uuid4
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError
 from rli.storage.local_files import sync, sync_folders_above
 from rli.store.home import home_of_file
+from rli_lmdb.entries import Database, Transaction
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE, Environment, identity_of
 from rli_lmdb.errors import translated_errors
-from rli_lmdb.layout import CONTROL, GENERATION, META, VERSION, is_ours
+from rli_lmdb.keyspace import CONTROL, GENERATION, META, VERSION, is_ours
 from rli_lmdb.registry import acquire, release
-from rli_lmdb.tables import Database, Transaction
 
 T = TypeVar("T")
 

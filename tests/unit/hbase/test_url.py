@@ -4,7 +4,7 @@ import pytest
 
 from rli.errors import SettingsError
 from rli.store.registry import open_store
-from rli_hbase.settings import HbaseSettings
+from rli_hbase.url import HbaseSettings
 
 
 def test_a_short_url_has_the_defaults() -> None:

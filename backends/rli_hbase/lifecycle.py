@@ -19,7 +19,7 @@ from rli_hbase.errors import (
     is_table_missing,
     is_table_not_enabled,
 )
-from rli_hbase.layout import FAMILIES, GENERATION_COLUMN, GENERATION_ROW, VERSION
+from rli_hbase.keyspace import FAMILIES, GENERATION_COLUMN, GENERATION_ROW, VERSION
 from rli_hbase.table_making import create_table, require_lasting
 from rli_hbase.thrift import HbaseError, Mutation
 
