@@ -18,7 +18,7 @@ import rli
 from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 from rli.codec import entries as codec
-from rli.index.record_index import RecordIndex
+from rli.index.record.record_index import RecordIndex
 from tests.support.docker import running_service
 from tests.support.services import REDIS_PORT
 

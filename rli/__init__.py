@@ -24,17 +24,17 @@ from rli.errors import (
     UnsupportedTableError,
     VoidAttemptError,
 )
-from rli.index.record_index import IndexStats, RecordIndex, create_index, open_index
-from rli.index.transaction import IndexTransaction
+from rli.index.record.record_index import IndexStats, RecordIndex, create_index, open_index
+from rli.index.record.sync.verify import VerifyReport
+from rli.index.record.transaction import IndexTransaction
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange, Step
+from rli.services.archive import ArchiveResult
+from rli.services.clean import CleanResult
+from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
 from rli.table.catalog import create_table, open_table
-from rli.table.following.verify import VerifyReport
-from rli.table.services.archive import ArchiveResult
-from rli.table.services.clean import CleanResult
-from rli.table.services.restore import RestoreResult
-from rli.table.state.scan import Scan
 from rli.table.table import Table
+from rli.view.scan import Scan
 
 __version__ = _version("record-level-index")
 

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 import rli
-from rli.index.log_record import LogRecord, record_name
+from rli.index.record.log_record import LogRecord, record_name
 from rli.model import FileGroupId
 
 _COMMITS: Final = (100, 10_000, 100_000)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from rli.cli.output import human_bytes
 from rli.errors import CorruptIndexError, RliError
-from rli.index.record_index import RecordIndex, open_index
+from rli.index.record.record_index import RecordIndex, open_index
 from rli.model import KeyMode
 from rli.store.contract import Store
 from rli.store.health import Finding, SupportsHealth, Verdict

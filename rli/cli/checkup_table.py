@@ -8,25 +8,25 @@ from typing import Final
 
 from rli.cli.checkup_store import look_at_index, problem
 from rli.cli.output import human_bytes
+from rli.commit.lease_breaking import lease_holder
+from rli.commit.liveness import Holding
+from rli.commit.readiness import require_synced
+from rli.commit.recovery import abandoned_instants, writer_record
+from rli.commit.shared_records import SharedRecords, shared_records
+from rli.commit.torn import torn_commits
 from rli.errors import IndexNotReadyError, RliError
-from rli.index.record_index import RecordIndex
-from rli.layout.base_file import BaseFileReader
-from rli.layout.support import require_writable
+from rli.hudi.base_file import BaseFileReader
+from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.instant import Instant
+from rli.index.record.record_index import RecordIndex
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
-from rli.table.coordination.lease_breaking import lease_holder
-from rli.table.coordination.liveness import Holding
-from rli.table.coordination.readiness import require_synced
-from rli.table.coordination.recovery import abandoned_instants, writer_record
-from rli.table.coordination.shared_records import SharedRecords, shared_records
-from rli.table.coordination.torn import torn_commits
-from rli.table.state import paths
-from rli.table.state.adoption import stores_password, with_index_at
-from rli.table.state.definition import TableDefinition, load_definition
-from rli.table.state.snapshot import Snapshot
 from rli.table.table import Table
-from rli.timeline.instant import Instant
+from rli.view import paths
+from rli.view.definition import TableDefinition, load_definition
+from rli.view.registration import stores_password, with_index_at
+from rli.view.snapshot import Snapshot
 
 _LEAST_FREE_BYTES: Final = 1 << 30
 _NAMED: Final = 5

@@ -10,10 +10,10 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from rli.cli.write_options import WriteOptions
+from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError
 from rli.model import CommitResult
 from rli.table.table import Table
-from rli.table.writing.write_transaction import OnStep
 
 
 class EngineName(StrEnum):

@@ -19,9 +19,9 @@ from rli.cli.options import (
 )
 from rli.cli.output import FOUND, human_bytes, print_facts, report
 from rli.cli.progress import ShownTasks
-from rli.index.record_index import LOOKUP_SECONDS, IndexStats
+from rli.index.record.record_index import LOOKUP_SECONDS, IndexStats
+from rli.index.record.sync.verify import VerifyReport
 from rli.model import KeyMode
-from rli.table.following.verify import VerifyReport
 
 
 def register(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ import typer
 import rli
 from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command
 from rli.cli.output import FAILED, print_error, print_facts, print_note, report
-from rli.table.coordination.lease_breaking import LeaseHolder, break_lease, lease_holder
+from rli.commit.lease_breaking import LeaseHolder, break_lease, lease_holder
 
 
 def register(app: typer.Typer) -> None:

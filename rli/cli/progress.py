@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
 from rli.cli.output import err_console
+from rli.commit.write_transaction import OnStep
 from rli.model import Step
-from rli.table.writing.write_transaction import OnStep
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

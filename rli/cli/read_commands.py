@@ -11,9 +11,9 @@ import rli
 from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOption, add_command, split_columns
 from rli.cli.output import FOUND, human_bytes, out_console, print_note, print_rows, report
 from rli.cli.output_files import require_known_ending, write_records
-from rli.index.record_index import LOOKUP_SECONDS
-from rli.table.state.snapshot import Snapshot
-from rli.timeline.instant import Instant
+from rli.hudi.timeline.instant import Instant
+from rli.index.record.record_index import LOOKUP_SECONDS
+from rli.view.snapshot import Snapshot
 
 _ROWS_ON_A_TERMINAL: Final = 20
 

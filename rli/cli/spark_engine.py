@@ -22,11 +22,11 @@ from pyspark.sql import SparkSession
 
 import rli_spark
 from rli.cli.write_options import WriteOptions
+from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError
-from rli.layout.meta_columns import RECORD_KEY
+from rli.hudi.meta_columns import RECORD_KEY
 from rli.model import CommitResult
 from rli.table.table import Table
-from rli.table.writing.write_transaction import OnStep
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",

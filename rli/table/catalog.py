@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from rli.commit.table_location import require_place
 from rli.errors import SchemaError, SettingsError
-from rli.index.record_index import create_index
-from rli.layout.avro_schema import to_avro
-from rli.layout.properties import new_table_properties, save_properties
-from rli.layout.schema import RESERVED_PREFIX, written_schema
+from rli.hudi.avro_schema import to_avro
+from rli.hudi.properties import new_table_properties, save_properties
+from rli.hudi.schema import RESERVED_PREFIX, written_schema
+from rli.index.record.record_index import create_index
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
 from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE, Maintenance
 from rli.storage import Storage
-from rli.table.coordination.place import require_place
 from rli.table.creation import claimed
-from rli.table.state import paths
-from rli.table.state.adoption import new_table_settings, with_index_at
-from rli.table.state.definition import TableDefinition, load_definition
-from rli.table.state.index_location import own_index_url, to_stored
 from rli.table.table import Table
+from rli.view import paths
+from rli.view.definition import TableDefinition, load_definition
+from rli.view.index_location import own_index_url, to_stored
+from rli.view.registration import new_table_settings, with_index_at
 
 
 def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the first two have a default)

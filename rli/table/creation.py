@@ -15,13 +15,13 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import CorruptTableError, IndexNotFoundError, RliError, TableExistsError
-from rli.index.record_index import open_index
-from rli.layout.properties import PROPERTIES_PATH
+from rli.hudi.properties import PROPERTIES_PATH
+from rli.index.record.record_index import open_index
 from rli.processes import ProcessId
 from rli.settings import TableSettings
 from rli.storage import Storage
-from rli.table.state import paths
 from rli.urls import without_password, without_secrets
+from rli.view import paths
 
 _TRIES: Final = 3
 

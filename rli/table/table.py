@@ -12,6 +12,14 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from rli.codec.key_arrays import as_key_array
+from rli.commit.exclusive_service import made_ready, table_service
+from rli.commit.mending import mend_index
+from rli.commit.readiness import await_synced
+from rli.commit.recovery import exclusive, recover
+from rli.commit.table_location import relocate, require_place
+from rli.commit.torn import undo_torn
+from rli.commit.write_transaction import OnStep
 from rli.errors import (
     ConflictError,
     CorruptIndexError,
@@ -23,8 +31,8 @@ from rli.errors import (
     RliError,
     UnsupportedTableError,
 )
-from rli.index.key_arrays import as_key_array
-from rli.index.record_index import (
+from rli.hudi.timeline.instant import Instant, parse_instant_time
+from rli.index.record.record_index import (
     LOOKUP_SECONDS,
     RecordIndex,
     create_index,
@@ -32,37 +40,29 @@ from rli.index.record_index import (
     open_index,
     require_settings,
 )
+from rli.index.record.sync.bootstrap import bootstrap
+from rli.index.record.sync.sync import SyncResult, sync
+from rli.index.record.sync.verify import VerifyReport, verify, whole_state
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
+from rli.services.archive import ArchiveResult, archive
+from rli.services.clean import CleanResult, clean, finish_cleans
+from rli.services.fence import Fence
+from rli.services.purge import purge_tombstones
+from rli.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
+from rli.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
+from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
-from rli.table.coordination.mending import mend_index
-from rli.table.coordination.place import relocate, require_place
-from rli.table.coordination.readiness import await_synced
-from rli.table.coordination.recovery import exclusive, recover
-from rli.table.coordination.service import made_ready, table_service
-from rli.table.coordination.torn import undo_torn
-from rli.table.file_groups.tasks import InProcess, TaskRunner
-from rli.table.following.bootstrap import bootstrap
-from rli.table.following.sync import SyncResult, sync
-from rli.table.following.verify import VerifyReport, verify, whole_state
-from rli.table.services.archive import ArchiveResult, archive
-from rli.table.services.clean import CleanResult, clean, finish_cleans
-from rli.table.services.fence import Fence
-from rli.table.services.purge import purge_tombstones
-from rli.table.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
-from rli.table.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
-from rli.table.services.savepoint import create_savepoint, delete_savepoint
-from rli.table.state.adoption import adopt, save_settings
-from rli.table.state.caller_metadata import CallerMetadata
-from rli.table.state.cleaned import whole_snapshot
-from rli.table.state.definition import TableDefinition, load_definition
-from rli.table.state.metadata_table import switch_off_metadata_table
-from rli.table.state.scan import Scan
-from rli.table.state.snapshot import Snapshot
-from rli.table.writing import local_engine
-from rli.table.writing.clustering import cluster
-from rli.table.writing.write_transaction import OnStep
-from rli.timeline.instant import Instant, parse_instant_time
+from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
+from rli.view.caller_metadata import CallerMetadata
+from rli.view.definition import TableDefinition, load_definition
+from rli.view.metadata_table import switch_off_metadata_table
+from rli.view.registration import adopt, save_settings
+from rli.view.scan import Scan
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import whole_snapshot
+from rli.write import local_engine
+from rli.write.clustering import cluster
 
 _NO_TABLE: Final = "the records are no table: type={}{}; give a pyarrow.Table or a data frame"
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rli.index import commit_log
-from rli.index.commit_log import CommitLog
+from rli.index.record import commit_log
+from rli.index.record.commit_log import CommitLog
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.testing.processes import count_up, run_in_processes, set_control

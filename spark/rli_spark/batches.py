@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
-from rli.table.file_groups.batches import gathered
+from rli.file_group.batches import gathered
 from rli_spark.zip_directories import watch_zip_directories
 
 LOOKUP_ROWS: Final = 262_144

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
+from rli.commit.write_transaction import OnStep
 from rli.table.table import pass_over
-from rli.table.writing.write_transaction import OnStep
 from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks
 

@@ -11,18 +11,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rli import CommitResult, RecordIndex, Step, Table
-from rli.layout.key_generator import KeyGenerator, require_record_keys
-from rli.layout.meta_columns import RECORD_KEY
-from rli.table.coordination.requests import request_folder
-from rli.table.coordination.shared_records import shared_records
-from rli.table.file_groups import work_rows
-from rli.table.file_groups.tagging import current_locations, delete_rows, groups_of, require_slices
-from rli.table.file_groups.work_rows import Change
-from rli.table.state.caller_metadata import CallerMetadata
+from rli.commit.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
+from rli.commit.requests import request_folder
+from rli.commit.shared_records import shared_records
+from rli.commit.write_transaction import OnStep, PreparedWrite, WriteTransaction
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
+from rli.hudi.key_generator import KeyGenerator, require_record_keys
+from rli.hudi.meta_columns import RECORD_KEY
 from rli.table.table import pass_over
-from rli.table.writing.conflicts import ReadSet, SomeKeys, newer_keys, sum_of
-from rli.table.writing.maintenance import write_and_maintain
-from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
+from rli.view.caller_metadata import CallerMetadata
+from rli.write.maintenance import write_and_maintain
+from rli.write.tagging import current_locations, delete_rows, groups_of, require_slices
 from rli_spark.batches import arrow_schema, keep
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row
 
-from rli.layout.file_slices import FileSlice
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
+from rli.file_group.writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
 from rli.model import FileGroupId
-from rli.table.file_groups import work_rows
-from rli.table.file_groups.file_group_writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
-from rli.table.file_groups.placement import Placement
-from rli.table.file_groups.tagging import departures, groups_of, place, require_slice
-from rli.table.file_groups.work_rows import Change
+from rli.view.file_slices import FileSlice
+from rli.write.placement import Placement
+from rli.write.tagging import departures, groups_of, place, require_slice
 from rli_spark.batches import map_tables, tasks_for
 from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, table_of, unpack, unpacked
 from rli_spark.requests import require_same

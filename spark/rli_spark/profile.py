@@ -10,9 +10,9 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
 from rli.model import FileGroupId
-from rli.table.file_groups import work_rows
-from rli.table.file_groups.work_rows import Change
 from rli_spark.packets import DATA, HASHES, ROWS, packed, table_of
 from rli_spark.tally import Tally
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from rli import Table
 from rli.errors import InvalidInputError
-from rli.layout.meta_columns import with_meta_columns
+from rli.hudi.meta_columns import with_meta_columns
 from rli_spark.batches import spark_schema
 from rli_spark.hadoop_paths import hadoop_paths
 

@@ -19,8 +19,8 @@ from pyspark import TaskContext
 
 from rli.codec.key_codec import hash_keys
 from rli.errors import CorruptTableError, RliError
+from rli.file_group import work_rows
 from rli.storage import Storage
-from rli.table.file_groups import work_rows
 from rli_spark.tally import Tally
 
 HASHES: Final = 1 << 32

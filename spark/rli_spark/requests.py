@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from rli.commit.requests import RequestFolder
 from rli.errors import VoidAttemptError
 from rli.storage import Storage
-from rli.table.coordination.requests import RequestFolder
 from rli_spark.batches import TableFunction, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import HASHES, PARTS, RequestFile, read_rows, write_part

@@ -20,19 +20,25 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from rli import CommitResult, OnPartitionChange, Step, Table
-from rli.layout.file_names import new_file_id
-from rli.layout.file_slices import FileSlice
-from rli.layout.key_generator import KeyGenerator
-from rli.layout.meta_columns import META_COLUMNS
-from rli.layout.schema import conform, written_schema
-from rli.layout.support import require_writable
+from rli.commit.conflicts import ReadSet
+from rli.commit.requests import request_folder
+from rli.commit.shared_records import shared_records
+from rli.commit.write_transaction import OnStep, PreparedWrite, WriteTransaction
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
+from rli.hudi.file_names import new_file_id
+from rli.hudi.key_generator import KeyGenerator
+from rli.hudi.meta_columns import META_COLUMNS
+from rli.hudi.schema import conform, written_schema
+from rli.hudi.table_features import require_writable
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.table.coordination.requests import request_folder
-from rli.table.coordination.shared_records import shared_records
-from rli.table.file_groups import work_rows
-from rli.table.file_groups.placement import Placement, plan_placements, records_placed
-from rli.table.file_groups.tagging import (
+from rli.table.table import pass_over
+from rli.view.caller_metadata import CallerMetadata
+from rli.view.file_slices import FileSlice
+from rli.write.maintenance import write_and_maintain
+from rli.write.placement import Placement, plan_placements, records_placed
+from rli.write.tagging import (
     KEY_COLUMNS,
     current_locations,
     groups_of,
@@ -44,12 +50,6 @@ from rli.table.file_groups.tagging import (
     to_work_rows,
     with_keys,
 )
-from rli.table.file_groups.work_rows import Change
-from rli.table.state.caller_metadata import CallerMetadata
-from rli.table.table import pass_over
-from rli.table.writing.conflicts import ReadSet
-from rli.table.writing.maintenance import write_and_maintain
-from rli.table.writing.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli_spark.batches import arrow_schema, keep, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable

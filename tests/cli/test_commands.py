@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli as library
-from rli.index.record_index import IndexStats
+from rli.index.record.record_index import IndexStats
+from rli.index.record.sync.verify import VerifyReport
 from rli.model import CommitResult
-from rli.table.following.verify import VerifyReport
-from rli.table.services.clean import CleanResult
+from rli.services.clean import CleanResult
 from tests.cli.conftest import Rli
 from tests.support.rollbacks import roll_back_in_part
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import rli as library
 from rli.cli.app import app
-from rli.table.coordination.lease import table_lease
+from rli.commit.lease import table_lease
 
 COMMANDS = [
     ["demo"],

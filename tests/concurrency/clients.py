@@ -21,12 +21,12 @@ from threading import RLock
 from typing import Any, Final
 
 from rli import RecordIndex, RliError, Step, Table, open_table, processes
-from rli.index.key_arrays import as_key_array
+from rli.codec.key_arrays import as_key_array
+from rli.commit import write_transaction
+from rli.hudi.timeline.timeline import Timeline
 from rli.storage.publications import Publications
 from rli.store.contract import Applied, Store
-from rli.table.state.definition import TableDefinition
-from rli.table.writing import write_transaction
-from rli.timeline.timeline import Timeline
+from rli.view.definition import TableDefinition
 from tests.concurrency.history import (
     Cluster,
     Committed,

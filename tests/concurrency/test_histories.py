@@ -16,9 +16,9 @@ from threading import Event as Flag
 import pytest
 
 from rli import Table, create_table, open_table
-from rli.index.purging import floor_of
-from rli.table.coordination.service import table_service
-from rli.table.services import purge
+from rli.commit.exclusive_service import table_service
+from rli.index.record.purging import floor_of
+from rli.services import purge
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, Host, clients, history_of
 from tests.concurrency.history import Cluster, Committed, Delete, Event, Lookup, Operation, Read, Upsert

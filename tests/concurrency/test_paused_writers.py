@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rli import LeasePlace, Step, Table, create_table
-from rli.table.coordination.liveness import Holding
-from rli.table.coordination.recovery import writer_record
-from rli.table.coordination.shared_records import shared_records
-from rli.table.state import paths
+from rli.commit.liveness import Holding
+from rli.commit.recovery import writer_record
+from rli.commit.shared_records import shared_records
+from rli.view import paths
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Point, clients, history_of
 from tests.concurrency.history import Committed, Delete, Event, Read, Refused, Upsert

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 
 from rli import Table, open_table
-from rli.table.file_groups.tasks import InProcess
-from rli.table.following.sync import sync
+from rli.index.record.sync.sync import sync
+from rli.tasks import InProcess
 from tests.concurrency.checker import check
 from tests.concurrency.clients import do, history_of
 from tests.concurrency.history import Committed, Event

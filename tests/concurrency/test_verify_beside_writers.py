@@ -18,8 +18,8 @@ import pytest
 
 from rli import ConflictError, InstantNotFoundError, RliError, Table, VerifyReport, create_table, open_table
 from rli.codec import entries as codec
-from rli.layout.file_slices import FileSlice
 from rli.model import FileGroupId
+from rli.view.file_slices import FileSlice
 from tests.support.children import pipe, start_child
 from tests.support.docker import Service
 from tests.support.redis import dropped_afterwards, redis_url

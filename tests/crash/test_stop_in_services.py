@@ -20,7 +20,7 @@ from typing import Final
 import pytest
 
 from rli import InstantNotFoundError, LeasePlace, RliError, Table
-from rli.table.state import paths
+from rli.view import paths
 from tests.crash.conftest import Copies, write_template
 from tests.crash.writes import BATCH, open_copy, pointed
 from tests.support.children import pipe, start_child

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from rli import IndexNotReadyError, RecordIndex, Step, Table, open_table
-from rli.table.file_groups.tasks import Item, Result
-from rli.timeline.instant import UNDOING_ACTIONS
+from rli.hudi.timeline.instant import UNDOING_ACTIONS
+from rli.tasks import Item, Result
 from tests.support.faults import AtPoint, PointedStorage, PointedStore
 from tests.support.table_model import Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records

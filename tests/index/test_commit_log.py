@@ -17,11 +17,11 @@ import pytest
 
 from rli import create_index, open_index
 from rli.errors import CorruptIndexError, RliError
-from rli.index import commit_log, log_state
-from rli.index.changes import LocationChanges
-from rli.index.commit_log import CommitLog
-from rli.index.log_record import record_name
-from rli.index.log_state import LogState
+from rli.index.record import commit_log, log_state
+from rli.index.record.changes import LocationChanges
+from rli.index.record.commit_log import CommitLog
+from rli.index.record.log_record import record_name
+from rli.index.record.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.store.registry import open_store

@@ -21,7 +21,7 @@ from rli.errors import (
     InvalidKeyError,
     SettingsError,
 )
-from rli.index.record_index import LOCATION_SCHEMA, require_settings
+from rli.index.record.record_index import LOCATION_SCHEMA, require_settings
 from rli.model import FileGroupId
 from rli.testing import strategies
 from tests.support.locations import commit_places, places_in, places_of

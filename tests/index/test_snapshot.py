@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
-from rli.index.snapshot import give_identity
+from rli.commit.conflicts import newer_keys
+from rli.index.record.snapshot import give_identity
 from rli.model import FileGroupId
-from rli.table.file_groups.tagging import current_locations
-from rli.table.writing.conflicts import newer_keys
+from rli.write.tagging import current_locations
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, places_of
 

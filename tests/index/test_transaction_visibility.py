@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
-from rli.index.commit_log import CommitLog
+from rli.index.record.commit_log import CommitLog
 from rli.model import FileGroupId
 from rli.store.registry import open_store
 from tests.support.faults import PointedStore

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.layout.meta_columns import without_meta_columns
+from rli.hudi.meta_columns import without_meta_columns
 from rli.model import FileGroupId
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.children import was_killed

@@ -10,7 +10,7 @@ import happybase
 import pyarrow as pa
 import pytest
 
-from rli.layout.meta_columns import without_meta_columns
+from rli.hudi.meta_columns import without_meta_columns
 from tests.support.docker import Service, free_ports
 from tests.support.hbase import new_table, url_of
 from tests.support.hbase_hudi import hbase_on_host, hbase_options, rows_in

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.layout.meta_columns import without_meta_columns
+from rli.hudi.meta_columns import without_meta_columns
 from tests.support.children import was_killed
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.layout.meta_columns import without_meta_columns
+from rli.hudi.meta_columns import without_meta_columns
 from tests.support.histories import LAYOUTS, STEPS, Layout, write_history
 from tests.support.hudi import HudiEngine, HudiError
 from tests.support.hudi_options import newest_only

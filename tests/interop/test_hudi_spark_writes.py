@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY
+from rli.hudi.meta_columns import PARTITION_PATH, RECORD_KEY
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, new_history, trip, write_history
 from tests.support.hudi import HudiEngine, HudiError

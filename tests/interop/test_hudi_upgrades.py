@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from rli.layout.meta_columns import without_meta_columns
-from rli.layout.properties import Key, load_properties
+from rli.hudi.meta_columns import without_meta_columns
+from rli.hudi.properties import Key, load_properties
 from rli.storage import Storage
 from tests.support.agreement import require_agreement
 from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, Row, trip, write_history

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.layout.key_generator import KeyGenerator
-from rli.layout.meta_columns import PARTITION_PATH, RECORD_KEY
-from rli.layout.properties import load_properties
+from rli.hudi.key_generator import KeyGenerator
+from rli.hudi.meta_columns import PARTITION_PATH, RECORD_KEY
+from rli.hudi.properties import load_properties
 from rli.storage import Storage
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.hudi_tables import TABLES, unzip_hudi_table

@@ -15,8 +15,8 @@ import pytest
 
 from rli.codec.entries import sequences
 from rli.errors import IndexMismatchError, IndexNotFoundError, InvalidKeyError, SettingsError
-from rli.index.changes import LocationChanges
-from rli.index.record_index import RecordIndex, create_index
+from rli.index.record.changes import LocationChanges
+from rli.index.record.record_index import RecordIndex, create_index
 from rli.model import FileGroupId
 from rli.store.health import SupportsHealth, Verdict
 from rli.store.registry import open_store

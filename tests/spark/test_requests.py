@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 import rli
 import rli_spark
 from rli import RliError, Step
+from rli.commit.requests import remove_abandoned_requests
+from rli.commit.shared_records import shared_records
 from rli.storage import Storage
-from rli.table.coordination.requests import remove_abandoned_requests
-from rli.table.coordination.shared_records import shared_records
-from rli.table.state import paths
+from rli.view import paths
 from rli_spark.request_files import RequestFile
 from rli_spark.tally import Tally
 from tests.support.children import was_killed

@@ -23,9 +23,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import rli
 import rli_spark
-from rli.table.file_groups import work_rows
-from rli.table.file_groups.file_group_writer import FileGroupTarget, WriteContext, write_file_group
-from rli.table.following import sync
+from rli.file_group import work_rows
+from rli.file_group.writer import FileGroupTarget, WriteContext, write_file_group
+from rli.index.record.sync import sync
 from tests.spark.executor_deaths import Death, under
 from tests.support.java import SHORT_LIVED
 from tests.support.waiting import eventually

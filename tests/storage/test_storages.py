@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rli import SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
+from rli.services.fence import remove_unfinished_drafts
 from rli.storage import Storage, object_stores
-from rli.table.services.fence import remove_unfinished_drafts
 from tests.support.object_store import ObjectStore
 from tests.support.tables import records, rows_of
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rli import Table
-from rli.table.coordination.recovery import exclusive
-from rli.table.services.fence import Fence
-from rli.table.services.rollback import request_rollback
-from rli.table.state.snapshot import Snapshot
+from rli.commit.recovery import exclusive
+from rli.services.fence import Fence
+from rli.services.rollback import request_rollback
+from rli.view.snapshot import Snapshot
 
 
 def roll_back_in_part(table: Table, instant: str) -> None:

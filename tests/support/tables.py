@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli import Table
-from rli.layout.bloom_filter import BloomFilter
-from rli.layout.meta_columns import META_COLUMNS
-from rli.layout.properties import Key, save_properties
+from rli.commit.file_records import FileRecords
+from rli.commit.liveness import Holding
+from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.meta_columns import META_COLUMNS
+from rli.hudi.properties import Key, save_properties
 from rli.store.contract import Store
-from rli.table.coordination.file_records import FileRecords
-from rli.table.coordination.liveness import Holding
-from rli.table.state import paths
+from rli.view import paths
 
 Row: TypeAlias = dict[str, Any]
 

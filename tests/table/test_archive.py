@@ -20,8 +20,8 @@ from rli import (
     open_table,
 )
 from rli.model import Step
-from rli.table.services.archive import ArchiveResult, archive
-from rli.table.services.fence import Fence
+from rli.services.archive import ArchiveResult, archive
+from rli.services.fence import Fence
 from tests.support.faults import PointedStorage
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
 

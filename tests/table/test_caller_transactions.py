@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rli import CommitResult, ConflictError, InvalidInputError, Step, Table, create_table, open_table
-from rli.table.state import paths
-from rli.table.state.snapshot import Snapshot
+from rli.view import paths
+from rli.view.snapshot import Snapshot
 from tests.crash.writes import die
 from tests.support.children import was_killed
 from tests.support.tables import by_key, check_stored, records, rows_of

@@ -10,8 +10,8 @@ import pytest
 
 from rli import InstantNotFoundError, InvalidInputError, Table, open_table
 from rli.model import Step
-from rli.table.services import purge
-from rli.table.services.clean import CleanResult
+from rli.services import purge
+from rli.services.clean import CleanResult
 from tests.support.tables import check_stored, commit_version, fingerprint, records, rows_of
 
 

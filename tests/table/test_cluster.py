@@ -20,11 +20,11 @@ from rli import (
     create_table,
     open_table,
 )
-from rli.layout.file_slices import FileSlice
-from rli.layout.meta_columns import FILE_NAME, META_COLUMNS
+from rli.hudi.meta_columns import FILE_NAME, META_COLUMNS
 from rli.model import FileGroupId
 from rli.settings import TableSettings
-from rli.table.writing.clustering import plan_clustering
+from rli.view.file_slices import FileSlice
+from rli.write.clustering import plan_clustering
 from tests.crash.writes import pointed
 from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of, turn_into_version_9
 

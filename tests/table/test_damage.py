@@ -14,7 +14,7 @@ from rli import RliError, Table, create_table, open_table
 from rli.settings import Maintenance
 from rli.storage import Storage
 from rli.store.registry import open_store
-from rli.table.state.index_location import own_index_url
+from rli.view.index_location import own_index_url
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 from tests.support.tables import commit_version, records, turn_into_version_9

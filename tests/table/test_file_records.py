@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from rli.commit.file_records import FileRecords
 from rli.storage import Storage
-from rli.table.coordination.file_records import FileRecords
 from tests.support.children import start_child
 from tests.support.faults import PointedStorage
 

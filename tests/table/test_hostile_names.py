@@ -18,10 +18,10 @@ from rli import (
     create_table,
     open_table,
 )
+from rli.hudi.timeline.clean_metadata import CleanPlan
+from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.processes import ProcessId
 from rli.storage import Storage
-from rli.timeline.clean_metadata import CleanPlan
-from rli.timeline.rollback_metadata import RollbackPlan
 from tests.support.tables import commit_version, records
 
 DEAD = "20200101000000000"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rli import CorruptIndexError, LeaseLostError, Step, Table, create_table
+from rli.commit.lease_breaking import break_lease, lease_holder
+from rli.commit.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
-from rli.table.coordination.lease_breaking import break_lease, lease_holder
-from rli.table.coordination.shared_records import SharedRecords, shared_records
 from tests.support.tables import check_stored, commit_version, records, rows_of
 
 HERE = ProcessId.current().host

@@ -19,9 +19,9 @@ from rli import (
     create_table,
     open_table,
 )
-from rli.table.coordination.file_records import FileRecords
-from rli.table.coordination.recovery import writer_record
-from rli.table.state import paths
+from rli.commit.file_records import FileRecords
+from rli.commit.recovery import writer_record
+from rli.view import paths
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records, rows_of
 

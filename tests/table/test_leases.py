@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 from rli import Step, Table, create_table, processes
+from rli.commit.file_records import FileRecords
+from rli.commit.lease import KeptHolding, table_lease
+from rli.commit.liveness import CLOCK_SLACK_SECONDS, Holding, Watch
+from rli.commit.recovery import writer_record
+from rli.commit.shared_records import SharedRecords
 from rli.errors import LeaseLostError
 from rli.processes import ProcessId
 from rli.storage import Storage
 from rli.store.registry import open_store
-from rli.table.coordination.file_records import FileRecords
-from rli.table.coordination.lease import KeptHolding, table_lease
-from rli.table.coordination.liveness import CLOCK_SLACK_SECONDS, Holding, Watch
-from rli.table.coordination.recovery import writer_record
-from rli.table.coordination.shared_records import SharedRecords
-from rli.table.state import paths
+from rli.view import paths
 from tests.support.children import start_child
 
 ELSEWHERE = ProcessId("another host", 1, "1")
@@ -85,13 +85,13 @@ def test_a_process_that_the_kernel_hides_is_not_known_to_be_dead(
 _HOLDER = """
 import sys, time
 from rli.processes import ProcessId
-from rli.table.coordination.liveness import Holding
+from rli.commit.liveness import Holding
 print(Holding("w", ProcessId.current(), time.time() + 30, 30.0).to_json().decode(), flush=True)
 sys.stdin.read()
 """
 _JUDGE = """
 import sys
-from rli.table.coordination.liveness import Watch
+from rli.commit.liveness import Watch
 print(Watch().has_lapsed(sys.stdin.read().encode()))
 """
 _CONTAINERS = {

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from rli import IndexNotReadyError, Step, Table, create_table, open_index, open_table
-from rli.table.coordination.lease import LEASE, table_lease
-from rli.table.coordination.liveness import Holding
-from rli.table.coordination.recovery import exclusive, writer_record
-from rli.table.coordination.shared_records import shared_records
-from rli.table.services.fence import Fence
-from rli.table.services.rollback import request_rollback
-from rli.table.state.snapshot import Snapshot
+from rli.commit.lease import LEASE, table_lease
+from rli.commit.liveness import Holding
+from rli.commit.recovery import exclusive, writer_record
+from rli.commit.shared_records import shared_records
+from rli.services.fence import Fence
+from rli.services.rollback import request_rollback
+from rli.view.snapshot import Snapshot
 from tests.crash.writes import pointed
 from tests.support.children import was_killed
 from tests.support.rollbacks import roll_back_in_part

@@ -13,12 +13,12 @@ from threading import Barrier
 import pytest
 
 from rli import Maintenance, SettingsError, Step, Table, create_table, open_table
+from rli.commit.lease import LEASE, KeptHolding
+from rli.commit.shared_records import shared_records
 from rli.storage import Storage
 from rli.storage.storage import StoredFile
-from rli.table.coordination.lease import LEASE, KeptHolding
-from rli.table.coordination.shared_records import shared_records
-from rli.table.state import paths
-from rli.table.writing import maintenance
+from rli.view import paths
+from rli.write import maintenance
 from tests.crash.writes import pointed
 from tests.support.tables import check_archived, check_stored, records, rows_of, turn_into_version_9
 

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pytest
 
 from rli import ConflictError, IndexNotFoundError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
+from rli.commit.recovery import recover
+from rli.commit.write_transaction import WriteTransaction
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.storage import Storage
-from rli.table.coordination.recovery import recover
-from rli.table.file_groups.tasks import InProcess
-from rli.table.state import paths
 from rli.table.table import pass_over
-from rli.table.writing.write_transaction import WriteTransaction
-from rli.timeline.commit_metadata import COMMIT_MARK
+from rli.tasks import InProcess
+from rli.view import paths
 from tests.crash.writes import pointed
 from tests.support.rollbacks import roll_back_in_part
 from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of

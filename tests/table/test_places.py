@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rli import IndexMismatchError, Table, create_table, open_table
-from rli.table.state import paths
+from rli.view import paths
 from tests.support.tables import check_stored, records, rows_of
 
 

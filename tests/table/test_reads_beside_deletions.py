@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rli import CorruptTableError, InstantNotFoundError, Table, create_table, open_table
-from rli.table.state.live_slices import LiveSlices
+from rli.view.file_system_view import LiveSlices
 from tests.support.tables import commit_version, rows_of
 
 

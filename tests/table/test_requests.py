@@ -10,11 +10,11 @@ import pytest
 
 import rli
 from rli import LeaseLostError, LeasePlace
+from rli.commit.liveness import Holding
+from rli.commit.requests import RequestFolder, remove_abandoned_requests, request_folder
+from rli.commit.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
-from rli.table.coordination.liveness import Holding
-from rli.table.coordination.requests import RequestFolder, remove_abandoned_requests, request_folder
-from rli.table.coordination.shared_records import SharedRecords, shared_records
-from rli.table.state import paths
+from rli.view import paths
 from tests.support.children import was_killed
 from tests.support.tables import assert_nothing_left_over, records
 

@@ -17,10 +17,10 @@ from rli import (
     create_table,
     open_table,
 )
+from rli.commit.recovery import exclusive
 from rli.model import Step
-from rli.table.coordination.recovery import exclusive
-from rli.table.services.fence import Fence
-from rli.table.services.restore import RestoreResult, finish_restore, request_restore
+from rli.services.fence import Fence
+from rli.services.restore import RestoreResult, finish_restore, request_restore
 from tests.support.faults import PointedStorage
 from tests.support.tables import (
     Row,
@@ -162,7 +162,7 @@ def test_the_index_goes_back_by_journals_alone(table: Table, monkeypatch: pytest
     def read(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("rli.table.state.snapshot.Snapshot.record_keys", read)
+    monkeypatch.setattr("rli.view.snapshot.Snapshot.record_keys", read)
     monkeypatch.setattr(type(table.index.store), "scan", read)
     table.restore(instants[1])
     monkeypatch.undo()

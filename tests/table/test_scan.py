@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rli import CorruptTableError, InstantNotFoundError, InvalidInputError, SchemaError, Table
-from rli.layout.meta_columns import META_COLUMNS
+from rli.hudi.meta_columns import META_COLUMNS
 from tests.support.tables import SCHEMA, records
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rli import CommitResult, IndexNotReadyError, Table, UnsupportedTableError, create_table, open_table
-from rli.layout.meta_columns import FILE_NAME, META_COLUMNS
+from rli.hudi.meta_columns import FILE_NAME, META_COLUMNS
 from tests.support.soak import cases
 from tests.support.table_model import Outcome, Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records, rows_of

@@ -16,11 +16,11 @@ from rli import (
     create_table,
     open_table,
 )
-from rli.layout.file_names import BaseFileName
-from rli.table.coordination.recovery import exclusive
-from rli.table.services.fence import Fence
-from rli.table.services.rollback import request_rollback
-from rli.table.state.snapshot import Snapshot
+from rli.commit.recovery import exclusive
+from rli.hudi.file_names import BaseFileName
+from rli.services.fence import Fence
+from rli.services.rollback import request_rollback
+from rli.view.snapshot import Snapshot
 from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
 
 

@@ -20,19 +20,19 @@ from pyarrow import ipc
 from pydantic import SecretStr
 
 from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
-from rli.index.changes import LocationChanges
-from rli.index.checkpoint import Checkpoint
-from rli.index.commit_log import CommitLog
-from rli.index.log_record import LogRecord, record_name
-from rli.index.owner import StagingProcess
+from rli.file_group import work_rows
+from rli.file_group.journal import Journal, write_journal
+from rli.file_group.journal_list import load_journals, save_journals
+from rli.index.record.changes import LocationChanges
+from rli.index.record.checkpoint import Checkpoint
+from rli.index.record.commit_log import CommitLog
+from rli.index.record.log_record import LogRecord, record_name
+from rli.index.record.owner import StagingProcess
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
 from rli.processes import ProcessId
 from rli.settings import IndexSettings, Maintenance, TableSettings
 from rli.storage import Storage
 from rli.store.registry import open_store
-from rli.table.file_groups import work_rows
-from rli.table.file_groups.journal import Journal, write_journal
-from rli.table.file_groups.journal_list import load_journals, save_journals
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 INSTANT = "20240531120000123"

@@ -16,21 +16,21 @@ import pyarrow as pa
 import pytest
 
 from rli import CorruptTableError, RliError, SchemaError
-from rli.index.log_record import LogRecord
-from rli.layout.avro_schema import from_avro, to_avro
-from rli.layout.bloom_filter import FILTER_KEY, BloomFilter
+from rli.hudi.avro_schema import from_avro, to_avro
+from rli.hudi.bloom_filter import FILTER_KEY, BloomFilter
+from rli.hudi.timeline.archive_log import completed_entries, entry, to_log_file
+from rli.hudi.timeline.avro_files import write_record
+from rli.hudi.timeline.clean_metadata import CleanPlan
+from rli.hudi.timeline.commit_metadata import CommitMetadata
+from rli.hudi.timeline.restore_metadata import RestorePlan
+from rli.hudi.timeline.rollback_metadata import RollbackPlan
+from rli.hudi.timeline.undone import Undone
+from rli.index.record.log_record import LogRecord
 from rli.model import FileGroupId
 from rli.settings import IndexSettings, TableSettings
 from rli.storage.publications import _Decision
 from rli.store.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from rli.store.credentials import credentials_for
-from rli.timeline.archive_log import completed_entries, entry, to_log_file
-from rli.timeline.avro_files import write_record
-from rli.timeline.clean_metadata import CleanPlan
-from rli.timeline.commit_metadata import CommitMetadata
-from rli.timeline.restore_metadata import RestorePlan
-from rli.timeline.rollback_metadata import RollbackPlan
-from rli.timeline.undone import Undone
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 

@@ -1,0 +1,1 @@
+"""How a write becomes visible: transaction, conflicts, lease, recovery of dead writers."""

@@ -1,0 +1,205 @@
+"""Conflicts: may a write still commit, although others committed after the snapshot that it builds on?
+
+It may if it would have done the same on top of them: nobody changed a file group that it read or wrote, nor a record
+key that it looked up and found absent, nor the table's schema while columns were added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.codec import entries as codec
+from rli.errors import ConflictError
+from rli.file_group.journal import Journal
+from rli.hudi.base_file import BaseFileReader
+from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
+from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.index.record.log_state import LogState
+from rli.index.record.record_index import RecordIndex
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.tasks import TaskRunner
+from rli.view.paths import unpublished_file
+from rli.view.snapshot import Snapshot
+
+_SAMPLE: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SomeKeys:
+    """Record keys, of which only a few are named.
+
+    Attributes:
+        count: how many.
+        sample: ten of them at most.
+    """
+
+    count: int
+    sample: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.Array]) -> SomeKeys:
+        return sum_of(cls(len(keys), tuple(keys.slice(0, _SAMPLE).to_pylist())) for keys in batches)
+
+
+NO_KEYS: Final = SomeKeys(0, ())
+
+
+def sum_of(parts: Iterable[SomeKeys]) -> SomeKeys:
+    """All the keys together."""
+    total = NO_KEYS
+    for part in parts:
+        total = SomeKeys(total.count + part.count, (*total.sample, *part.sample)[:_SAMPLE])
+    return total
+
+
+def nothing_newer() -> SomeKeys:
+    """For writes that act on all that they look up."""
+    return NO_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """What a write has looked at, without which it might have done something else.
+
+    Attributes:
+        groups: the file groups that hold its keys: also those where every record came too late to change anything.
+        newer_keys: finds the keys that it looked up, and did nothing about, that were changed after its snapshot.
+    """
+
+    groups: frozenset[FileGroupId]
+    newer_keys: Callable[[], SomeKeys] = nothing_newer
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCommit:
+    """A write as it is about to be published.
+
+    Attributes:
+        instant: of the write.
+        snapshot: the state of the table that it builds on.
+        sequence: the commit sequence of that state.
+        stats: its base files, which lie in its work folder.
+        journals: its journals.
+        schema: of the table from then on.
+        read: what it depends on beside what it writes.
+        replaced: the file groups that it replaces.
+    """
+
+    instant: str
+    snapshot: Snapshot
+    sequence: int
+    stats: Sequence[WriteStat]
+    journals: Sequence[Journal]
+    schema: pa.Schema
+    read: ReadSet
+    replaced: frozenset[FileGroupId]
+
+
+def newer_keys(index: RecordIndex, sequence: int, record_keys: pa.Array) -> SomeKeys:
+    """The record keys (distinct, shape (n,)) that were placed, moved or deleted after a commit sequence."""
+    newer = codec.sequences(index.get_as_of(record_keys, sequence)) > sequence
+    return SomeKeys.of([record_keys.filter(pa.array(newer))])
+
+
+def require_no_conflict(
+    planned: PlannedCommit, current: Snapshot, index: RecordIndex, log: LogState, tasks: TaskRunner
+) -> None:
+    """Check a write against what was committed since its snapshot. The caller holds the lease.
+
+    Args:
+        planned: the write.
+        current: the state of the table now; all of it is in the index.
+        index: of the table.
+        log: its commit log as of ``current``.
+        tasks: runs the look-ups of each journal.
+
+    Raises:
+        ConflictError: it may not be published.
+    """
+    later = log.records_after(planned.sequence)
+    if not later:
+        return
+    instants = tuple(sorted({instant for record in later for instant in record.instants}))
+    _require_same_schema(planned, current, instants)
+    _require_same_groups(planned, current, instants)
+    check = partial(_placed_later, current.table.storage, index, planned.sequence)
+    # What a clustering places was in the file groups that it replaces: those tell.
+    journals = [] if planned.replaced else planned.journals
+    taken = sum_of([*tasks.run(check, journals), planned.read.newer_keys()])
+    if taken.count:
+        raise ConflictError(
+            f"another commit inserted or changed record keys of this write: count={taken.count} "
+            f"keys={list(taken.sample)} instants={list(instants)}; write again",
+            keys=taken.sample,
+            key_count=taken.count,
+            instants=instants,
+        )
+
+
+def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
+    # The table's schema is that of its newest instant, which need not be the commit that comes last. So a schema is
+    # changed only by a commit that nobody else's came in between.
+    if not planned.schema.equals(planned.snapshot.schema or pa.schema([])) or current.schema != planned.snapshot.schema:
+        raise ConflictError(
+            "columns of the table were added or changed while others wrote: "
+            f"columns={planned.schema.names} now={current.schema and current.schema.names} "
+            f"instants={list(instants)}; write again",
+            instants=instants,
+        )
+
+
+def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
+    written = {FileGroupId(stat.partition_path, stat.file_id): stat for stat in planned.stats}
+    contested = changed_since(planned.snapshot, current, planned.read.groups | planned.replaced | written.keys())
+    if not contested:
+        return
+    storage = current.table.storage
+    ours = [*(written[group] for group in contested if group in written)]
+    journals = [journal for journal in planned.journals if journal.group in contested]
+    keys = sum_of([_written_keys(storage, planned.instant, ours), *(_gone_keys(storage, one) for one in journals)])
+    raise ConflictError(
+        "another commit rewrote file groups that this write builds on: "
+        f"file groups={[f'{group.partition_path}/{group.file_id}' for group in contested[:_SAMPLE]]} "
+        f"count={keys.count} keys={list(keys.sample)} instants={list(instants)}; write again",
+        keys=keys.sample,
+        key_count=keys.count,
+        instants=instants,
+    )
+
+
+def changed_since(before: Snapshot, now: Snapshot, groups: Collection[FileGroupId]) -> list[FileGroupId]:
+    """Those of some file groups that have another slice than before, or none any more; ordered."""
+    then, since = _instants_of(before, groups), _instants_of(now, groups)
+    return sorted(group for group in groups if since.get(group) != then.get(group))
+
+
+def _instants_of(snapshot: Snapshot, groups: Collection[FileGroupId]) -> dict[FileGroupId, str]:
+    return {group: found.instant for group, found in snapshot.slices.of_groups(groups).items()}
+
+
+def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) -> SomeKeys:
+    """The keys of the records that a write adds or replaces in some of its base files."""
+    schema = pa.schema([(RECORD_KEY, pa.string()), (COMMIT_TIME, pa.string())])
+
+    def keys_of(stat: WriteStat) -> Iterable[pa.Array]:
+        with BaseFileReader(storage, unpublished_file(instant, stat.path)) as reader:
+            for batch in reader.batches(schema):
+                yield batch.filter(pc.equal(batch.column(COMMIT_TIME), instant)).column(RECORD_KEY)
+
+    return SomeKeys.of(keys for stat in stats for keys in keys_of(stat))
+
+
+def _gone_keys(storage: Storage, journal: Journal) -> SomeKeys:
+    return SomeKeys.of(journal.deleted_keys(storage))
+
+
+def _placed_later(storage: Storage, index: RecordIndex, sequence: int, journal: Journal) -> SomeKeys:
+    """Which keys that one journal places were changed after a commit sequence: a task."""
+    return sum_of(newer_keys(index, sequence, keys) for keys in journal.placed_keys(storage))

@@ -1,0 +1,88 @@
+"""What every writer and table service begins with: nothing is left of dead writers, and a service is alone on the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rli.commit.recovery import Finished, exclusive, recover
+from rli.commit.torn import require_no_empty_commit, undo_torn
+from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.timeline import Timeline
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.sync import sync
+from rli.services.fence import Fence
+from rli.tasks import InProcess
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+from rli.view.synced_commits import sync_commits
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A table that can be written.
+
+    Attributes:
+        table: as it is defined now.
+        writer: identity of the caller, for the lease.
+        finished: what others had begun.
+        timeline: without torn commits.
+    """
+
+    table: TableDefinition
+    writer: str
+    finished: Finished
+    timeline: Timeline
+
+
+def made_ready(table: TableDefinition, index: RecordIndex, name: str, *, patience: float = math.inf) -> Ready:
+    """Clear up after dead writers, and undo what a power cut has torn.
+
+    Args:
+        table: the table.
+        index: its index.
+        name: of the caller, for those who wait for it.
+        patience: seconds; for how long to wait for the lease at most, if it is needed.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
+        UnsupportedTableError: rli does not write such tables.
+        CorruptTableError: the last commit of another engine is empty.
+    """
+    definition = table.reloaded()
+    require_writable(definition.properties)
+    writer = f"{name} at {datetime.now(UTC).isoformat()}"
+    finished = recover(definition, index, writer, patience=patience)
+    undone, timeline = undo_torn(definition, index, writer, patience=patience)
+    require_no_empty_commit(definition, timeline)
+    return Ready(definition, writer, finished | Finished(rollbacks=undone), timeline)
+
+
+@contextmanager
+def table_service(
+    table: TableDefinition, index: RecordIndex, name: str, *, patience: float = math.inf
+) -> Iterator[tuple[TableDefinition, Fence]]:
+    """Hold the lease for a table service; what it does survives a power cut, whatever the table's settings say.
+
+    Args:
+        table: the table.
+        index: its index.
+        name: of the service, for those who wait for it.
+        patience: seconds; for how long to wait for the lease at most.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
+        UnsupportedTableError: rli does not write such tables.
+        IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+    """
+    ready = made_ready(table, index, name, patience=patience)
+    definition = ready.table.durable()
+    with exclusive(definition, index, ready.writer, patience=patience) as lease:
+        synced = sync(definition, index, InProcess())
+        if not ready.table.storage.is_durable:
+            # Older versions and instants are about to go, or to be relied on.
+            sync_commits(Snapshot(definition, synced.timeline))
+        yield definition, Fence(definition, lease.require_held)

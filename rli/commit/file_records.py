@@ -1,0 +1,103 @@
+"""Shared records kept as files of the table, for hosts that share its file system and no store.
+
+A record is a register with versions: version ``n`` is the file ``<name>.<n>``, the greatest one counts, and an empty one
+says that the record was removed. Whoever has read version ``n`` replaces it by creating ``n + 1``, which the file
+system lets one process do. Older versions are deleted afterwards.
+
+Why this is a compare-and-set, whoever is paused where:
+
+1. The greatest version is never deleted, so numbers only grow. Who creates ``n + 1`` while ``n`` is the greatest has
+   replaced what it had read.
+2. A process that was paused after it had read ``n`` may create ``n + 1`` when that was made and deleted long ago. But
+   then a greater version is there. So it looks once more, and has failed if its version is not the greatest. What it
+   made is never taken for the record's value, and goes with the older versions.
+3. It may fail by that rule although its version did count for a moment, if another process has replaced it already. To
+   its caller that is the same: the record is another one's now.
+
+Of a writer's record (``writer/<instant>``) nothing stays once it was removed, or the next writer removes what did, so
+its numbers may begin again. Only the writer itself ever makes it: all that can come of it is that a writer which was
+paused, and taken for dead, makes its record once more. It cannot publish (P4), and the record expires.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final
+
+from rli.storage import Storage
+from rli.view import paths
+
+_REMOVED: Final = b""
+
+
+class FileRecords:
+    """The shared records in a table's folder; ``rli.commit.shared_records.SharedRecords`` says what they promise.
+
+    Every method raises ``OSError`` where the file system does not answer.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def read_control(self, name: str) -> bytes | None:
+        """The value of a record, None where there is none."""
+        return self._latest(name)[1]
+
+    def scan_control(self, prefix: str) -> list[tuple[str, bytes]]:
+        """The records whose name begins with ``prefix``, ordered by name; a prefix is a whole folder: ``writer/``."""
+        files = self._storage.list_files(f"{paths.RECORDS}/{prefix}")
+        names = sorted({_name_and_version(file.name)[0] for file in files if not file.name.startswith(".")})
+        found = [(prefix + name, self.read_control(prefix + name)) for name in names]
+        return [(name, value) for name, value in found if value is not None]
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        """Set a record to ``value`` (None removes it) if it is ``expected`` (None: absent); whether it was set.
+
+        A value is not empty.
+        """
+        version, stored = self._latest(name)
+        if stored != expected:
+            return False
+        if value is None and stored is None:
+            return True
+        if not self._storage.create(_path(name, version + 1), _REMOVED if value is None else value):
+            return False
+        versions = self._versions(name)
+        if max(versions, default=0) != version + 1:
+            return False
+        self._storage.delete_files(_path(name, older) for older in versions if older <= version)
+        if "/" in name:
+            self._remove_traces(posixpath.dirname(name))
+        return True
+
+    def _remove_traces(self, folder: str) -> None:
+        """Delete what is left of removed records of a folder; whoever removed one may have died half way."""
+        files = [file for file in self._storage.list_files(f"{paths.RECORDS}/{folder}") if file.name[0] != "."]
+        removed = {_name_and_version(file.name)[0] for file in files if not file.size}
+        traces = [_name_and_version(file.name) for file in files if _name_and_version(file.name)[0] in removed]
+        # The greatest version goes last, so that no older one is taken for the value.
+        for name, version in sorted(traces):
+            self._storage.delete_files([_path(f"{folder}/{name}", version)])
+
+    def _latest(self, name: str) -> tuple[int, bytes | None]:
+        """The greatest version and its value; 0 and None where there is none."""
+        while versions := self._versions(name):
+            content = self._storage.read_bytes(_path(name, max(versions)))
+            if content is not None:
+                return max(versions), None if content == _REMOVED else content
+            # It was replaced, and deleted, since they were listed.
+        return 0, None
+
+    def _versions(self, name: str) -> list[int]:
+        folder, base = posixpath.split(f"{paths.RECORDS}/{name}")
+        found = [_name_and_version(file.name) for file in self._storage.list_files(folder) if file.name[0] != "."]
+        return sorted(version for found_name, version in found if found_name == base)
+
+
+def _path(name: str, version: int) -> str:
+    return f"{paths.RECORDS}/{name}.{version}"
+
+
+def _name_and_version(file_name: str) -> tuple[str, int]:
+    name, _, version = file_name.rpartition(".")
+    return name, int(version)

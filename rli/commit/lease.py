@@ -1,0 +1,164 @@
+"""The lease of a table: one writer at a time checks and publishes. Kept where all writers of the table see it.
+
+A lease lapses unless it is renewed, so that a dead holder stops nobody. What a holder that was only paused can still
+do when it wakes up is for its successor to prevent (``rli.commit.recovery``), not for clocks.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rli.commit.liveness import Holding, Watch
+from rli.commit.shared_records import SharedRecords
+from rli.errors import LeaseLostError, RliError, StoreUnavailableError
+from rli.processes import ProcessId
+from rli.settings import DEFAULT_LEASE_SECONDS
+
+LEASE: Final = "lease"
+"""Name of the shared record that says who holds the lease."""
+
+_RENEWALS_PER_TERM: Final = 3
+_PAUSE_SECONDS: Final = 0.05
+
+
+class LeaseBusyError(RliError):
+    """Another process kept the lease for longer than the caller was to wait; nothing was done."""
+
+
+class KeptHolding:
+    """A shared record that says what this process holds, renewed by a thread until it is released.
+
+    Args:
+        records: where it is kept.
+        name: of the record.
+        writer: identity of the write.
+        seconds: for how long it is held without a sign of life.
+    """
+
+    def __init__(self, records: SharedRecords, name: str, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> None:
+        self._records = records
+        self._name = name
+        self._writer = writer
+        self._seconds = seconds
+        self._process = ProcessId.current()
+        self._displaced: tuple[str, ...] = ()
+        self._is_left = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_ended, name=f"rli {name}", daemon=True)
+
+    @property
+    def displaced(self) -> tuple[str, ...]:
+        """Writers that held the record before, let it lapse, and may have left something; the newest first."""
+        return self._displaced
+
+    def take(self, *, over: bytes | None) -> bool:
+        """Begin to hold, in place of the record ``over`` (None: of none); returns whether that succeeded."""
+        if over is not None:
+            before = Holding.from_json(over)
+            # A successor that died before it had cleared up leaves that to its own successor.
+            self._displaced = (before.writer, *before.displaced)
+        taken = self._records.compare_and_set(self._name, over, self._content())
+        if taken:
+            self._thread.start()
+        return taken
+
+    def settle(self) -> None:
+        """Forget the displaced writers: nothing of them is left."""
+        self._displaced = ()
+
+    def require_held(self) -> None:
+        """Raise ``LeaseLostError`` if another process has taken over."""
+        while (own := self._own_record()) is not None:
+            # What is read may be old, where hosts cache files; what is replaced was there.
+            if self._records.compare_and_set(self._name, own, self._content()):
+                return
+        raise LeaseLostError(
+            f"another writer took over: record={self._name}; this writer was paused or cut off for too long, "
+            "write again"
+        )
+
+    def leave_to_successor(self) -> None:
+        """Let the record lapse in place of releasing it: whoever takes it over clears up what is left first."""
+        self._is_left = True
+
+    def release(self) -> bool:
+        """Stop holding; returns whether this process had held on until now.
+
+        A record that another process has taken over, or put a mark into, is left alone. One that names displaced writers
+        is left to lapse: its successor has to clear up after them (P3).
+        """
+        self._ended.set()
+        self._thread.join()
+        if self._is_left or self._displaced:
+            return False
+        own = self._own_record()
+        return own is not None and self._records.compare_and_set(self._name, own, None)
+
+    def _renew_until_ended(self) -> None:
+        while not self._ended.wait(self._seconds / _RENEWALS_PER_TERM):
+            try:
+                own = self._own_record()
+                if own is None:
+                    return
+                self._records.compare_and_set(self._name, own, self._content())
+            except (StoreUnavailableError, OSError):
+                continue  # the next round may reach it; if none does in time, the record lapses
+            except RliError:
+                return  # the index is gone, and the write itself will say so
+
+    def _own_record(self) -> bytes | None:
+        stored = self._records.read_control(self._name)
+        return stored if stored is not None and Holding.from_json(stored).writer == self._writer else None
+
+    def _content(self) -> bytes:
+        expires_at = time.time() + self._seconds
+        return Holding(self._writer, self._process, expires_at, self._seconds, self._displaced).to_json()
+
+
+@contextmanager
+def table_lease(
+    records: SharedRecords, writer: str, seconds: float = DEFAULT_LEASE_SECONDS, *, patience: float = math.inf
+) -> Iterator[KeptHolding]:
+    """Hold the table's lease; waits for the present holder to release it, to let it lapse or to die.
+
+    Who takes it over from a holder that did not release it clears up after that one first:
+    ``rli.commit.recovery.exclusive`` does both.
+
+    Args:
+        records: where it is kept.
+        writer: identity of the caller.
+        seconds: for how long it is held without a sign of life.
+        patience: seconds; for how long to wait at most.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
+    """
+    holding = KeptHolding(records, LEASE, writer, seconds)
+    watch = Watch()
+    latest = time.monotonic() + patience
+    while True:
+        stored = records.read_control(LEASE)
+        if (stored is None or watch.has_lapsed(stored)) and holding.take(over=stored):
+            break
+        if time.monotonic() >= latest:
+            raise LeaseBusyError(
+                f"another process has held the lease: record={LEASE} waited={patience:g} s; find it with: rli lease show TABLE"
+            )
+        # Those who wait do not come back in step, or the same one would always be the first.
+        time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
+    try:
+        yield holding
+    finally:
+        holding.release()
+
+
+def is_left_behind(records: SharedRecords) -> bool:
+    """Whether the table's lease seems to be held by nobody who lives; who takes it finds out."""
+    stored = records.read_control(LEASE)
+    return stored is not None and Holding.from_json(stored).is_over(time.time())

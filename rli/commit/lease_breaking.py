@@ -1,0 +1,111 @@
+"""Taking the lease away from its holder, for operators: what forged and damaged records of writers need.
+
+Breaking the lease of a writer that lives is safe. That writer is displaced as if it had been paused past its lease
+(docs/protocol.md, P3 and P4): it fails with ``LeaseLostError``, and what it had written is removed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from rli.commit.lease import LEASE
+from rli.commit.liveness import Holding
+from rli.commit.recovery import WRITERS, exclusive, recover
+from rli.commit.requests import REQUESTS
+from rli.commit.shared_records import SharedRecords, shared_records
+from rli.errors import CorruptIndexError
+from rli.hudi.timeline.instant import is_instant_time
+from rli.index.record.record_index import RecordIndex
+from rli.processes import ProcessId
+from rli.view import paths
+from rli.view.definition import TableDefinition
+
+_LAPSED: Final = 0.0
+_AT_ONCE: Final = 0.001
+_UNKNOWN: Final = ProcessId("unknown", 0, "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """Who holds a table's lease.
+
+    Attributes:
+        writer: the instant of the write, or the name of the service; None where the record is damaged.
+        host: this boot of its host; None as above.
+        pid: number of its process there; None as above.
+        expires_at: when the lease lapses without a sign of life, in UTC by the holder's clock; None as above.
+        damage: why the record cannot be read; None where it can.
+    """
+
+    writer: str | None
+    host: str | None
+    pid: int | None
+    expires_at: datetime | None
+    damage: str | None = None
+
+
+def lease_holder(table: TableDefinition, index: RecordIndex) -> LeaseHolder | None:
+    """Who holds the table's lease; None if it is free."""
+    content = shared_records(table, index).read_control(LEASE)
+    if content is None:
+        return None
+    try:
+        held = Holding.from_json(content)
+        expires_at = datetime.fromtimestamp(held.expires_at, UTC)
+    except (CorruptIndexError, ValueError, OverflowError, OSError) as error:
+        return LeaseHolder(None, None, None, None, damage=str(error))
+    return LeaseHolder(held.writer, held.process.host, held.process.pid, expires_at)
+
+
+def break_lease(table: TableDefinition, index: RecordIndex) -> LeaseHolder | None:
+    """Take the lease from its holder and clear up after it; also replaces records of writers that are damaged.
+
+    Returns:
+        Who held the lease; None if it was free.
+    """
+    records = shared_records(table, index)
+    writer = f"break of the lease at {datetime.now(UTC).isoformat()}"
+    _replace_damaged_writers(records)
+    holder = lease_holder(table, index)
+    while (stored := records.read_control(LEASE)) is not None:
+        # The holder finds a record that is not its own, so it renews nothing; whoever comes next clears up after it.
+        broken = Holding(writer, _UNKNOWN, _LAPSED, _AT_ONCE, _displaced(table, stored))
+        if records.compare_and_set(LEASE, stored, broken.to_json()):
+            break
+    with exclusive(table, index, writer):
+        pass
+    recover(table, index, writer)
+    return holder
+
+
+def _displaced(table: TableDefinition, stored: bytes) -> tuple[str, ...]:
+    """The writers that may still publish: those that the record names, all that are at work if it is damaged."""
+    try:
+        held = Holding.from_json(stored)
+        return (held.writer, *held.displaced)
+    except CorruptIndexError:
+        return tuple(posixpath.basename(folder) for folder in table.storage.list_folders(paths.WORK))
+
+
+def _replace_damaged_writers(records: SharedRecords) -> None:
+    for name, content in records.scan_control(WRITERS):
+        if not is_instant_time(name.removeprefix(WRITERS)):
+            records.compare_and_set(name, content, None)
+        elif _is_damaged(content):
+            # In the place of a record that nobody can read, one of a dead writer: recovery rolls its write back.
+            records.compare_and_set(name, content, Holding("unknown", _UNKNOWN, _LAPSED, _AT_ONCE).to_json())
+    for name, content in records.scan_control(REQUESTS):
+        if _is_damaged(content):
+            # A request without a record is removed by the next write.
+            records.compare_and_set(name, content, None)
+
+
+def _is_damaged(content: bytes) -> bool:
+    try:
+        Holding.from_json(content).is_over(datetime.now(UTC).timestamp())
+    except CorruptIndexError:
+        return True
+    return False

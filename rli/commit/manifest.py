@@ -1,0 +1,36 @@
+"""The manifest of a write: which base files it is about to bring into the table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from rli.errors import CorruptTableError
+from rli.storage import Storage
+from rli.view import paths
+from rli.view.file_slices import list_base_files
+
+_MANIFEST: Final = TypeAdapter(list[str])
+
+
+def listed_files(storage: Storage, instant: str) -> list[str]:
+    """The base files of a manifest; none where there is no manifest."""
+    manifest = storage.read_bytes(paths.manifest(instant))
+    if manifest is None:
+        return []
+    if _is_cut_short(manifest):
+        # A power cut has torn it: base files are known by their names, too.
+        return [part.path for part in list_base_files(storage) if part.instant == instant]
+    try:
+        return _MANIFEST.validate_json(manifest)
+    except ValidationError as error:
+        raise CorruptTableError(
+            f"the list of base files of a write that died is damaged: file={paths.manifest(instant)}; delete all base "
+            f"files whose name ends in _{instant}.parquet, then the folder {paths.work_folder(instant)}"
+        ) from error
+
+
+def _is_cut_short(manifest: bytes) -> bool:
+    written = manifest.rstrip(b"\0")
+    return not written or (written.startswith(b"[") and not written.endswith(b"]"))

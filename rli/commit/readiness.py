@@ -1,0 +1,135 @@
+"""Readiness: has the index seen all of the table, and if not, who shows it the rest?
+
+A look-up shows all commits that were acknowledged. A writer applies its own commit, as a rule; a look-up gives it a
+moment for that. Then the look-up applies the commit itself: that takes no lease, may be done by several at once, and
+does no harm to a writer that is only slow (P8).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from rli.commit.lease import LEASE, LeaseBusyError
+from rli.commit.liveness import Holding, Watch
+from rli.commit.recovery import recover, writer_record
+from rli.commit.shared_records import shared_records
+from rli.errors import IndexNotReadyError
+from rli.index.record.record_index import LOOKUP_SECONDS, RecordIndex
+from rli.index.record.sync.sync import SMALL_JOURNALS, SyncResult, Unseen, journal_bytes, sync, unseen_instants
+from rli.model import LeasePlace
+from rli.tasks import InProcess
+from rli.view.definition import TableDefinition
+
+_GRACE_SECONDS: Final = 1.0
+"""For so long a writer that lives is left to apply a small commit itself."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 0.5
+
+
+def require_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
+    """The state of an index that has seen all of the table; raises ``IndexNotReadyError`` for one that has not."""
+    state, unseen = unseen_instants(table, index)
+    if unseen:
+        raise _not_ready(table, index, unseen)
+    return state
+
+
+def await_synced(table: TableDefinition, index: RecordIndex, seconds: float = LOOKUP_SECONDS) -> SyncResult:
+    """The state of an index that has seen all of the table, which it is shown if need be.
+
+    Args:
+        table: the table.
+        index: its index.
+        seconds: for how long to wait for writers and to apply their commits.
+
+    Raises:
+        IndexNotReadyError: the index was never bootstrapped, cannot follow the timeline, or has not seen all of the
+            table after so many seconds.
+    """
+    waiting = _Waiting(table, index, seconds)
+    while True:
+        state, unseen = unseen_instants(table, index)
+        if not unseen:
+            return state
+        waiting.wait_or_help(unseen)
+
+
+class _Waiting:
+    """A look-up that waits for an index to see all of a table, and helps where nobody else seems to."""
+
+    def __init__(self, table: TableDefinition, index: RecordIndex, seconds: float) -> None:
+        self._table = table
+        self._index = index
+        self._records = shared_records(table, index)
+        self._name = f"look-up at {datetime.now(UTC).isoformat()}"
+        self._began = time.monotonic()
+        self._deadline = self._began + seconds
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._watches: defaultdict[str, Watch] = defaultdict(Watch)
+        self._orphans: frozenset[str] = frozenset()
+        self._failure: OSError | LeaseBusyError | None = None
+
+    def wait_or_help(self, unseen: Unseen) -> None:
+        """Wait a moment, or show the index what it lacks; raises ``IndexNotReadyError`` after the deadline."""
+        self._require_time_left(unseen)
+        try:
+            if unseen.withdrawn:
+                # The index follows a rollback or restore once that is complete.
+                if self._is_orphan_again([LEASE]):
+                    recover(self._table, self._index, self._name, patience=self._seconds_left())
+            elif self._may_help(unseen) or self._is_orphan_again([writer_record(time) for time in unseen.unapplied]):
+                sync(self._table, self._index, InProcess(), on_part=lambda: self._require_time_left(unseen))
+                return
+        except (OSError, LeaseBusyError) as error:
+            # This process may be allowed to read alone; or another one has the lease.
+            self._failure = error
+        time.sleep(min(self._pause, self._seconds_left()))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+
+    def _is_orphan_again(self, names: Iterable[str]) -> bool:
+        """Whether one of some shared records had no living holder at the last look, and has none now.
+
+        A holder gives its record back once it is done: perhaps just now, so that it takes two looks.
+        """
+        before, self._orphans = self._orphans, frozenset(name for name in names if not self._is_held(name))
+        return not self._orphans.isdisjoint(before)
+
+    def _is_held(self, name: str) -> bool:
+        record = self._records.read_control(name)
+        if record is None:
+            return False
+        return not (Holding.from_json(record).is_over(time.time()) or self._watches[name].has_lapsed(record))
+
+    def _may_help(self, unseen: Unseen) -> bool:
+        """Whether a living writer has had its time. A large commit is left to it: it may have an engine."""
+        if self._table.require_settings().lease is LeasePlace.TABLE:
+            # Writers of other hosts apply what they commit to their own indexes.
+            return True
+        is_due = time.monotonic() >= self._began + _GRACE_SECONDS
+        return is_due and journal_bytes(self._table.storage, unseen.unapplied) <= SMALL_JOURNALS
+
+    def _seconds_left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def _require_time_left(self, unseen: Unseen) -> None:
+        if time.monotonic() >= self._deadline:
+            raise _not_ready(self._table, self._index, unseen) from self._failure
+
+
+def _not_ready(table: TableDefinition, index: RecordIndex, unseen: Unseen) -> IndexNotReadyError:
+    if unseen.withdrawn:
+        return IndexNotReadyError(
+            f"commits of the table are being rolled back: table={table.location} index={index.url} "
+            f"instants={list(unseen.withdrawn)}; try again once that is done, or, if its process is dead, write to the "
+            "table (another engine: with that engine) or run: rli index sync TABLE"
+        )
+    return IndexNotReadyError(
+        f"the index is older than the table: table={table.location} index={index.url} "
+        f"instants={list(unseen.unapplied)} (writers that are slow get longer by timeout=SECONDS); "
+        "run: rli index sync TABLE"
+    )

@@ -1,0 +1,255 @@
+"""Recovery: what a writer finds of writers that died, and how it cleans up after them.
+
+Every write of rli has a shared record that says who writes (``writer/<instant>``) and a work folder. Where the
+writer is dead, its instant either completed, and only its work folder is left to remove, or it did not, and is rolled
+back as if it had never been. Pending instants of other engines are left alone.
+
+A writer that is taken for dead may only be paused, and go on at any moment. So whatever it publishes by is removed
+first, and only then it is asked whether it has published (docs/protocol.md, P3 and P4).
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from rli.commit.lease import KeptHolding, is_left_behind, table_lease
+from rli.commit.liveness import MOST_KEPT_SECONDS, Holding
+from rli.commit.manifest import listed_files
+from rli.commit.requests import remove_abandoned_requests
+from rli.commit.shared_records import SharedRecords, shared_records
+from rli.errors import CorruptIndexError
+from rli.hudi.timeline.instant import Action, is_instant_time
+from rli.index.record.record_index import RecordIndex
+from rli.services.archive import finish_archives
+from rli.services.clean import finish_clean
+from rli.services.fence import Fence, settle_prepared
+from rli.services.restore import RestoreResult, finish_restore
+from rli.services.rollback import finish_rollback
+from rli.services.savepoint import DELETION, drop_unfinished, finish_deletion
+from rli.storage import Storage
+from rli.view import paths
+from rli.view.definition import TableDefinition
+
+WRITERS: Final = "writer/"
+"""What the names of the shared records of writers begin with."""
+
+_AT_ONCE: Final = 0.0
+
+_OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
+"""What writes of rli complete as."""
+
+
+def writer_record(instant: str) -> str:
+    """Name of the shared record that says who writes an instant."""
+    return f"{WRITERS}{instant}"
+
+
+@contextmanager
+def exclusive(
+    table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf
+) -> Iterator[KeptHolding]:
+    """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
+
+    Args:
+        table: the table.
+        index: its index.
+        writer: identity of the caller.
+        patience: seconds; for how long to wait for the lease at most.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
+    """
+    records = shared_records(table, index)
+    with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
+        fence = Fence(table, lease.require_held)
+        _clear_displaced(table, index, lease, fence)
+        # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
+        _finish_announced(table, fence)
+        finish_archives(table, fence)
+        yield lease
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Rollbacks and restores of dead processes that were finished.
+
+    Attributes:
+        rollbacks: for each commit that was rolled back, the instant of the rollback.
+        restores: by the commit that the table was restored to.
+    """
+
+    rollbacks: dict[str, str] = field(default_factory=dict)
+    restores: dict[str, RestoreResult] = field(default_factory=dict)
+
+    def __or__(self, other: Finished) -> Finished:
+        return Finished(self.rollbacks | other.rollbacks, self.restores | other.restores)
+
+
+def recover(table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf) -> Finished:
+    """Roll back or tidy up what dead writers left, and finish rollbacks and restores that they began.
+
+    Args:
+        table: the table.
+        index: its index.
+        writer: identity of the caller, for the lease.
+        patience: seconds; for how long to wait for the lease at most, if it is needed.
+
+    Raises:
+        LeaseBusyError: it was not free in that time.
+    """
+    records = shared_records(table, index)
+    remove_abandoned_requests(table.storage, records)
+    if not (
+        abandoned_instants(table.storage, records) or table.storage.list_files(paths.UNDOING) or is_left_behind(records)
+    ):
+        return Finished()
+    with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
+        fence = Fence(table, lease.require_held)
+        finished = _clear_displaced(table, index, lease, fence)
+        # Asked again, because the lease may have been long in coming.
+        for instant in abandoned_instants(table.storage, records):
+            _clear(table, index, instant)
+        return finished | _finish_announced(table, fence)
+
+
+def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] = ()) -> None:
+    """Remove every trace of a write that nobody can publish any more; may be repeated, and raced by the writer itself.
+
+    Args:
+        table: the table.
+        instant: of the write.
+        promoted: base files that the caller knows it has brought, or may have brought, into the table.
+    """
+    storage = table.storage
+    listed = listed_files(storage, instant)
+    # Base files that are still to be moved go before those that have been, so that none is moved in between.
+    storage.delete_folder(paths.unpublished_files(instant))
+    in_table = {*promoted, *listed}
+    storage.delete_files(in_table)
+    storage.delete_folder(paths.journal_folder(instant))
+    for action in _OWN_ACTIONS:
+        table.timeline_writer.remove(instant, action)
+    # The folder tells of the write, after a power cut too, until nothing else is left of it.
+    storage.sync(folders={table.timeline_writer.layout.folder, *map(posixpath.dirname, in_table)})
+    storage.delete_folder(paths.work_folder(instant))
+
+
+def is_published(table: TableDefinition, instant: str) -> bool:
+    """Whether a write has become part of the table."""
+    return any(table.timeline_writer.is_completed(instant, action) for action in _OWN_ACTIONS)
+
+
+def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
+    """Instants with a work folder or a writer's record, whose writer is dead.
+
+    Raises:
+        CorruptIndexError: a record of a writer does not name an instant.
+    """
+    # A writer makes its record before its folder and removes it after it. So the folders are listed first: whoever
+    # lives and is found by its folder is then found by its record too.
+    folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
+    writers = {_instant_of(name): content for name, content in records.scan_control(WRITERS)}
+    now = time.time()
+    return sorted(
+        instant
+        for instant in folders | writers.keys()
+        if instant not in writers or Holding.from_json(writers[instant]).is_over(now)
+    )
+
+
+def _instant_of(name: str) -> str:
+    """The instant that a writer's record names; it becomes the name of folders that are deleted."""
+    instant = name.removeprefix(WRITERS)
+    if not is_instant_time(instant):
+        raise CorruptIndexError(
+            f"a record of a writer does not name an instant: record={name!r}; no version of rli writes such a record: "
+            "find out who changes the index, and bootstrap it again"
+        )
+    return instant
+
+
+def _clear_displaced(table: TableDefinition, index: RecordIndex, lease: KeptHolding, fence: Fence) -> Finished:
+    """Clear up after those who held the lease and did not release it; what was finished by that."""
+    if not lease.displaced:
+        return Finished()
+    for writer in lease.displaced:
+        # Of the holders only writes are named by an instant; table services leave marks.
+        if is_instant_time(writer):
+            _clear(table, index, writer)
+    finished = _finish_announced(table, fence)
+    lease.settle()
+    return finished
+
+
+def _clear(table: TableDefinition, index: RecordIndex, instant: str) -> None:
+    """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
+    records, name = shared_records(table, index), writer_record(instant)
+    # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
+    was_mark = _put_mark(records, name)
+    table.storage.settle(paths.commit_content(instant))
+    # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
+    was_published = is_published(table, instant) or bool(index.log.refresh().standing([instant]))
+    if was_published:
+        table.storage.delete_folder(paths.work_folder(instant))
+    else:
+        undo_unpublished(table, instant)
+    stored = records.read_control(name)
+    if stored is None:
+        return
+    mark = Holding.from_json(stored)
+    # Two writers with one instant would take each other's work for their own.
+    is_kept = not (was_published or was_mark or mark.process.is_known_dead)
+    replacement = mark.mark(time.time() + MOST_KEPT_SECONDS).to_json() if is_kept else None
+    records.compare_and_set(name, stored, replacement)
+
+
+def _put_mark(records: SharedRecords, name: str) -> bool:
+    """Replace a writer's record, even while it renews that, by a mark that is over at once.
+
+    Returns:
+        Whether it had been a mark that was kept for long enough.
+    """
+    while (stored := records.read_control(name)) is not None:
+        holding = Holding.from_json(stored)
+        if holding.is_mark or records.compare_and_set(name, stored, holding.mark(_AT_ONCE).to_json()):
+            return holding.is_mark and holding.expires_at > _AT_ONCE
+    return False
+
+
+def _finish_announced(table: TableDefinition, fence: Fence) -> Finished:
+    """Finish services that were announced, drop those that were not. The caller has the lease."""
+    finished = Finished()
+    settle_prepared(table.storage)
+    for mark in [*table.storage.list_files(paths.UNDOING), *table.storage.list_files(paths.SERVICES)]:
+        instant, _, action = mark.name.partition(".")
+        if action == DELETION:
+            finish_deletion(table, instant)
+        elif action == Action.SAVEPOINT:
+            drop_unfinished(table, instant)
+        elif _is_announced(table, mark.path, instant, action):
+            finished |= _finish(table, instant, action, fence)
+    return finished
+
+
+def _is_announced(table: TableDefinition, mark: str, instant: str, action: str) -> bool:
+    """Whether a plan is on the timeline; if it is not, it never will be."""
+    if table.timeline_writer.requested(instant, action) is None:
+        # From here on nobody else can announce it, and it may just have been.
+        table.storage.settle(mark)
+    return table.timeline_writer.requested(instant, action) is not None
+
+
+def _finish(table: TableDefinition, instant: str, action: str, fence: Fence) -> Finished:
+    if action == Action.ROLLBACK:
+        return Finished(rollbacks={finish_rollback(table, instant, fence): instant})
+    if action == Action.RESTORE:
+        restored = finish_restore(table, instant, fence)
+        return Finished() if restored is None else Finished(restores={restored.restored_to: restored})
+    finish_clean(table, table.load_timeline(), instant, fence)
+    return Finished()

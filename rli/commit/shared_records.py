@@ -1,0 +1,33 @@
+"""Shared records: few, small, named byte strings that all writers of a table see, changed by compare-and-set.
+
+The lease is one, and each writer has one that says that it lives. They are control records of the index's store, if
+all writers share one index, or files of the table, if each host has an index of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rli.commit.file_records import FileRecords
+from rli.index.record.record_index import RecordIndex
+from rli.model import LeasePlace
+from rli.view.definition import TableDefinition
+
+
+class SharedRecords(Protocol):
+    """Where the records are; see ``rli.store.contract.Store`` for what each method promises."""
+
+    def read_control(self, name: str) -> bytes | None:
+        """The value of a record, None where there is none."""
+
+    def scan_control(self, prefix: str) -> list[tuple[str, bytes]]:
+        """The records whose name begins with ``prefix``, ordered by name."""
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        """Set a record to ``value`` (None removes it) if it is ``expected`` (None: absent); whether it was set."""
+
+
+def shared_records(table: TableDefinition, index: RecordIndex) -> SharedRecords:
+    """The records of a table, where its settings say."""
+    # Torn ones would keep everybody from writing.
+    return FileRecords(table.durable().storage) if table.require_settings().lease is LeasePlace.TABLE else index.store

@@ -1,0 +1,233 @@
+"""Torn commits: what a power cut leaves of the last commits where they were acknowledged before they were on the disk.
+
+File systems write names, contents and folders when they like to. So a torn commit is one of the last of the timeline, and
+
+- its file is empty, or
+- its file cannot be read, or a base file that it names is missing or cut short. It counts as torn if the machine has
+  started since the file was written, and the disk need not have had it: the table has ``durability="os"``, or the index's
+  commit log does not know the commit, so nobody acknowledged it. Any other such commit was whole once. It is damaged,
+  which is for people to mend. Or
+- its name is gone, while the index has followed it (``durability="os"`` alone).
+
+The next writer rolls torn commits back, on the timeline. It does so under the lease, and only with commits that rli made:
+a commit of rli gets its name when its content is whole, so no torn one is about to become whole. An empty commit of another
+engine may be: readers take it for inflight, and writers wait for that engine, because a commit after an empty one would
+make the table unreadable.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import posixpath
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rli.commit.liveness import machine_started_at
+from rli.commit.mending import mend_index
+from rli.commit.recovery import exclusive
+from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
+from rli.hudi.timeline.rollback_metadata import RollbackPlan
+from rli.hudi.timeline.timeline import Timeline
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.undoing import readable_journals
+from rli.model import Durability, LeasePlace
+from rli.services.fence import Fence
+from rli.services.rollback import finish_rollback
+from rli.tasks import InProcess
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import list_base_files
+from rli.view.snapshot import Snapshot
+from rli.view.whole_commits import broken_part
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TornCommit:
+    """A commit of rli of which something is missing.
+
+    Attributes:
+        time: its instant.
+        action: ``commit`` or ``replacecommit``.
+        part: the first file that is missing, empty or cut short.
+    """
+
+    time: str
+    action: str
+    part: str
+
+
+def torn_commits(table: TableDefinition, index: RecordIndex) -> tuple[list[TornCommit], Timeline]:
+    """The torn commits, the newest first, and the timeline that shows them, or the rest of them."""
+    if not table.storage.is_local:
+        return [], table.load_timeline()
+    # The log first: what it knows by now has completed by now (P7).
+    followed = _last_followed(index) if table.require_settings().durability is Durability.OS else []
+    timeline = table.load_timeline()
+    snapshot = Snapshot(table, timeline)
+    own = dict(followed)
+    found = {torn.time: torn for torn in (*_empty(snapshot, own), *_broken(snapshot, index, own))}
+    found |= {torn.time: torn for torn in _lost(snapshot, followed, found.keys())}
+    if not found or index.applied_sequence() is None:
+        return [], timeline
+    # Commits that the index does not know yet came after all others.
+    known = index.log.refresh().standing(found)
+    unknown = sorted(found.keys() - set(known), reverse=True)
+    return [found[time] for time in (*unknown, *known)], timeline
+
+
+def undo_torn(
+    table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf, is_index_kept: bool = True
+) -> tuple[dict[str, str], Timeline]:
+    """Roll back the last commits of rli as far as they are torn.
+
+    Args:
+        table: the table.
+        index: its index.
+        writer: identity of the caller, for the lease.
+        patience: seconds; for how long to wait for the lease at most, if it is needed.
+        is_index_kept: whether the index is to follow; False if it is about to be bootstrapped.
+
+    Returns:
+        For each of them the instant of its rollback, and a timeline without torn commits of rli.
+
+    Raises:
+        LeaseBusyError: the lease was not free in that time.
+    """
+    torn, timeline = torn_commits(table, index)
+    if not torn:
+        return {}, timeline
+    table = table.durable()
+    with exclusive(table, index, writer, patience=patience) as lease:
+        fence = Fence(table, lease.require_held)
+        # Asked again under the lease: what seemed to be torn was perhaps being rolled back.
+        torn, _ = torn_commits(table, index)
+        is_told = _is_told_by_journals(table, index, torn)
+        undone = {commit.time: _undo(table, commit, fence) for commit in torn}
+        if is_index_kept and not is_told:
+            _LOG.warning("journals are torn, so the whole index is compared with the table: table=%s", table.location)
+            mend_index(table, index, InProcess())
+    return undone, table.load_timeline()
+
+
+def _undo(table: TableDefinition, torn: TornCommit, fence: Fence) -> str:
+    _LOG.warning("a torn commit is rolled back: table=%s instant=%s file=%s", table.location, torn.time, torn.part)
+    plan = RollbackPlan(torn.time, torn.action, _files_of(table, torn))
+    rollback = table.load_timeline().next_time(table.now())
+    fence.announce(rollback, Action.ROLLBACK, plan.to_avro())
+    finish_rollback(table, rollback, fence)
+    table.storage.delete_folder(paths.work_folder(torn.time))
+    return rollback
+
+
+def require_no_empty_commit(table: TableDefinition, timeline: Timeline) -> None:
+    """Raise ``CorruptTableError`` if the last commit is empty: another engine's, once those of rli are undone."""
+    for instant in timeline.torn:
+        raise CorruptTableError(
+            f"the last commit of another engine is empty: table={table.location} file={instant.file_name}; that engine is "
+            "about to write it, or the power went off: write again later. If that engine runs no more, remove the file and "
+            "let that engine roll the write back"
+        )
+
+
+def _empty(snapshot: Snapshot, own: Container[str]) -> Iterator[TornCommit]:
+    for instant in snapshot.timeline.torn:
+        if instant.time in own or _has_journal(snapshot.table, instant):
+            yield _torn(snapshot, instant)
+
+
+def _broken(snapshot: Snapshot, index: RecordIndex, own: Container[str]) -> Iterator[TornCommit]:
+    """Commits that cannot be read, or whose base files cannot, from the last one back to one that is whole."""
+    for instant in reversed(snapshot.timeline.completed_writes):
+        is_own = instant.time in own or _has_journal(snapshot.table, instant)
+        if not (is_own and _may_be_torn(snapshot, index, instant)):
+            return
+        try:
+            part = broken_part(snapshot, instant)
+        except InstantNotFoundError:
+            # It is being rolled back.
+            return
+        if part is None:
+            return
+        yield _torn(snapshot, instant, part)
+
+
+def _torn(snapshot: Snapshot, instant: Instant, part: str | None = None) -> TornCommit:
+    path = snapshot.timeline.layout.path(instant.file_name)
+    return TornCommit(instant.time, instant.completed_action, part or path)
+
+
+def _may_be_torn(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> bool:
+    """Whether the power may have gone off before a commit was on the disk as a whole."""
+    table = snapshot.table
+    settings = table.require_settings()
+    # Where each host has its own index, another one may know the commit.
+    if settings.durability is Durability.DISK and (
+        settings.lease is LeasePlace.TABLE
+        or index.log.last_read.knows(instant.time)
+        or index.log.refresh().knows(instant.time)
+    ):
+        return False
+    path = table.storage.full_path(snapshot.timeline.layout.path(instant.file_name))
+    written_at = table.storage.filesystem.get_file_info(path).mtime
+    return written_at is not None and written_at.timestamp() < machine_started_at()
+
+
+def _last_followed(index: RecordIndex) -> list[tuple[str, str]]:
+    """Time and action of the last commits of rli that the index has followed and that stand, the newest first."""
+    log, found = index.log.refresh(), []
+    for record in reversed(log.records):
+        if record.action in WRITE_ACTIONS and record.instant:
+            found.append((record.instant, record.action))
+        elif record.action not in UNDOING_ACTIONS:
+            break
+    standing = set(log.standing(time for time, _ in found))
+    return [(time, action) for time, action in found if time in standing]
+
+
+def _lost(snapshot: Snapshot, followed: Iterable[tuple[str, str]], torn: Iterable[str]) -> Iterator[TornCommit]:
+    """Commits whose names are gone, from the last one that the index has followed back to one that is there."""
+    timeline = snapshot.timeline
+    passed_over = timeline.undone.union(torn)
+    for time, action in followed:
+        if time in passed_over:
+            continue
+        if timeline.is_visible(time):
+            return
+        yield TornCommit(time, action, timeline.layout.completed_path(time, action, "*"))
+
+
+def _has_journal(table: TableDefinition, instant: Instant) -> bool:
+    """Whether rli made a commit, of which nothing else can be read."""
+    folders = (paths.journal_folder(instant.time), paths.work_folder(instant.time))
+    return any(table.storage.exists(folder) for folder in folders)
+
+
+def _is_told_by_journals(table: TableDefinition, index: RecordIndex, torn: Iterable[TornCommit]) -> bool:
+    """Whether journals tell all changes that the index has followed."""
+    known = index.log.refresh().standing(commit.time for commit in torn)
+    return all(readable_journals(table.storage, time) is not None for time in known)
+
+
+def _files_of(table: TableDefinition, torn: TornCommit) -> dict[str, tuple[str, ...]]:
+    """Partition path → full paths of the base files that a torn commit wrote, those included that are gone."""
+    # Its journals tell of file groups whose base files are gone, by the names that journals share with base files.
+    journals = readable_journals(table.storage, torn.time) or ()
+    by_journal = (
+        posixpath.join(journal.group.partition_path, f"{posixpath.splitext(journal.name)[0]}_{torn.time}.parquet")
+        for journal in journals
+    )
+    listed = (part.path for part in list_base_files(table.storage) if part.instant == torn.time)
+    return _by_partition(table, {*listed, *by_journal})
+
+
+def _by_partition(table: TableDefinition, files: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(files):
+        found[posixpath.dirname(path)].append(table.storage.full_path(path))
+    return {partition_path: tuple(names) for partition_path, names in found.items()}

@@ -1,0 +1,514 @@
+"""One write of a table, as its driver sees it: begin, let an engine write file groups, commit.
+
+Nothing of it is visible before the completed instant is published, in one atomic step; from then on nothing of it
+can be lost: the index is brought up to date from the journal, by this process or by the next writer's sync.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from rli.commit.conflicts import PlannedCommit, ReadSet, changed_since, require_no_conflict
+from rli.commit.exclusive_service import made_ready
+from rli.commit.keygen_check import require_known_key_form
+from rli.commit.lease import KeptHolding
+from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
+from rli.commit.shared_records import shared_records
+from rli.errors import ConflictError, LeaseLostError
+from rli.file_group.journal import Journal
+from rli.file_group.journal_list import save_journals
+from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.hudi.avro_schema import to_avro
+from rli.hudi.schema import evolved_schema
+from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
+from rli.hudi.timeline.instant import Action, new_instant_time
+from rli.hudi.timeline.timeline import Timeline
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.snapshot import give_identity
+from rli.index.record.sync.sync import SyncResult, sync
+from rli.model import CommitResult, FileGroupId, Step, WriteCounts
+from rli.tasks import TaskRunner
+from rli.view import paths
+from rli.view.caller_metadata import NO_METADATA, CallerMetadata
+from rli.view.caller_transactions import delete_superseded, require_first, save_record
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
+from rli.view.metadata_table import switch_off_metadata_table
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import missing_group
+from rli.view.whole_commits import require_last_files
+
+_MARK_VERSION: Final = "1"
+
+_LOG: Final = logging.getLogger(__name__)
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """What an engine has written, ready to be committed.
+
+    Attributes:
+        results: of the accepted tasks.
+        schema: of the table from now on.
+        operation: Hudi's name of the operation, such as ``UPSERT``.
+        unchanged: records that changed nothing and reached no task.
+        read: what the write depends on beside what it writes.
+    """
+
+    results: Sequence[FileGroupResult]
+    schema: pa.Schema
+    operation: str
+    unchanged: int
+    read: ReadSet
+
+    @property
+    def counts(self) -> WriteCounts:
+        """What became of the records."""
+        return sum((result.counts for result in self.results), WriteCounts(unchanged=self.unchanged))
+
+    @property
+    def stats(self) -> list[WriteStat]:
+        """The base files."""
+        return [result.stat for result in self.results if result.stat is not None]
+
+    @property
+    def replaced(self) -> frozenset[FileGroupId]:
+        """The file groups that are replaced."""
+        return frozenset(group for result in self.results for group in result.replaces)
+
+    def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
+        """Without the replacements of file groups that others have changed in between.
+
+        Where none would be left, all are: the check of conflicts tells whose changes those are.
+        """
+        changed = frozenset(changed_since(before, now, self.replaced))
+        kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
+        return replace(self, results=kept or self.results)
+
+
+class WriteTransaction:
+    """A write in progress. Begin it, write file groups with ``context`` and ``target``, then commit or abort.
+
+    Attributes:
+        table: the definition, as it was when the write began.
+        index: its index.
+        instant: the write's instant.
+        sequence: the commit sequence that the write builds on.
+        snapshot: the state of the table that the write builds on.
+        timeline_after: the timeline with this commit, once it is committed.
+    """
+
+    def __init__(  # noqa: PLR0917  (called by ``begin`` alone)
+        self,
+        table: TableDefinition,
+        index: RecordIndex,
+        tasks: TaskRunner,
+        on_step: OnStep,
+        action: Action,
+        timeline: Timeline,
+        caller: CallerMetadata,
+        patience: float,
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.on_step = on_step
+        self._action = action
+        self._caller = caller
+        self._patience = patience
+        self._tasks = tasks
+        self.timeline_after: Timeline | None = None
+        self._published = False
+        self._was_held = True
+        self._promoted: list[str] = []
+        self._is_synced = True
+        self.instant, self._holding = _announce(table, index, timeline, action)
+        try:
+            synced = self._sync_behind_instant()
+            self.snapshot = Snapshot(table, synced.timeline)
+            self.sequence = synced.sequence
+            self._withdrawn = synced.withdrawn
+            require_known_key_form(self.snapshot)
+            on_step(Step.REQUESTED)
+            table.timeline_writer.start(self.instant, action)
+            on_step(Step.INFLIGHT)
+        except BaseException:
+            self.abort()
+            raise
+
+    @classmethod
+    def begin(  # noqa: PLR0917  (called by engines through ``partial``)
+        cls,
+        table: TableDefinition,
+        index: RecordIndex,
+        tasks: TaskRunner,
+        on_step: OnStep,
+        action: Action = Action.COMMIT,
+        caller: CallerMetadata = NO_METADATA,
+        *,
+        patience: float = math.inf,
+    ) -> WriteTransaction:
+        """Clean up after dead writers, bring the index up to date, and announce a new instant.
+
+        Args:
+            table: the table.
+            index: its index.
+            tasks: runs what can be run side by side.
+            on_step: called after each step.
+            action: of the instant.
+            caller: what the caller has kept with the commit.
+            patience: seconds; for how long the write waits for the lease at most, whenever it needs it.
+
+        Raises:
+            LeaseBusyError: the lease was not free in that time.
+            RepeatedTransactionError: the caller's transaction was committed before.
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+        """
+        ready = made_ready(table, index, "recovery before a write", patience=patience)
+        give_identity(index.store)
+        require_first(ready.table.storage, ready.timeline, caller.transaction)
+        return cls(ready.table, index, tasks, on_step, action, ready.timeline, caller, patience)
+
+    def _sync_behind_instant(self) -> SyncResult:
+        """The state to build on, taken behind the request: no clean removes what a requested write may build on.
+
+        A commit that began after the request has files that count as newer than those of this write, which then needs
+        a later instant.
+        """
+        synced = sync(self.table, self.index, self._tasks)
+        while any(write.time > self.instant for write in synced.timeline.completed_writes):
+            self.abort()
+            self.instant, self._holding = _announce(self.table, self.index, synced.timeline, self._action)
+            synced = sync(self.table, self.index, self._tasks)
+        return synced
+
+    def schema_with(self, incoming: pa.Schema) -> pa.Schema:
+        """The table's schema once records of ``incoming`` are in it; raises ``SchemaError`` if they do not fit."""
+        schema = incoming if self.snapshot.schema is None else evolved_schema(self.snapshot.schema, incoming)
+        to_avro(schema, self.table.properties.name)
+        return schema
+
+    def context(self, schema: pa.Schema, *, is_synced: bool = True) -> WriteContext:
+        """What the tasks of this write need to know.
+
+        Args:
+            schema: of the records after the write.
+            is_synced: whether each task waits for the disk; if not, the commit does, for all files at once.
+        """
+        self._is_synced = is_synced
+        return WriteContext(
+            storage=self.table.storage if is_synced else self.table.storage.unsynced(),
+            instant=self.instant,
+            schema=schema,
+            ordering_field=self.table.properties.ordering_field,
+            partition_fields=self.table.properties.partition_fields,
+            compression=self.table.require_settings().compression,
+        )
+
+    def bytes_per_record(self, estimate: float) -> float:
+        """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
+        for instant in reversed(self.snapshot.timeline.completed_writes):
+            stats = self.snapshot.commit(instant).write_stats
+            records = sum(stat.writes for stat in stats)
+            if records:
+                return max(1.0, sum(stat.written_bytes for stat in stats) / records)
+        return max(1.0, estimate)
+
+    def commit(self, prepared: PreparedWrite) -> CommitResult:
+        """Publish what the accepted tasks wrote, and bring the index up to date.
+
+        Raises:
+            ConflictError: another writer got there first; nothing of this write is left.
+            RepeatedTransactionError: another writer committed the caller's transaction; nothing of this write is left.
+        """
+        # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
+        if not prepared.stats and not self._caller.is_given:
+            self.abort()
+            return _result(None, prepared)
+        try:
+            leased = exclusive(self.table, self.index, self.instant, patience=self._patience)
+            with leased as lease, self._naming_the_loss(lease):
+                self.on_step(Step.LEASED)
+                # From here on nobody rolls this write back but one who takes the lease over.
+                self._require_not_undone()
+                published = self._check_and_publish(prepared, lease)
+        except BaseException:
+            self.abort()
+            raise
+        try:
+            synced = sync(
+                self.table,
+                self.index,
+                self._tasks,
+                on_registered=partial(self.on_step, Step.REGISTERED),
+                on_part=partial(self.on_step, Step.CHANGES_APPLIED),
+            )
+            self.timeline_after = synced.timeline
+            self.on_step(Step.APPLIED)
+        finally:
+            # The commit stands whatever happens to the index: the next sync brings that up to date.
+            self._tidy_up()
+        self.on_step(Step.FINISHED)
+        return _result(self.instant, published)
+
+    def _tidy_up(self) -> None:
+        """Remove the work folder; the next writer does so where this one cannot."""
+        try:
+            self.table.storage.delete_folder(paths.work_folder(self.instant))
+        except OSError as error:
+            _LOG.warning("the work folder of a commit could not be removed: instant=%s cause=%s", self.instant, error)
+        finally:
+            self._holding.release()
+
+    def _require_not_undone(self) -> None:
+        """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
+        self._holding.require_held()
+        # Whoever undoes a write removes its folder before its record, and a record in files may have been made again
+        # by a renewal that was paused.
+        if not self.table.storage.exists(paths.work_folder(self.instant)):
+            raise self._taken_for_dead()
+
+    def _taken_for_dead(self) -> LeaseLostError:
+        return LeaseLostError(
+            f"another writer took this one for dead and removed what it had written: instant={self.instant}; this "
+            "writer was paused or cut off for too long, write again"
+        )
+
+    def abort(self) -> None:
+        """Remove every trace of the write, unless it was published."""
+        try:
+            if not self._published and self._is_retracted() and not is_published(self.table, self.instant):
+                undo_unpublished(self.table, self.instant, self._promoted)
+        finally:
+            # A record that is renewed without a write behind it would keep others from clearing up.
+            self._was_held = self._holding.release()
+
+    def require_own_failure(self, failure: Exception) -> None:
+        """Raise ``ConflictError`` if this write, which was aborted, failed because of what other writers undid.
+
+        Raises:
+            LeaseLostError: another writer took this one for dead, and removed what it had written.
+            ConflictError: commits that it was to build on have been undone.
+        """
+        if self._published:
+            return
+        if not self._was_held:
+            raise self._taken_for_dead() from failure
+        current = self.table.load_timeline()
+        built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
+        gone = (*self._withdrawn, *(time for time in built_on if not current.is_visible(time)))
+        if gone:
+            raise ConflictError(
+                f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",
+                instants=gone,
+            ) from failure
+        if (cleaned := self._first_cleaned(current)) is not None:
+            raise ConflictError(
+                f"a clean removed a file that this write builds on: partition={cleaned.partition_path} "
+                f"file_id={cleaned.file_id}; write again"
+            ) from failure
+
+    def _first_cleaned(self, current: Timeline) -> FileGroupId | None:
+        """A file group whose slice at the snapshot was deleted; other engines do not know of this write."""
+        deleted = self.snapshot.slices.first_deleted()
+        return deleted.group if deleted else missing_group(Snapshot(self.table, current), self.snapshot)
+
+    def _check_and_publish(self, prepared: PreparedWrite, lease: KeptHolding) -> PreparedWrite:
+        """Publish a write, or what is left of it where it gives way to others; returns what was published."""
+        synced = sync(self._still_writable(), self.index, self._tasks)
+        require_first(self.table.storage, synced.timeline, self._caller.transaction)
+        current = Snapshot(self.table, synced.timeline)
+        prepared = prepared.giving_way(self.snapshot, current)
+        journals = self._journals(prepared.results)
+        planned = PlannedCommit(
+            instant=self.instant,
+            snapshot=self.snapshot,
+            sequence=self.sequence,
+            stats=prepared.stats,
+            journals=journals,
+            schema=prepared.schema,
+            read=prepared.read,
+            replaced=prepared.replaced,
+        )
+        require_no_conflict(planned, current, self.index, synced.log, self._tasks)
+        require_last_files(
+            current, {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced
+        )
+        self._promote(prepared.stats, self._transaction_records(synced.timeline, prepared))
+        listed = save_journals(self.table.storage.unsynced(), self.instant, journals)
+        written = [] if self._is_synced else [*self._promoted, *(journal.path for journal in journals)]
+        self._publish(synced.timeline, prepared, lease, [listed, *written])
+        self._published = True
+        self.on_step(Step.PUBLISHED)
+        return prepared
+
+    @contextmanager
+    def _naming_the_loss(self, lease: KeptHolding) -> Iterator[None]:
+        """Raise ``LeaseLostError`` where files are missing because a successor in the lease has removed them."""
+        try:
+            yield
+        except FileNotFoundError:
+            lease.require_held()
+            raise
+
+    def _still_writable(self) -> TableDefinition:
+        began_with, self.table = self.table, self.table.reloaded()
+        require_writable(self.table.properties)
+        if self.table.properties.version != began_with.properties.version:
+            raise ConflictError(
+                f"another engine changed the version of the table during this write: table={self.table.location} "
+                f"before={began_with.properties.version} now={self.table.properties.version}; write again"
+            )
+        return self.table
+
+    def _journals(self, written: Iterable[FileGroupResult]) -> list[Journal]:
+        return [
+            Journal(self.instant, result.journal, FileGroupId(result.stat.partition_path, result.stat.file_id))
+            for result in written
+            if result.journal is not None and result.stat is not None
+        ]
+
+    def _transaction_records(self, timeline: Timeline, prepared: PreparedWrite) -> list[str]:
+        """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
+        transaction, storage = self._caller.transaction, self.table.storage
+        if transaction is None:
+            return []
+        delete_superseded(storage, timeline, transaction)
+        return [save_record(storage, self.instant, transaction, _result(self.instant, prepared))]
+
+    def _promote(self, stats: Sequence[WriteStat], records: Sequence[str]) -> None:
+        """Move the accepted files to where readers will look, once the instant has completed."""
+        storage = self.table.storage
+        promoted = [*(stat.path for stat in stats), *records]
+        manifest = paths.manifest(self.instant)
+        storage.unsynced().write_bytes(manifest, json.dumps(promoted).encode())
+        storage.sync([manifest, posixpath.dirname(manifest)])
+        self.on_step(Step.MANIFESTED)
+        for partition_path in {stat.partition_path for stat in stats}:
+            write_partition_metadata(storage, partition_path, self.instant)
+        for path in promoted:
+            self._promoted.append(path)
+            storage.move(paths.unpublished_file(self.instant, path), path)
+            self.on_step(Step.FILE_PROMOTED)
+        self.on_step(Step.PROMOTED)
+
+    def _publish(
+        self, timeline: Timeline, prepared: PreparedWrite, lease: KeptHolding, unsynced: Sequence[str]
+    ) -> None:
+        storage = self.table.storage
+        switch_off_metadata_table(storage, self.table.reloaded().properties)
+        metadata = CommitMetadata(
+            write_stats=tuple(prepared.stats),
+            replaced_file_ids=_by_partition(prepared.replaced),
+            # A table that was never written has no schema yet.
+            avro_schema=to_avro(prepared.schema, self.table.properties.name) if len(prepared.schema) else None,
+            operation=prepared.operation,
+            extra={**self._caller.extra, COMMIT_MARK: _MARK_VERSION},
+        )
+        content = paths.commit_content(self.instant)
+        draft = storage.unsynced().draft(content, timeline.layout.encode(metadata))
+        self._sync_what_is_published(prepared.stats, [content, *unsynced])
+        lease.require_held()
+        completed_at = timeline.next_time(self.table.now())
+        with self._left_to_successor_if_undecided(lease):
+            # Fails once a successor in the lease has taken the draft back. Where the name is taken, an earlier answer
+            # was lost: no other write has this instant.
+            self.table.timeline_writer.publish(draft, self.instant, self._action, completed_at)
+
+    @contextmanager
+    def _left_to_successor_if_undecided(self, lease: KeptHolding) -> Iterator[None]:
+        """Leave the lease to be taken over where it is decided, or not known, that the write will be published (P22)."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except BaseException:
+            is_retracted = False
+            try:
+                is_retracted = self._is_retracted()
+            finally:
+                if not is_retracted:
+                    lease.leave_to_successor()
+            raise
+
+    def _is_retracted(self) -> bool:
+        """See to it that nobody can publish this write, unless that is decided; whether nobody can."""
+        return self.table.storage.retract(paths.commit_content(self.instant))
+
+    def _sync_what_is_published(self, stats: Sequence[WriteStat], unsynced: Sequence[str]) -> None:
+        """Make everything survive a power cut that the commit refers to, in one pass; tasks may have synced theirs."""
+        writer = self.table.timeline_writer
+        partitions = {stat.partition_path for stat in stats}
+        self.table.storage.sync(
+            files=[
+                *unsynced,
+                *writer.pending_paths(self.instant, self._action),
+                *(f"{partition}/{PARTITION_METADATA}".lstrip("/") for partition in partitions),
+            ],
+            folders=[*map(posixpath.dirname, self._promoted), paths.journal_folder(self.instant)],
+        )
+
+
+def _announce(
+    table: TableDefinition, index: RecordIndex, timeline: Timeline, action: Action
+) -> tuple[str, KeptHolding]:
+    """Request a new instant, after saying where all writers see it who writes it."""
+    records, storage = shared_records(table, index), table.storage
+    latest = timeline.latest_time
+    while True:
+        instant = new_instant_time(table.now(), latest)
+        seconds = table.require_settings().lease_seconds
+        holding = KeptHolding(records, writer_record(instant), instant, seconds)
+        if holding.take(over=None):
+            try:
+                # By its folder the write is found, after a power cut too, whatever else is left of it.
+                storage.make_folder(paths.work_folder(instant))
+                if not storage.is_local:
+                    # In an object store a folder is there with its first object, and this write may have no other.
+                    storage.write_bytes(paths.begun(instant), b"")
+                storage.sync([paths.WORK, posixpath.dirname(paths.WORK)])
+                if table.timeline_writer.request(instant, action):
+                    return instant, holding
+                storage.delete_folder(paths.work_folder(instant))
+            except BaseException:
+                holding.release()
+                raise
+            holding.release()
+        latest = instant
+
+
+def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for partition_path, file_id in sorted(groups):
+        found[partition_path] = (*found.get(partition_path, ()), file_id)
+    return found
+
+
+def _result(instant: str | None, write: PreparedWrite) -> CommitResult:
+    counts, stats = write.counts, write.stats
+    created = sum(stat.previous_instant is None for stat in stats)
+    return CommitResult(
+        instant=instant,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        moved=counts.moved,
+        deleted=counts.deleted,
+        unchanged=counts.unchanged,
+        files_created=created,
+        files_rewritten=len(stats) - created,
+        written_bytes=sum(stat.written_bytes for stat in stats),
+        files_replaced=len(write.replaced),
+    )

@@ -1,0 +1,203 @@
+"""The journal: what a commit changes in the index, kept with the table.
+
+For each file group that gains or loses keys, the task that writes its base file also writes a Parquet file with the
+keys concerned and where they were before. From it the index is brought up to date after the commit, by any process
+and as often as need be, and brought back when the commit is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rli.errors import CorruptTableError
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
+from rli.hudi.base_file import READ_BATCH_ROWS
+from rli.index.record.changes import LocationChanges, named_groups
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.view.paths import journal_file
+
+Positions: TypeAlias = NDArray[np.int64]
+
+FORMAT_VERSION: Final = "1"
+_VERSION_KEY: Final = "rli.journal.version"
+
+_JOURNALED: Final = (Change.INSERT, Change.ARRIVE, Change.DELETE)
+
+_COLUMNS: Final = (
+    work_rows.RECORD_KEY,
+    work_rows.CHANGE,
+    work_rows.PRIOR_PARTITION_PATH,
+    work_rows.PRIOR_FILE_ID,
+    work_rows.PRIOR_INSTANT,
+)
+"""The working columns that a journal keeps, in the order of its own."""
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("record_key", pa.string()),
+        ("change", pa.int8()),
+        ("prior_partition_path", pa.string()),
+        ("prior_file_id", pa.string()),
+        ("prior_instant", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """One journal file.
+
+    Attributes:
+        instant: the commit.
+        name: file name in the commit's journal folder.
+        group: the file group that it tells of.
+    """
+
+    instant: str
+    name: str
+    group: FileGroupId
+
+    @property
+    def path(self) -> str:
+        return journal_file(self.instant, self.name)
+
+    def changes(self, storage: Storage) -> Iterator[LocationChanges]:
+        """Where the commit puts the keys."""
+        for batch in self._batches(storage):
+            deleted = pc.equal(batch.column("change"), int(Change.DELETE))
+            nothing = pa.scalar(None, pa.string())
+            yield LocationChanges(
+                batch.column("record_key"),
+                pc.if_else(deleted, nothing, pa.scalar(self.group.partition_path)),
+                pc.if_else(deleted, nothing, pa.scalar(self.group.file_id)),
+            )
+
+    def regrouped(
+        self, storage: Storage, instants: Sequence[str | None]
+    ) -> Iterator[tuple[Positions, LocationChanges]]:
+        """Where a clustering puts the keys, each of which stays where it is since the same instant as before.
+
+        Args:
+            storage: the table.
+            instants: prior instants in a fixed order.
+
+        Yields:
+            For each key the position of its prior instant in ``instants``, and the changes.
+        """
+        for positions, batch in self._with_prior_instants(storage, instants):
+            yield positions, LocationChanges.placing(batch.column("record_key"), self.group)
+
+    def placed_keys(self, storage: Storage) -> Iterator[pa.Array]:
+        """The keys that are new in the file group."""
+        for batch in self._batches(storage):
+            yield batch.filter(pc.not_equal(batch.column("change"), int(Change.DELETE))).column("record_key")
+
+    def deleted_keys(self, storage: Storage) -> Iterator[pa.Array]:
+        """The keys that are deleted."""
+        for batch in self._batches(storage):
+            yield batch.filter(pc.equal(batch.column("change"), int(Change.DELETE))).column("record_key")
+
+    def undone(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[Positions, LocationChanges]]:
+        """Where the keys were before the commit.
+
+        Args:
+            storage: the table.
+            instants: prior instants in a fixed order; None stands for keys that were absent.
+
+        Yields:
+            For each key the position of its prior instant in ``instants``, and the changes that bring the keys back.
+        """
+        for positions, batch in self._with_prior_instants(storage, instants):
+            columns = (batch.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
+            yield positions, LocationChanges(*columns)
+
+    def prior_instants(self, storage: Storage) -> set[str]:
+        """The instants since which the keys had been where they were; keys that were absent have none."""
+        found: set[str] = set()
+        for batch in self._batches(storage, ["prior_instant"]):
+            found.update(pc.unique(batch.column("prior_instant").drop_null()).to_pylist())
+        return found
+
+    def prior_groups(self, storage: Storage) -> set[FileGroupId]:
+        """The file groups that the keys were in."""
+        found: set[FileGroupId] = set()
+        for batch in self._batches(storage, ["prior_partition_path", "prior_file_id"]):
+            prior = batch.filter(pc.is_valid(batch.column("prior_file_id")))
+            named = named_groups(prior.column("prior_partition_path"), prior.column("prior_file_id"))
+            found.update(group for group in named.groups if group is not None)
+        return found
+
+    def _with_prior_instants(
+        self, storage: Storage, instants: Sequence[str | None]
+    ) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+        known = pa.array(instants, pa.string())
+        for batch in self._batches(storage):
+            found = pc.index_in(batch.column("prior_instant"), value_set=known)
+            if found.null_count:
+                raise CorruptTableError(
+                    f"a journal file names an instant that its commit does not: file={self.path}; "
+                    "bootstrap the index again"
+                )
+            yield found.to_numpy(zero_copy_only=False).astype(np.int64), batch
+
+    def _batches(self, storage: Storage, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        try:
+            with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
+                file = pq.ParquetFile(source)
+                version = (file.metadata.metadata or {}).get(_VERSION_KEY.encode(), b"").decode()
+                if version != FORMAT_VERSION:
+                    raise CorruptTableError(
+                        f"a journal file has another version: file={self.path} version={version or 'none'}; "
+                        "use the version of rli that wrote it"
+                    )
+                yield from file.iter_batches(READ_BATCH_ROWS, columns=columns)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise CorruptTableError(
+                f"a journal file is missing or damaged: file={self.path} ({error}); bootstrap the index again"
+            ) from error
+
+
+class JournalWriter:
+    """Writes a journal file, work rows after work rows."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+
+    def write(self, rows: pa.Table) -> None:
+        """Append work rows; their other columns are passed over."""
+        self._writer.write_table(pa.table([rows.column(name) for name in _COLUMNS], schema=_SCHEMA))
+
+
+@contextmanager
+def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
+    """Write a journal file; when the context is left it is whole, and its content survives a power cut."""
+    storage.make_folder(journal.path.rpartition("/")[0])
+    with (
+        storage.filesystem.open_output_stream(storage.full_path(journal.path)) as sink,
+        pq.ParquetWriter(sink, _SCHEMA, compression="zstd", store_schema=False) as writer,
+    ):
+        yield JournalWriter(writer)
+        writer.add_key_value_metadata({_VERSION_KEY: FORMAT_VERSION})
+    storage.sync([journal.path])
+
+
+def write_journal(storage: Storage, journal: Journal, rows: pa.Table) -> bool:
+    """Write the journal of a file group's work rows; returns False, and writes nothing, if there is nothing to tell."""
+    changes = rows.column(work_rows.CHANGE).to_numpy()
+    chosen = rows.filter(pa.array(np.isin(changes, [int(change) for change in _JOURNALED])))
+    if not chosen.num_rows:
+        return False
+    with open_journal(storage, journal) as writer:
+        writer.write(chosen)
+    return True

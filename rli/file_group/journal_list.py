@@ -1,0 +1,54 @@
+"""Which journal files of a commit count: those of the attempts that the driver accepted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.file_group.journal import Journal
+from rli.json_text import parse_json
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.view.paths import journal_file
+
+_LIST: Final = "journals.json"
+_LIST_VERSION: Final = 1
+
+
+def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -> str:
+    """Keep the list of a commit's journals, before the commit is published; returns its path."""
+    listed = [[journal.name, *journal.group] for journal in journals]
+    content = json.dumps({"version": _LIST_VERSION, "journals": listed})
+    path = journal_file(instant, _LIST)
+    storage.write_bytes(path, content.encode())
+    return path
+
+
+def load_journals(storage: Storage, instant: str) -> list[Journal] | None:
+    """The journals of a commit; None if it has none, because another engine made it."""
+    path = journal_file(instant, _LIST)
+    content = storage.read_bytes(path)
+    if content is None:
+        return None
+    try:
+        fields = parse_json(content)
+        if fields["version"] != _LIST_VERSION:
+            raise CorruptTableError(
+                f"a list of journals has another version: file={path} version={fields['version']}; "
+                "use the version of rli that wrote it"
+            )
+        return [Journal(instant, name, FileGroupId(*group)) for name, *group in fields["journals"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptTableError(f"a list of journals is damaged: file={path}; bootstrap the index again") from error
+
+
+def require_journals(storage: Storage, instant: str) -> list[Journal]:
+    """The journals of a commit that had some; raises ``IndexNotReadyError`` if they are gone."""
+    journals = load_journals(storage, instant)
+    if journals is None:
+        raise IndexNotReadyError(
+            f"the journal of a commit is gone: instant={instant}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    return journals

@@ -1,0 +1,147 @@
+"""Merging work rows into a file group: who stays, who goes, who wins. Pure functions over Arrow arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.errors import CorruptIndexError
+from rli.file_group.work_rows import CHANGE, RECORD_KEY, Change
+from rli.model import FileGroupId, WriteCounts
+
+_KEEP: Final = -1
+_REMOVE: Final = -2
+_SAMPLE: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What becomes of each stored record and each work row of one file group.
+
+    Attributes:
+        fates: shape (stored records,), int64: the work row that replaces the record, or keep, or remove.
+        added: positions of the work rows that add a record.
+        counts: what that does to the table; an arriving record counts as moved, a departing one not at all.
+    """
+
+    fates: NDArray[np.int64]
+    added: NDArray[np.intp]
+    counts: WriteCounts
+
+    @property
+    def changes_nothing(self) -> bool:
+        return bool((self.fates == _KEEP).all()) and not len(self.added)
+
+    @property
+    def replaced(self) -> int:
+        """Stored records that are replaced."""
+        return int((self.fates >= 0).sum())
+
+    @property
+    def removed(self) -> int:
+        """Stored records that are removed."""
+        return int((self.fates == _REMOVE).sum())
+
+
+def plan_merge(
+    group: FileGroupId,
+    rows: pa.Table,
+    stored_keys: pa.Array,
+    stored_ordering: pa.Array | None,
+    row_ordering: pa.Array | None,
+) -> MergePlan:
+    """Decide what work rows do to the stored records of their file group.
+
+    A work row loses against a stored record with a greater ordering value; on a tie the work row wins.
+
+    Args:
+        group: the file group, for messages.
+        rows: work rows, one for a key.
+        stored_keys: record keys of the stored records, string array of shape (stored,).
+        stored_ordering: ordering values of the stored records; None in a table without ordering field.
+        row_ordering: ordering values of the work rows; None likewise.
+
+    Raises:
+        CorruptIndexError: the index placed a key here that the file group does not hold, or did not know one that
+            it does hold.
+    """
+    keys = rows.column(RECORD_KEY).combine_chunks()
+    changes = rows.column(CHANGE).to_numpy()
+    matches = pc.fill_null(pc.index_in(stored_keys, value_set=keys), _KEEP).to_numpy(zero_copy_only=False)
+    fates = matches.astype(np.int64)
+    adds = (changes == Change.INSERT) | (changes == Change.ARRIVE)
+    _require_consistent(group, keys, fates, adds)
+
+    stored = np.flatnonzero(fates >= 0)
+    matched_rows = fates[stored]
+    updates = changes[matched_rows] == Change.UPDATE
+    late = np.zeros(len(stored), dtype=bool)
+    if stored_ordering is not None and row_ordering is not None and len(stored):
+        late = updates & is_late(row_ordering.take(pa.array(matched_rows)), stored_ordering.take(pa.array(stored)))
+    fates[stored[late]] = _KEEP
+    fates[stored[~updates]] = _REMOVE
+    counts = WriteCounts(
+        inserted=int((changes == Change.INSERT).sum()),
+        updated=int(updates.sum() - late.sum()),
+        moved=int((changes == Change.ARRIVE).sum()),
+        deleted=int((changes == Change.DELETE).sum()),
+        unchanged=int(late.sum()),
+    )
+    return MergePlan(fates, np.flatnonzero(adds), counts)
+
+
+def is_late(arriving: pa.Array, stored: pa.Array) -> NDArray[np.bool_]:
+    """Where an arriving ordering value is less than the stored one; a stored null is less than everything."""
+    late: NDArray[np.bool_] = pc.fill_null(pc.less(arriving, stored), False).to_numpy(zero_copy_only=False)
+    return late
+
+
+def merge_batch(stored: pa.Table, rows: pa.Table, fates: NDArray[np.int64]) -> pa.Table:
+    """The records of one batch of stored records after the merge, in their order.
+
+    Args:
+        stored: a batch of stored records.
+        rows: replacements as records of the same schema, one for each work row.
+        fates: of the batch, as ``MergePlan.fates``.
+    """
+    if (fates == _KEEP).all():
+        return stored
+    positions = np.where(fates >= 0, stored.num_rows + fates, np.arange(stored.num_rows))[fates != _REMOVE]
+    return pa.concat_tables([stored, rows]).take(pa.array(positions))
+
+
+def newest_records(record_keys: pa.Array, ordering: pa.Array | None) -> NDArray[np.intp] | None:
+    """Which records of a batch stay when each key keeps one: that with the greatest ordering value, of equals the last.
+
+    Returns:
+        Positions in rising order, or None if no key occurs twice.
+    """
+    codes = pc.dictionary_encode(record_keys)
+    if len(codes.dictionary) == len(record_keys):
+        return None
+    order = np.arange(len(record_keys))
+    if ordering is not None:
+        order = pc.sort_indices(ordering).to_numpy()
+    newest_first = codes.indices.to_numpy()[order][::-1]
+    _, first = np.unique(newest_first, return_index=True)
+    return np.sort(order[len(order) - 1 - first])
+
+
+def _require_consistent(group: FileGroupId, keys: pa.Array, fates: NDArray[np.int64], adds: NDArray[np.bool_]) -> None:
+    held = np.zeros(len(keys), dtype=bool)
+    held[fates[fates >= 0]] = True
+    for wrong, problem in (
+        (adds & held, "holds keys that the index does not place in it"),
+        (~adds & ~held, "does not hold keys that the index places in it"),
+    ):
+        if wrong.any():
+            sample = keys.take(np.flatnonzero(wrong)[:_SAMPLE]).to_pylist()
+            raise CorruptIndexError(
+                f"a file group {problem}: partition={group.partition_path} file_id={group.file_id} "
+                f"count={int(wrong.sum())} keys={sample}; verify the index, then repair or bootstrap it"
+            )

@@ -1,0 +1,68 @@
+"""Work rows: the form in which a write's records travel to the file group that they change.
+
+A work row is a record (its columns null where it only leaves or is deleted) with the working columns below. Engines
+move work rows about as they like; what they mean is decided here and in ``rli.file_group.merge``, for all engines.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import pyarrow as pa
+
+from rli.hudi.schema import RESERVED_PREFIX
+
+PREFIX: Final = RESERVED_PREFIX
+
+RECORD_KEY: Final = "_rli_record_key"
+CHANGE: Final = "_rli_change"
+PARTITION_PATH: Final = "_rli_partition_path"
+FILE_ID: Final = "_rli_file_id"
+WANTED_PARTITION_PATH: Final = "_rli_wanted_partition_path"
+PRIOR_PARTITION_PATH: Final = "_rli_prior_partition_path"
+PRIOR_FILE_ID: Final = "_rli_prior_file_id"
+PRIOR_INSTANT: Final = "_rli_prior_instant"
+
+FILE_GROUP: Final = (PARTITION_PATH, FILE_ID)
+PRIOR_FILE_GROUP: Final = (PRIOR_PARTITION_PATH, PRIOR_FILE_ID)
+
+
+class Change(IntEnum):
+    """What a work row does to its file group."""
+
+    INSERT = 1
+    """The table does not hold the key: the record is added."""
+
+    UPDATE = 2
+    """The file group holds the key: the record is replaced, unless the stored one is newer."""
+
+    ARRIVE = 3
+    """The record moves into the file group from another one: it is added."""
+
+    DEPART = 4
+    """The record moves out of the file group: it is removed."""
+
+    DELETE = 5
+    """The record is removed from the table."""
+
+
+WORKING_FIELDS: Final = (
+    pa.field(RECORD_KEY, pa.string()),
+    pa.field(CHANGE, pa.int8()),
+    pa.field(PARTITION_PATH, pa.string()),
+    pa.field(FILE_ID, pa.string()),
+    pa.field(WANTED_PARTITION_PATH, pa.string()),
+    pa.field(PRIOR_PARTITION_PATH, pa.string()),
+    pa.field(PRIOR_FILE_ID, pa.string()),
+    pa.field(PRIOR_INSTANT, pa.string()),
+)
+"""Working columns: the key; what the row does; the file group that it does it to; the partition that the record's
+own values name; and where and since when the record was before (null for an insert)."""
+
+WORKING_COLUMNS: Final = tuple(field.name for field in WORKING_FIELDS)
+
+
+def work_schema(schema: pa.Schema) -> pa.Schema:
+    """Schema of work rows with records of ``schema``."""
+    return pa.schema([*WORKING_FIELDS, *schema])

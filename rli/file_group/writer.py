@@ -1,0 +1,254 @@
+"""Writing one file group: what every engine calls, once for each file group that a write changes.
+
+The base file goes to the write's work folder, where no reader sees it, and the journal beside it. A call may be
+repeated, raced or abandoned: each attempt has a write token of its own, and only the attempts whose result the
+driver accepts are published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.file_group import work_rows
+from rli.file_group.journal import Journal, write_journal
+from rli.file_group.merge import MergePlan, merge_batch, plan_merge
+from rli.file_group.work_rows import Change
+from rli.hudi.base_file import BaseFileReader, BaseFileWriter, WrittenFile, new_bloom_filter
+from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.file_names import BaseFileName
+from rli.hudi.meta_columns import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_COLUMNS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    with_meta_columns,
+)
+from rli.hudi.schema import conform
+from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.model import FileGroupId, WriteCounts
+from rli.storage import Storage
+from rli.view.file_slices import FileSlice
+from rli.view.paths import unpublished_file
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """What every task of a write needs to know. Picklable.
+
+    Attributes:
+        storage: the table.
+        instant: the write's instant.
+        schema: of the records after the write, without meta columns.
+        ordering_field: decides between records of one key; None if the newest arrival wins.
+        partition_fields: keep their stored values where a record stays in its partition against its own values.
+        compression: Parquet codec.
+    """
+
+    storage: Storage
+    instant: str
+    schema: pa.Schema
+    ordering_field: str | None
+    partition_fields: tuple[str, ...]
+    compression: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroupTarget:
+    """A file group to write.
+
+    Attributes:
+        group: its name.
+        base: its newest slice; None for a new file group.
+    """
+
+    group: FileGroupId
+    base: FileSlice | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroupResult:
+    """One accepted attempt, or what would have been written if anything had changed.
+
+    Attributes:
+        counts: what became of the work rows.
+        stat: the base file; None if nothing changed, so that nothing was written.
+        journal: name of the journal file; None if no key came or went.
+        replaces: the file groups whose records are all in this one now.
+    """
+
+    counts: WriteCounts
+    stat: WriteStat | None
+    journal: str | None
+    replaces: tuple[FileGroupId, ...] = ()
+
+
+def write_file_group(
+    context: WriteContext, target: FileGroupTarget, rows: pa.Table, write_token: str
+) -> FileGroupResult:
+    """Merge work rows into a file group and write its next base file.
+
+    Memory is bounded by the work rows, the key column of the file group and a batch of its records.
+
+    Args:
+        context: the write.
+        target: the file group.
+        rows: its work rows (``work_schema(context.schema)``), one for a key.
+        write_token: tells this attempt from all others for the same file group.
+
+    Raises:
+        CorruptIndexError: index and file group contradict each other.
+        CorruptTableError: the base file cannot be read.
+    """
+    name = BaseFileName(target.group.file_id, write_token, context.instant)
+    if target.base is None:
+        plan = _plan(context, target, rows, None)
+        written = _write(context, target, str(name), rows, plan=plan, reader=None)
+    else:
+        with BaseFileReader(context.storage, target.base.path) as reader:
+            plan = _plan(context, target, rows, reader)
+            if plan.changes_nothing:
+                return FileGroupResult(plan.counts, None, None)
+            written = _write(context, target, str(name), rows, plan=plan, reader=reader)
+    journal = Journal(context.instant, f"{target.group.file_id}_{write_token}.parquet", target.group)
+    stat = WriteStat(
+        file_id=target.group.file_id,
+        path=base_file_path(target.group, str(name)),
+        partition_path=target.group.partition_path,
+        previous_instant=target.base.instant if target.base else None,
+        writes=written.rows,
+        inserts=len(plan.added),
+        update_writes=plan.replaced,
+        deletes=plan.removed,
+        written_bytes=written.size,
+        file_size=written.size,
+    )
+    return FileGroupResult(plan.counts, stat, journal.name if write_journal(context.storage, journal, rows) else None)
+
+
+def read_ordering(storage: Storage, base: FileSlice, field: pa.Field, record_keys: pa.Array) -> pa.Array:
+    """Ordering values of stored records.
+
+    Args:
+        storage: the table.
+        base: the file slice that holds the records.
+        field: the ordering field.
+        record_keys: string array, shape (n,).
+
+    Returns:
+        Shape (n,); null where the slice has no such key or no value for it.
+    """
+    schema = pa.schema([pa.field(RECORD_KEY, pa.string()), field])
+    with BaseFileReader(storage, base.path) as reader:
+        stored = reader.read_columns(schema)
+    positions = pc.index_in(record_keys, value_set=stored.column(RECORD_KEY))
+    return stored.column(field.name).take(positions).combine_chunks()
+
+
+def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, reader: BaseFileReader | None) -> MergePlan:
+    ordering = context.schema.field(context.ordering_field) if context.ordering_field else None
+    row_ordering = rows.column(ordering.name).combine_chunks() if ordering else None
+    fields = [pa.field(RECORD_KEY, pa.string()), *([ordering] if ordering else [])]
+    stored = reader.read_columns(pa.schema(fields)) if reader else pa.schema(fields).empty_table()
+    stored_ordering = stored.column(ordering.name).combine_chunks() if ordering else None
+    return plan_merge(target.group, rows, stored.column(RECORD_KEY).combine_chunks(), stored_ordering, row_ordering)
+
+
+def _write(
+    context: WriteContext,
+    target: FileGroupTarget,
+    file_name: str,
+    rows: pa.Table,
+    *,
+    plan: MergePlan,
+    reader: BaseFileReader | None,
+) -> WrittenFile:
+    records = _records_of(context, target.group, file_name, rows)
+    added = records.take(pa.array(plan.added))
+    bloom_filter, covers_stored = _bloom_filter(reader, len(plan.added))
+    with BaseFileWriter(
+        context.storage,
+        unpublished_file(context.instant, base_file_path(target.group, file_name)),
+        context.schema,
+        compression=context.compression,
+        bloom_filter=bloom_filter,
+    ) as writer:
+        if reader is not None:
+            start = 0
+            no_keys = pa.array([], pa.string())
+            for batch in reader.batches(with_meta_columns(context.schema)):
+                fates = plan.fates[start : start + batch.num_rows]
+                start += batch.num_rows
+                merged = merge_batch(batch, _keeping_partition(context, batch, records, rows, fates), fates)
+                renamed = with_file_name(merged, file_name)
+                writer.write(renamed, no_keys if covers_stored else renamed.column(RECORD_KEY))
+        writer.write(added, added.column(RECORD_KEY))
+        return writer.finish()
+
+
+def base_file_path(group: FileGroupId, file_name: str) -> str:
+    """Where a base file of a file group is in the table."""
+    return f"{group.partition_path}/{file_name}" if group.partition_path else file_name
+
+
+def _bloom_filter(reader: BaseFileReader | None, added: int) -> tuple[BloomFilter, bool]:
+    """A filter for the new file, and whether it holds the stored keys already."""
+    footer = reader.footer() if reader is not None else None
+    if footer is None:
+        return new_bloom_filter(added), True
+    if footer.bloom_filter is not None and footer.bloom_filter.room >= added:
+        return footer.bloom_filter, True
+    # Half as much again as is needed now, so that the next few commits can add to it.
+    return new_bloom_filter((footer.rows + added) * 3 // 2), False
+
+
+def _records_of(context: WriteContext, group: FileGroupId, file_name: str, rows: pa.Table) -> pa.Table:
+    """The work rows as records of the file group, meta columns included."""
+    count = rows.num_rows
+    token = file_name.split("_")[1].partition("-")[0]
+    numbers = pa.array(np.arange(count)).cast(pa.string())
+    meta = {
+        COMMIT_TIME: _constant(context.instant, count),
+        COMMIT_SEQNO: pc.binary_join_element_wise(context.instant, token, numbers, "_"),
+        RECORD_KEY: rows.column(work_rows.RECORD_KEY),
+        PARTITION_PATH: _constant(group.partition_path, count),
+        FILE_NAME: _constant(file_name, count),
+    }
+    data = conform(rows, context.schema)
+    columns = [*(meta[name] for name in META_COLUMNS), *data.columns]
+    return pa.table(columns, schema=with_meta_columns(context.schema))
+
+
+def _keeping_partition(
+    context: WriteContext, stored: pa.Table, records: pa.Table, rows: pa.Table, fates: NDArray[np.int64]
+) -> pa.Table:
+    """Records in which those that stay against their own partition values have the stored values instead."""
+    changes = rows.column(work_rows.CHANGE)
+    wanted, placed = rows.column(work_rows.WANTED_PARTITION_PATH), rows.column(work_rows.PARTITION_PATH)
+    kept = pc.and_(pc.equal(changes, int(Change.UPDATE)), pc.fill_null(pc.not_equal(wanted, placed), False))
+    if not pc.any(kept).as_py():
+        return records
+    replaced = np.flatnonzero(fates >= 0)
+    origin = np.full(rows.num_rows, -1, dtype=np.int64)
+    origin[fates[replaced]] = replaced
+    positions = pa.array(origin, mask=origin < 0)
+    for name in context.partition_fields:
+        column = pc.if_else(kept, stored.column(name).take(positions), records.column(name))
+        records = records.set_column(records.schema.get_field_index(name), records.schema.field(name), column)
+    return records
+
+
+def with_file_name(records: pa.Table, file_name: str) -> pa.Table:
+    """Records as they stand in a base file of that name."""
+    position = records.schema.get_field_index(FILE_NAME)
+    return records.set_column(position, records.schema.field(position), _constant(file_name, records.num_rows))
+
+
+def _constant(value: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.string()), count)

@@ -1,0 +1,1 @@
+"""Apache Hudi's formats, and nothing else: properties, schemas, key generators, base files."""

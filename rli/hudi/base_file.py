@@ -1,0 +1,229 @@
+"""Base files: Parquet files with Hudi's meta columns in front and Hudi's footer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rli.errors import CorruptTableError
+from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.dictionaries import columns_with_dictionary
+from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
+from rli.hudi.schema import conform
+from rli.storage import Storage
+
+_MIN_RECORD_KEY: Final = "hoodie_min_record_key"
+_MAX_RECORD_KEY: Final = "hoodie_max_record_key"
+
+_BLOOM_FALSE_POSITIVES: Final = 1e-3
+_SMALLEST_BLOOM_CAPACITY: Final = 1_000
+
+READ_BATCH_ROWS: Final = 65_536
+ROWS_PER_ROW_GROUP: Final = 131_072
+BYTES_PER_ROW_GROUP: Final = 128 * 1024 * 1024
+"""Small batches are gathered until one of the two is reached: a reader, and each dictionary, gains by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileFooter:
+    """What the footer of a base file says of its record keys.
+
+    Attributes:
+        rows: records in the file.
+        bloom_filter: None where the file has none.
+    """
+
+    rows: int
+    bloom_filter: BloomFilter | None
+
+
+class BaseFileReader:
+    """Reads one base file in batches; memory is bounded by a batch and a row group's columns."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self.path = path
+        with corrupt_unless_parquet(path):
+            source = storage.filesystem.open_input_file(storage.full_path(path))
+            self._file = pq.ParquetFile(source)
+
+    @property
+    def rows(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self._file.schema_arrow.names)
+
+    def footer(self) -> BaseFileFooter:
+        return BaseFileFooter(self.rows, BloomFilter.from_footer(self._file.metadata.metadata or {}, self.path))
+
+    def read_columns(self, schema: pa.Schema) -> pa.Table:
+        """The whole file, reduced to the columns of ``schema`` and made to fit it."""
+        with corrupt_unless_parquet(self.path):
+            present = [name for name in schema.names if name in self.column_names]
+            return conform(self._file.read(columns=present), schema)
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The file's records in order, in batches of ``READ_BATCH_ROWS``, made to fit ``schema``."""
+        present = [name for name in schema.names if name in self.column_names]
+        with corrupt_unless_parquet(self.path):
+            for batch in self._file.iter_batches(READ_BATCH_ROWS, columns=present):
+                yield conform(pa.table(batch), schema)
+
+    def close(self) -> None:
+        self._file.close(force=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A finished base file.
+
+    Attributes:
+        rows: records in it.
+        size: bytes.
+    """
+
+    rows: int
+    size: int
+
+
+class BaseFileWriter:
+    """Writes one base file, batch by batch, in memory that a row group bounds.
+
+    Without ``finish`` the file is incomplete and no reader takes it.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        schema: pa.Schema,
+        *,
+        compression: str,
+        bloom_filter: BloomFilter,
+    ) -> None:
+        self._storage = storage
+        self._path = path
+        self._schema = with_meta_columns(schema)
+        self._bloom_filter = bloom_filter
+        self._smallest: str | None = None
+        self._greatest: str | None = None
+        self._rows = 0
+        self._pending: list[pa.Table] = []
+        storage.make_folder(path.rpartition("/")[0])
+        self._compression = compression
+        self._sink = storage.filesystem.open_output_stream(storage.full_path(path))
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, records: pa.Table, new_record_keys: pa.Array) -> None:
+        """Append records (meta columns included).
+
+        Args:
+            records: fits the file's schema.
+            new_record_keys: those keys among the records that the bloom filter does not hold yet.
+        """
+        if not records.num_rows:
+            return
+        self._pending.append(records)
+        rows = sum(part.num_rows for part in self._pending)
+        if sum(part.nbytes for part in self._pending) < BYTES_PER_ROW_GROUP:
+            rows -= rows % ROWS_PER_ROW_GROUP
+        self._flush(rows)
+        self._bloom_filter.add(new_record_keys)
+        smallest, greatest = _java_bounds(records.column(RECORD_KEY))
+        self._smallest = smallest if self._smallest is None else min(self._smallest, smallest, key=_java_order)
+        self._greatest = greatest if self._greatest is None else max(self._greatest, greatest, key=_java_order)
+        self._rows += records.num_rows
+
+    def finish(self) -> WrittenFile:
+        """Write the footer and close the file; its content survives a power cut then."""
+        self._flush(sum(part.num_rows for part in self._pending))
+        writer = self._opened(self._schema.empty_table())
+        footer = dict(self._bloom_filter.to_footer())
+        if self._smallest is not None and self._greatest is not None:
+            footer |= {_MIN_RECORD_KEY: self._smallest, _MAX_RECORD_KEY: self._greatest}
+        writer.add_key_value_metadata(footer)
+        writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        self._storage.sync([self._path])
+        return WrittenFile(self._rows, size)
+
+    def _flush(self, rows: int) -> None:
+        """Write the first of the pending records, as whole row groups but for the last one of the file."""
+        if rows:
+            pending = pa.concat_tables(self._pending)
+            self._opened(pending).write_table(pending.slice(0, rows), row_group_size=ROWS_PER_ROW_GROUP)
+            # An empty slice would keep all that was written in memory.
+            self._pending = [pending.slice(rows)] if rows < pending.num_rows else []
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        """The writer; the first records decide how columns are encoded."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression=self._compression,
+                store_schema=False,
+                use_dictionary=columns_with_dictionary(first),
+            )
+        return self._writer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._sink.close()
+            # Its finaliser would write a footer into the closed file, and complain on standard error.
+            if self._writer is not None:
+                self._writer.is_open = False
+
+
+def new_bloom_filter(record_count: int) -> BloomFilter:
+    """An empty filter for a file that is expected to hold that many records."""
+    return BloomFilter.create(max(record_count, _SMALLEST_BLOOM_CAPACITY), _BLOOM_FALSE_POSITIVES)
+
+
+@contextmanager
+def corrupt_unless_parquet(path: str) -> Iterator[None]:
+    """Turn what pyarrow raises for a damaged or missing file into ``CorruptTableError`` with the file's name."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise CorruptTableError(
+            f"a base file is missing: file={path}; restore it, or roll the commit back that wrote it"
+        ) from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise CorruptTableError(
+            f"a base file cannot be read as Parquet: file={path} ({error}); restore it, or roll the commit back "
+            "that wrote it"
+        ) from error
+
+
+def _java_bounds(keys: pa.ChunkedArray) -> tuple[str, str]:
+    """The least and greatest key in the order in which the JVM compares strings: by UTF-16 code units."""
+    if pc.all(pc.string_is_ascii(keys)).as_py():
+        bounds = pc.min_max(keys).as_py()
+        return bounds["min"], bounds["max"]
+    texts: list[str] = keys.to_pylist()
+    return min(texts, key=_java_order), max(texts, key=_java_order)
+
+
+def _java_order(text: str) -> bytes:
+    return text.encode("utf-16-be")

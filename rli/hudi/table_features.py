@@ -1,0 +1,106 @@
+"""Which tables rli reads, and which of them it writes; the others are refused with the reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rli.errors import UnsupportedTableError
+from rli.hudi.properties import COPY_ON_WRITE, Key, KeyGeneratorKind, TableProperties
+
+READ_VERSIONS: Final = (6, 8, 9)
+
+_LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
+_WRITTEN_KINDS: Final = (
+    KeyGeneratorKind.SIMPLE,
+    KeyGeneratorKind.COMPLEX,
+    KeyGeneratorKind.NONPARTITIONED,
+    # Where it forms partitions from timestamps, the stored paths show it: see rli.commit.keygen_check.
+    KeyGeneratorKind.CUSTOM,
+)
+
+
+def require_readable(properties: TableProperties) -> None:
+    """Pass a table that can be read as far as its properties tell.
+
+    Raises:
+        UnsupportedTableError: the table is merge-on-read, of another version or base file format, or a bootstrap
+            table; says why and what to do.
+    """
+    name, version = properties.name, properties.version
+    if properties.table_type != COPY_ON_WRITE:
+        raise UnsupportedTableError(
+            f"only copy-on-write tables are read, this one keeps changes in log files: table={name} "
+            f"type={properties.table_type}; copy its rows into a copy-on-write table"
+        )
+    if version not in READ_VERSIONS:
+        raise UnsupportedTableError(
+            f"tables of this version are not read: table={name} version={version} supported={list(READ_VERSIONS)}; "
+            "upgrade or downgrade the table with Hudi's command line (upgrade table, downgrade table)"
+        )
+    if properties.layout_version != _LAYOUTS[version]:
+        raise UnsupportedTableError(
+            f"the timeline's layout does not belong to the table's version: table={name} version={version} "
+            f"layout_version={properties.layout_version}; let Hudi upgrade the table once more"
+        )
+    if properties.base_file_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"only Parquet base files are read: table={name} format={properties.base_file_format}; "
+            "copy the table into one with Parquet base files"
+        )
+    if properties.raw.get(Key.BOOTSTRAP_BASE_PATH):
+        raise UnsupportedTableError(
+            f"the table was bootstrapped over files elsewhere, its base files may lack the columns: table={name} "
+            f"source={properties.raw[Key.BOOTSTRAP_BASE_PATH]}; copy its rows into a new table"
+        )
+
+
+def require_writable(properties: TableProperties) -> None:
+    """Pass a table that can be written, and hence also read, as far as its properties tell.
+
+    Raises:
+        UnsupportedTableError: see ``require_readable``; or its version, key generator or a feature that it uses is
+            not one that rli writes; says why and what to do.
+    """
+    require_readable(properties)
+    name = properties.name
+    if properties.key_generator not in _WRITTEN_KINDS:
+        named = properties.raw.get(Key.KEY_GENERATOR_CLASS) or properties.raw.get(Key.KEY_GENERATOR_TYPE)
+        raise UnsupportedTableError(
+            f"the table's key generator forms keys or partition paths that rli does not write: table={name} "
+            f"key_generator={named}; write it with Hudi, or copy it into a table that is partitioned by plain columns"
+        )
+    if not properties.record_key_fields:
+        raise UnsupportedTableError(
+            f"the table has no record-key columns, so no record can be found again: table={name}; copy it into a "
+            "table with a record key"
+        )
+    problems = (
+        (Key.POPULATE_META_FIELDS, not properties.populate_meta_fields, "the table keeps no record keys in its files"),
+        (
+            Key.DROP_PARTITION_COLUMNS,
+            properties.is_set(Key.DROP_PARTITION_COLUMNS),
+            "the table leaves the partition columns out of its files",
+        ),
+        (
+            Key.ORDERING_FIELDS,
+            len(properties.ordering_fields) > 1,
+            "several columns decide between versions of a record",
+        ),
+        (
+            Key.MERGE_MODE,
+            properties.raw.get(Key.MERGE_MODE) == "CUSTOM",
+            "the table merges records in a way of its own",
+        ),
+        (
+            Key.PARTIAL_UPDATE_MODE,
+            properties.raw.get(Key.PARTIAL_UPDATE_MODE, "NONE") != "NONE",
+            "updates of the table change some of a record's columns",
+        ),
+        (Key.CDC, properties.is_set(Key.CDC), "the table logs every change for change-data-capture queries"),
+    )
+    for key, is_unfit, reason in problems:
+        if is_unfit:
+            raise UnsupportedTableError(
+                f"{reason}: table={name} {key}={properties.raw.get(key)}; write it with Hudi, or copy it into a table "
+                "without this setting"
+            )

@@ -1,0 +1,1 @@
+"""Apache Hudi's timeline: instants, their metadata, the archive."""

@@ -1,0 +1,71 @@
+"""Transactions of the commit log are brought into an index that is used on its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rli.errors import CorruptIndexError
+from rli.index.record import staging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rli.index.record.log_record import LogRecord
+    from rli.index.record.log_state import LogState
+    from rli.index.record.record_index import RecordIndex
+    from rli.store.contract import Applied
+
+TRANSACTIONS_KEPT: Final = 64
+"""So many of the newest transactions keep their staged changes if these are small: others check against them (P29)."""
+
+
+def apply_transactions(index: RecordIndex, on_part: Callable[[], None] = lambda: None) -> LogState:
+    """Bring an index that is used on its own up to its commit log, which is returned; may be repeated and raced.
+
+    Args:
+        index: the index.
+        on_part: called after each part of a transaction; may raise, so that the rest is left to others.
+    """
+    while True:
+        applied, log = index.read_progress()
+        least = applied.least or 0
+        for record in log.records_after(max(0, least - 1)):
+            if record.last_sequence <= least:
+                # The process that applied it may have died before it had removed anything.
+                _remove_what_nobody_needs(index, log, record)
+            elif not _apply_record(index, log, record, applied, on_part):
+                break
+        else:
+            return log
+
+
+def _apply_record(
+    index: RecordIndex, log: LogState, record: LogRecord, since: Applied, on_part: Callable[[], None]
+) -> bool:
+    """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
+    try:
+        for changes in staging.read_chunks(index.store, record.writer, record.staged_chunks):
+            changes.apply(index, log, record.first_sequence)
+            on_part()
+    except staging.ChunksGoneError:
+        # Chunks are removed once they are marked as applied, by another process just now.
+        if (index.store.applied().least or 0) >= record.last_sequence:
+            return True
+        raise CorruptIndexError(
+            f"the index has lost entries of a transaction: url={index.url} instant={record.instant}; a server went "
+            "back to an earlier state, and the changes that the transaction had staged are gone: restore all servers "
+            "from backups of one time, or build the index again"
+        ) from None
+    if not index.store.mark_applied(since, record.last_sequence):
+        return False
+    _remove_what_nobody_needs(index, log, record)
+    return True
+
+
+def _remove_what_nobody_needs(index: RecordIndex, log: LogState, applied: LogRecord) -> None:
+    """Remove the staged changes of a transaction that was applied, or those that are now too old to be kept."""
+    if not applied.keeps_chunks:
+        staging.remove_chunks(index.store, applied.writer, applied.staged_chunks)
+    old = log.record_at(applied.last_sequence - TRANSACTIONS_KEPT)
+    if old is not None and old.keeps_chunks:
+        staging.remove_chunks(index.store, old.writer, old.staged_chunks)

@@ -1,0 +1,151 @@
+"""Changes of a commit to the index, in batches of Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.codec import entries as codec
+from rli.errors import CorruptIndexError
+from rli.index.record.log_state import LogState
+from rli.model import FileGroupId
+
+if TYPE_CHECKING:
+    from rli.index.record.record_index import RecordIndex
+
+
+BATCH_KEYS: Final = 65_536
+"""Keys that are written to the store together."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocationChanges:
+    """New locations of record keys: a batch of one commit's changes to the index.
+
+    Attributes:
+        record_keys: string array, shape (n,), distinct.
+        partition_paths, file_ids: string arrays, shape (n,); null where the key is deleted.
+    """
+
+    record_keys: pa.Array
+    partition_paths: pa.Array
+    file_ids: pa.Array
+
+    @classmethod
+    def placing(cls, record_keys: pa.Array, group: FileGroupId) -> LocationChanges:
+        """Changes that place all keys in one file group."""
+        count = len(record_keys)
+        return cls(
+            record_keys,
+            pa.repeat(pa.scalar(group.partition_path, pa.string()), count),
+            pa.repeat(pa.scalar(group.file_id, pa.string()), count),
+        )
+
+    @classmethod
+    def removing(cls, record_keys: pa.Array) -> LocationChanges:
+        """Changes that delete all keys."""
+        nothing = pa.nulls(len(record_keys), pa.string())
+        return cls(record_keys, nothing, nothing)
+
+    def apply(self, index: RecordIndex, log: LogState, sequence: int | NDArray[np.int64]) -> None:
+        """Bring the changes into the index as those of one commit sequence, or of one for each key.
+
+        May be repeated and raced.
+
+        Args:
+            index: the index.
+            log: a state of its log, as a call of the caller returned it (P18); it has the file groups.
+            sequence: of the commit.
+
+        Raises:
+            CorruptIndexError: the log names no such file group.
+        """
+        numbers = file_group_numbers(log, self.partition_paths, self.file_ids)
+        index.put(self.record_keys, codec.pack(sequence, numbers))
+
+    def file_groups(self) -> set[FileGroupId]:
+        """The file groups that keys are placed in."""
+        return {group for group in named_groups(self.partition_paths, self.file_ids).groups if group is not None}
+
+
+def gathered(changes: Iterable[LocationChanges]) -> Iterator[LocationChanges]:
+    """The same changes, all of one commit sequence and of different keys, in batches of ``BATCH_KEYS`` or more."""
+    pending: list[LocationChanges] = []
+    keys = 0
+    for part in changes:
+        pending.append(part)
+        keys += len(part.record_keys)
+        if keys >= BATCH_KEYS:
+            yield _joined(pending)
+            pending, keys = [], 0
+    if pending:
+        yield _joined(pending)
+
+
+def _joined(parts: Sequence[LocationChanges]) -> LocationChanges:
+    return LocationChanges(
+        pa.concat_arrays([part.record_keys for part in parts]),
+        pa.concat_arrays([part.partition_paths for part in parts]),
+        pa.concat_arrays([part.file_ids for part in parts]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGroups:
+    """The file groups that two string columns name, row by row.
+
+    Attributes:
+        groups: those that occur; None stands for rows without a file id.
+        codes: shape (n,), the position of each row's file group in ``groups``.
+    """
+
+    groups: list[FileGroupId | None]
+    codes: NDArray[np.intp]
+
+
+def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
+    """The file groups that two string arrays of one length name; of sorted rows, in the order of the rows."""
+    path_codes, paths = _dictionary(partition_paths)
+    id_codes, ids = _dictionary(file_ids)
+    unique, codes = np.unique(path_codes * len(ids) + id_codes, return_inverse=True)
+    groups = [_group(paths[code // len(ids)], ids[code % len(ids)]) for code in unique.tolist()]
+    return NamedGroups(groups, codes)
+
+
+def file_group_numbers(log: LogState, partition_paths: pa.Array, file_ids: pa.Array) -> NDArray[np.uint64]:
+    """The number of each row's file group, ``TOMBSTONE`` where the file id is null.
+
+    Raises:
+        CorruptIndexError: the commit log names no such file group.
+    """
+    named = named_groups(partition_paths, file_ids)
+    number_of = log.numbers_of([group for group in named.groups if group])
+    numbers = [codec.TOMBSTONE if group is None else _known(number_of, group) for group in named.groups]
+    return np.array(numbers, dtype=np.uint64)[named.codes] if numbers else np.empty(0, np.uint64)
+
+
+def _known(numbers: Mapping[FileGroupId, int], group: FileGroupId) -> int:
+    number = numbers.get(group)
+    if number is None:
+        raise CorruptIndexError(
+            f"the index does not know this file group: partition={group.partition_path} file_id={group.file_id}; "
+            "bootstrap the index again"
+        )
+    return number
+
+
+def _group(partition_path: str | None, file_id: str | None) -> FileGroupId | None:
+    return None if partition_path is None or file_id is None else FileGroupId(partition_path, file_id)
+
+
+def _dictionary(array: pa.Array) -> tuple[NDArray[np.int64], list[str | None]]:
+    encoded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array, null_encoding="encode")
+    if encoded.indices.null_count:
+        encoded = pc.dictionary_encode(array.dictionary_decode(), null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()

@@ -1,0 +1,400 @@
+"""Checkpoints: the commit log in columns, so that opening it does not read all of its records (P23).
+
+A checkpoint stands for all records up to a sequence. It is a control record that lists *pages*; a page has the names of
+a run of records as Arrow columns, and is read when one of them is asked for. Pages are written before the checkpoint
+that lists them, are named by their content, and never change. The records stay: they are the truth, a checkpoint is a
+quicker way to read it, and whatever is wrong with one, the records are read instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Annotated, Any, Final, TypeAlias
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import ipc
+from pydantic import BaseModel, Field
+
+from rli.errors import CorruptIndexError
+from rli.index.record.known_groups import KnownGroups
+from rli.index.record.log_record import RECORD_PREFIX, LogRecord, record_name, sequence_of
+from rli.index.record.names import Names
+from rli.json_text import parse_json
+from rli.model import FileGroupId
+from rli.store.contract import Store
+
+CHECKPOINT: Final = "checkpoint"
+"""Name of the control record of the newest checkpoint."""
+
+_VERSION: Final = 1
+_PAGES: Final = "page/"
+_LARGEST_ANCHOR: Final = 64 << 10
+_MOST_READ_ALONE: Final = 16
+"""Pages; more of them are read together with their neighbours."""
+
+_BLOCK_DIGITS: Final = 6
+"""Pages whose first sequences begin with the same digits, of ten, are read together: those of 10,000 sequences."""
+
+_Number: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
+
+_TEXTS: Final = pa.list_(pa.string())
+_SCHEMA: Final = pa.schema(
+    [
+        ("located_at", _TEXTS),
+        ("partition_paths", _TEXTS),
+        ("file_ids", _TEXTS),
+        ("instants", _TEXTS),
+        ("sequences", pa.list_(pa.uint32())),
+        ("undone", _TEXTS),
+    ],
+    metadata={"version": str(_VERSION)},
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of a page.
+
+    Attributes:
+        names: that its records introduce.
+        brought: instants whose changes its records bring, and the first sequences of these records.
+        undone: instants whose changes its records take back.
+    """
+
+    names: Names
+    brought: tuple[pa.StringArray, pa.Array]
+    undone: pa.StringArray
+
+    @cached_property
+    def sequences(self) -> dict[str, int]:
+        """For each instant that its records bring, the first sequence of the record."""
+        instants, sequences = self.brought
+        return dict(zip(instants.to_pylist(), sequences.to_pylist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """What a checkpoint says of a page.
+
+    Attributes:
+        name: of its control record.
+        first_sequence, first_group: the first numbers that it explains.
+        least, greatest: the instants that it knows lie between these; empty where it knows none.
+    """
+
+    name: str
+    first_sequence: int
+    first_group: int
+    least: str
+    greatest: str
+
+
+class _Stored(BaseModel):
+    """A checkpoint as its record has it; see ``Checkpoint`` and ``PageEntry``."""
+
+    head: _Number
+    groups: _Number
+    lastOf: tuple[tuple[str, _Number, str], ...]  # noqa: N815  (as it is stored)
+    anchor: tuple[_Number, str] | None
+    pages: tuple[tuple[Annotated[str, Field(pattern=f"^{_PAGES}")], _Number, _Number, str, str], ...]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All records of a log up to a sequence. Threads may share it: what it reads of its pages, it keeps.
+
+    Attributes:
+        store: where it is.
+        content: of its control record; empty for the checkpoint before all records.
+        head: the last sequence that it stands for.
+        group_count: how many file groups its records introduced.
+        last_of: for each action, the last record with an instant: its first sequence and the instant.
+        anchor: first sequence and digest of one of its records, by which it is told whether it is of this log.
+        pages: in order.
+        stored: the content that its control record had when it was read; None where there was no record.
+        shown: ``stored`` if that is of this log; else empty.
+        unwritten: pages that are not in the store yet, by name.
+    """
+
+    store: Store
+    content: bytes = b""
+    head: int = 0
+    group_count: int = 0
+    last_of: tuple[tuple[str, int, str], ...] = ()
+    anchor: tuple[int, str] | None = None
+    pages: tuple[PageEntry, ...] = ()
+    stored: bytes | None = field(default=None, compare=False)
+    shown: bytes = field(default=b"", compare=False)
+    unwritten: Mapping[str, bytes] = field(default_factory=dict, compare=False)
+    _pages_read: dict[str, Page] = field(default_factory=dict, compare=False)
+    _known_groups: KnownGroups = field(default_factory=KnownGroups, compare=False)
+
+    @classmethod
+    def read(cls, store: Store) -> Checkpoint:
+        """The newest checkpoint of a log; the one before all records where there is none, or one of another log.
+
+        Raises:
+            CorruptIndexError: a newer version of rli wrote it.
+        """
+        content = store.read_control(CHECKPOINT)
+        if content is None:
+            return cls(store)
+        found = cls._parsed(store, content)
+        return found if found._is_of_this_log() else cls(store, stored=content)  # noqa: SLF001  (its own kind)
+
+    def with_records(self, records: Sequence[tuple[LogRecord, bytes]], head: int, group_count: int) -> Checkpoint:
+        """A checkpoint of further records, with a page more; neither is in the store yet."""
+        entry, page = _page_of([record for record, _ in records])
+        last = {action: (action, sequence, instant) for action, sequence, instant in self.last_of}
+        last |= {r.action: (r.action, r.first_sequence, r.instant) for r, _ in records if r.instant is not None}
+        small = [(r.first_sequence, _digest(content)) for r, content in records if len(content) <= _LARGEST_ANCHOR]
+        anchor = small[-1] if small else self.anchor
+        parts = (*sorted(last.values()),), anchor, (*self.pages, entry)
+        return replace(
+            self,
+            content=_to_json(head, group_count, *parts),
+            head=head,
+            group_count=group_count,
+            last_of=parts[0],
+            anchor=parts[1],
+            pages=parts[2],
+            unwritten={**self.unwritten, entry.name: page},
+        )
+
+    def publish(self) -> Checkpoint | None:
+        """Make this the newest checkpoint; None if another process changed that since it was read.
+
+        Its intent comes first. If the store goes back to a state before the records of this checkpoint, it loses the
+        intent too, and the checkpoint is not published over that of another log.
+        """
+        intent = _intent(self.shown)
+        if not self.store.compare_and_set(CHECKPOINT, self.stored, intent):
+            return None
+        for name, page in self.unwritten.items():
+            # A page of this name is this page: another process, or one that died, has written the same records.
+            self.store.compare_and_set(name, None, page)
+        if not self.store.compare_and_set(CHECKPOINT, intent, self.content):
+            return None
+        return replace(self, stored=self.content, shown=self.content, unwritten={})
+
+    def replacing(self, other: Checkpoint) -> Checkpoint:
+        """The same checkpoint, to be published in place of another one of the same log, which was read just now."""
+        return replace(self, stored=other.stored, shown=other.shown)
+
+    def sharing(self, other: Checkpoint) -> Checkpoint:
+        """The same checkpoint, with all that another one of the same log has read of their pages."""
+        return replace(self, _pages_read=other._pages_read, _known_groups=other._known_groups)
+
+    def is_newest(self) -> bool:
+        """Whether the store still has this checkpoint."""
+        return self.store.read_control(CHECKPOINT) == self.content
+
+    def sequence_of(self, instant: str) -> int | None:
+        """The first sequence of the record that brings an instant; None if the checkpoint does not know it."""
+        for place in reversed(range(len(self.pages))):
+            entry = self.pages[place]
+            if entry.least and entry.least <= instant <= entry.greatest:
+                found = self.page(place).sequences.get(instant)
+                if found is not None:
+                    return found
+        return None
+
+    def undone_after(self, sequence: int) -> frozenset[str]:
+        """The instants that records from a sequence on take back."""
+        firsts = [entry.first_sequence for entry in self.pages[1:]]
+        start = int(np.searchsorted(firsts, sequence, side="right"))
+        return frozenset[str]().union(*(self.page(place).undone.to_pylist() for place in range(start, len(self.pages))))
+
+    def numbers_of(self, groups: Iterable[FileGroupId]) -> dict[FileGroupId, int]:
+        """The numbers of those of some file groups that have one."""
+        wanted = set(groups)
+        if not wanted or not self.pages:
+            return {}
+        self._learn_groups()
+        found: dict[FileGroupId, int] = {}
+        for name, positions in self._known_groups.find({group.file_id for group in wanted}, self._names_of_pages):
+            page = self._entry_of(name)
+            names = self._read_page(name, self._content_of(name)).names
+            for position in positions:
+                group = FileGroupId(names.partition_paths[position].as_py(), names.file_ids[position].as_py())
+                if group in wanted:
+                    found[group] = page.first_group + position
+        return found
+
+    def records_after(self, sequence: int) -> list[LogRecord]:
+        """Those of its records whose sequences are greater, in order; they are read from the log."""
+        return self._records_between(sequence + 1, self.head + 1)
+
+    def record_at(self, sequence: int) -> LogRecord | None:
+        """The record that begins with a sequence, read from the log; None if no record does."""
+        content = self.store.read_control(record_name(sequence)) if sequence > 0 else None
+        return None if content is None else LogRecord.from_json(sequence, content)
+
+    def page(self, place: int) -> Page:
+        """A page by its place in the list."""
+        name = self.pages[place].name
+        found = self._pages_read.get(name)
+        if found is None:
+            found = self._pages_read[name] = self._read_page(name, self._content_of(name))
+        return found
+
+    def load(self, places: Sequence[int]) -> None:
+        """Read several pages at once."""
+        missing = [name for name in (self.pages[place].name for place in places) if name not in self._pages_read]
+        if len(missing) > _MOST_READ_ALONE:
+            for name, page in self._read_many(missing):
+                self._pages_read[name] = page
+
+    def _learn_groups(self) -> None:
+        """Read the pages whose file groups are not known yet; their names are not kept, only hashes of them."""
+        missing = [name for name in self._names_of_pages if name not in self._known_groups]
+        for name, page in self._read_many(missing):
+            self._known_groups.add(name, page.names.file_ids)
+
+    def _read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Page]]:
+        """Pages by their names, which ascend; no more than a few dozen are in memory at once."""
+        for block, some in groupby(names, lambda name: name[: len(_PAGES) + _BLOCK_DIGITS]):
+            stored = dict(self.store.scan_control(block))
+            for name in some:
+                yield name, self._read_page(name, self.unwritten.get(name) or stored.get(name))
+
+    def _content_of(self, name: str) -> bytes | None:
+        return self.unwritten.get(name) or self.store.read_control(name)
+
+    def _read_page(self, name: str, content: bytes | None) -> Page:
+        """A page, given what is stored of it; where that is not a page, it is made of its records."""
+        page = None if content is None or _digest(content) != name.rpartition("-")[2] else _page_in(content)
+        if page is None:
+            page = _page_in(_page_bytes(self._records_of(self._names_of_pages.index(name))))
+        if page is None:
+            raise CorruptIndexError(
+                f"records of the index's commit log are damaged: page={name}; bootstrap the index again"
+            )
+        return page
+
+    def _records_of(self, place: int) -> list[LogRecord]:
+        first = self.pages[place].first_sequence
+        after = self.pages[place + 1].first_sequence if place + 1 < len(self.pages) else self.head + 1
+        return self._records_between(first, after)
+
+    def _records_between(self, first: int, after: int) -> list[LogRecord]:
+        stored = self.store.scan_control(RECORD_PREFIX, start=record_name(first))
+        found = ((sequence_of(name), content) for name, content in stored)
+        return [LogRecord.from_json(sequence, content) for sequence, content in found if sequence < after]
+
+    @property
+    def pages_read(self) -> frozenset[int]:
+        """The places of the pages that were read until now."""
+        return frozenset(place for place, entry in enumerate(self.pages) if entry.name in self._pages_read)
+
+    @cached_property
+    def _names_of_pages(self) -> list[str]:
+        return [entry.name for entry in self.pages]
+
+    def _entry_of(self, name: str) -> PageEntry:
+        return self.pages[self._names_of_pages.index(name)]
+
+    def _is_of_this_log(self) -> bool:
+        if self.anchor is None:
+            return True
+        sequence, digest = self.anchor
+        record = self.store.read_control(record_name(sequence))
+        return record is not None and _digest(record) == digest
+
+    @classmethod
+    def _parsed(cls, store: Store, content: bytes) -> Checkpoint:
+        try:
+            fields = parse_json(content)
+            if fields["version"] != _VERSION:
+                raise CorruptIndexError(
+                    f"a checkpoint of the index's commit log has another version: version={fields['version']}; use the "
+                    "version of rli that wrote it"
+                )
+            found = _Stored.model_validate(fields)
+            pages = tuple(PageEntry(*entry) for entry in found.pages)
+            counts = found.head, found.groups
+            return cls(store, content, *counts, found.lastOf, found.anchor, pages, stored=content, shown=content)
+        except (ValueError, KeyError, TypeError):
+            # The records say the same.
+            return cls(store, stored=content)
+
+
+def _to_json(
+    head: int,
+    group_count: int,
+    last_of: Sequence[tuple[str, int, str]],
+    anchor: tuple[int, str] | None,
+    pages: Sequence[PageEntry],
+) -> bytes:
+    fields = {
+        "version": _VERSION,
+        "head": head,
+        "groups": group_count,
+        "lastOf": last_of,
+        "anchor": anchor,
+        "pages": [(p.name, p.first_sequence, p.first_group, p.least, p.greatest) for p in pages],
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _intent(shown: bytes) -> bytes:
+    """A checkpoint that says what one says that is there, and that another one is being written, by a unique token."""
+    fields = json.loads(shown or _to_json(0, 0, (), None, ()))
+    return json.dumps({**fields, "writing": uuid4().hex}, separators=(",", ":")).encode()
+
+
+def _page_of(records: Sequence[LogRecord]) -> tuple[PageEntry, bytes]:
+    content = _page_bytes(records)
+    name = f"{_PAGES}{records[0].first_sequence:010d}-{_digest(content)}"
+    instants = [instant for record in records for instant in record.instants]
+    bounds = min(instants, default=""), max(instants, default="")
+    return PageEntry(name, records[0].first_sequence, records[0].first_file_group, *bounds), content
+
+
+def _page_bytes(records: Sequence[LogRecord]) -> bytes:
+    names = Names.of(records)
+    brought = [(instant, record.first_sequence) for record in records for instant in record.instants]
+    lists: list[Any] = [
+        names.instants,
+        names.partition_paths,
+        names.file_ids,
+        [instant for instant, _ in brought],
+        [sequence for _, sequence in brought],
+        [instant for record in records for instant in record.undoes],
+    ]
+    columns = [
+        pa.ListArray.from_arrays([0, len(values)], pa.array(values, field.type.value_type))
+        for values, field in zip(lists, _SCHEMA, strict=True)
+    ]
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, _SCHEMA) as stream:
+        stream.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _page_in(content: bytes) -> Page | None:
+    """The page that was written; None if it is none. Arrow reads what was forged wherever its offsets lead, so it is checked."""
+    try:
+        batch = ipc.open_stream(content).read_next_batch()
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, StopIteration):
+        return None
+    if (
+        not batch.schema.equals(_SCHEMA)
+        or batch.num_rows != 1
+        or any(column.values.null_count for column in batch.columns)
+    ):
+        return None
+    located_at, paths, file_ids, instants, sequences, undone = (column.values for column in batch.columns)
+    return Page(Names(located_at, paths, file_ids), (instants, sequences), undone)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

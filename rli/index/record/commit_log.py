@@ -1,0 +1,195 @@
+"""The commit log: what gives an index's small numbers their meaning.
+
+Every commit that the index knows is one record of the log, a control record named ``commit/<sequence>``, added by
+compare-and-set at the log's head. A record owns one or more commit sequences and introduces the file groups that
+no earlier record named, numbered on from the last. So sequences and file-group numbers are given out once, in one
+atomic step, whoever races; and the log read from its start is both dictionaries of the index. Checkpoints
+(``rli.index.record.checkpoint``) save readers that.
+
+A record of a table's commit repeats nothing that the timeline says. A record of a transaction on the index alone
+is the commit itself: the log is its timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
+from rli.errors import SettingsError
+from rli.index.record.checkpoint import Checkpoint
+from rli.index.record.log_record import LogRecord, record_name, sequence_of
+from rli.index.record.log_state import LogState
+from rli.model import FileGroupId
+from rli.store.contract import Store
+
+RECORDS_READ_SINGLY: Final = 128
+"""Of the newest records, so many stay out of checkpoints at least; twice as many make a new one."""
+
+_GROUPS_READ_SINGLY: Final = 1024
+"""File groups in those records; more of them go into a checkpoint at once, as they do after a bootstrap."""
+
+
+_BLOCK_DIGITS: Final = 3
+"""Records whose sequences differ in so many digits at most are read together."""
+
+_RECORDS_HELD: Final = 1024
+"""Of a log without a checkpoint, so many records are held at most while it is read; the rest is kept in columns."""
+
+
+class CommitLog:
+    """The commit log of one index, read once and then only where it has grown.
+
+    Threads may share it (P18): what it keeps is one immutable ``LogState``, replaced as a whole. Each caller works on
+    the state that its own call returned; another thread may have replaced the kept one since.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._state = self._nothing = LogState.behind(Checkpoint(store))
+        self._setbacks = store.setbacks
+
+    @property
+    def last_read(self) -> LogState:
+        """The log as some call read it last; empty before the first ``refresh``."""
+        return self._state
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the store may have lost records since they were read, and may have others in their place (P25)."""
+        return self.store.setbacks != self._setbacks
+
+    def refresh(self) -> LogState:
+        """Read what was appended since the last call; all of it where the store went back to an earlier state."""
+        setbacks = self.store.setbacks
+        state = self._read_on(self._nothing if self.is_doubtful else self._state)
+        self._state, self._setbacks = state, setbacks
+        return state
+
+    def append(  # noqa: PLR0913  (the fields of a record)
+        self,
+        after: LogState,
+        instant: str | None,
+        action: str,
+        *,
+        file_groups: Iterable[FileGroupId],
+        writer: str,
+        located_at: Sequence[str],
+        covers: Sequence[str] = (),
+        staged_chunks: int = 0,
+        undoes: Sequence[str] = (),
+        keeps_chunks: bool = False,
+        swept: Sequence[str] = (),
+    ) -> LogState | None:
+        """Add a record right behind a state of the log.
+
+        Args:
+            after: the state that the caller decided on.
+            instant: see ``LogRecord``, as of the following.
+            action: of the timeline, or what else it is.
+            writer: identity of the write.
+            file_groups: the file groups that the commit's entries name; known ones are passed over.
+            located_at: one instant for each sequence that is needed.
+            covers: further instants that it brings.
+            staged_chunks: chunks of changes in the store.
+            undoes: instants that it takes back.
+            keeps_chunks: whether the chunks stay for a while after they were applied.
+            swept: writers that append nothing behind it.
+
+        Returns:
+            The log with the record at its end, or None when another writer appended first: refresh, check again, and
+            call again.
+        """
+        named = list(dict.fromkeys(file_groups))
+        known = after.numbers_of(named)
+        new_groups = tuple(group for group in named if group not in known)
+        record = LogRecord(
+            instant=instant,
+            action=action,
+            first_sequence=after.head + 1,
+            located_at=tuple(located_at),
+            first_file_group=after.group_count,
+            file_groups=new_groups,
+            writer=writer,
+            covers=tuple(covers),
+            staged_chunks=staged_chunks,
+            undoes=tuple(undoes),
+            keeps_chunks=keeps_chunks,
+            swept=tuple(swept),
+        )
+        _require_numbers_left(record)
+        content = record.to_json()
+        if not self._is_appended(record, content):
+            return None
+        state = after.extended([(record, content)])
+        # Another thread may have read a log that went back and has another record here (P25): that one is kept.
+        if self._state is after:
+            self._state = _compacted(state)
+        return state
+
+    def _read_on(self, known: LogState) -> LogState:
+        # What was known last is read again: a server that lost it may have been given something else since.
+        if not known.records:
+            if not known.base.content or not known.base.is_newest():
+                known = LogState.behind(Checkpoint.read(self.store).sharing(known.base))
+            return self._read_behind(known, known.head + 1)
+        last = known.records[-1].first_sequence
+        found = self._read_block(last)
+        if found[:1] != [(record_name(last), known.contents[-1])]:
+            return self._read_on(self._nothing)
+        log = self._read_behind(known.extended(_parsed(found[1:])), last)
+        # Other processes write checkpoints; what is kept here stays small by them, too.
+        return log.adopting(Checkpoint.read(self.store)) if len(log.records) > 3 * RECORDS_READ_SINGLY else log
+
+    def _read_behind(self, known: LogState, start: int) -> LogState:
+        """The log with all further records; the block of ``start`` was read already if that is not the next one."""
+        while known.head + 1 == start or _block_of(known.head + 1) != _block_of(start):
+            start = known.head + 1
+            found = self._read_block(start)
+            known = known.extended(_parsed(found))
+            if len(known.records) > _RECORDS_HELD:
+                # A log without a checkpoint, of an older version. The next append writes one.
+                known = known.folded(len(known.records) - RECORDS_READ_SINGLY)
+            if not found:
+                break
+        return known
+
+    def _read_block(self, start: int) -> list[tuple[str, bytes]]:
+        """The records from a sequence to the end of its block."""
+        return self.store.scan_control(_block_of(start), start=record_name(start))
+
+    def _is_appended(self, record: LogRecord, content: bytes) -> bool:
+        name = record_name(record.first_sequence)
+        if self.store.compare_and_set(name, None, content):
+            return True
+        # The answer to an earlier attempt of ours may have been lost on the way. A record of the same writer may still
+        # be another one: two processes that register what they find of another engine's commits may have found
+        # different ones.
+        stored = self.store.read_control(name)
+        return stored is not None and LogRecord.from_json(record.first_sequence, stored) == record
+
+
+def _block_of(sequence: int) -> str:
+    """How the names of all records in one block begin; a block is read in one request."""
+    return record_name(sequence)[:-_BLOCK_DIGITS]
+
+
+def _parsed(found: Iterable[tuple[str, bytes]]) -> list[tuple[LogRecord, bytes]]:
+    return [(LogRecord.from_json(sequence_of(name), content), content) for name, content in found]
+
+
+def _compacted(log: LogState) -> LogState:
+    """The same log, with its older records in a new checkpoint if there have come to be many of them (P23)."""
+    if sum(len(record.file_groups) for record in log.records) > _GROUPS_READ_SINGLY:
+        return log.compacted(len(log.records))
+    is_long = len(log.records) >= 2 * RECORDS_READ_SINGLY or bool(log.base.unwritten)
+    return log.compacted(len(log.records) - RECORDS_READ_SINGLY) if is_long else log
+
+
+def _require_numbers_left(record: LogRecord) -> None:
+    groups = record.first_file_group + len(record.file_groups)
+    if record.last_sequence > MAX_SEQUENCE or groups > MAX_FILE_GROUP:
+        raise SettingsError(
+            f"the index has given out all its numbers: sequence={record.last_sequence} file groups={groups}; "
+            "bootstrap a new index"
+        )

@@ -1,0 +1,93 @@
+"""Whether later transactions change the keys of a large one, without looking all of its keys up again (P29)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rli.index.record import staging
+from rli.index.record.applying import TRANSACTIONS_KEPT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rli.index.record.log_record import LogRecord
+    from rli.index.record.log_state import LogState
+    from rli.store.contract import Store
+
+
+_LOOK_UPS_PER_READ: Final = 1024
+"""To read the changes of one transaction costs about as much as so many look-ups."""
+
+
+class Verdict(Enum):
+    """What the staged changes of later transactions tell."""
+
+    UNCHANGED = "no later transaction changes a key"
+    CHANGED = "one of them does, unless two keys have the same hash"
+    UNKNOWN = "their changes are not kept any more, or there are more than it pays to read"
+
+
+class KeyWatch:
+    """The keys of a transaction, and up to which sequence nobody else has changed them.
+
+    It keeps eight bytes for each key: a hash that has a meaning in this process alone.
+
+    Args:
+        store: of the index.
+        sequence: the snapshot of the transaction.
+    """
+
+    def __init__(self, store: Store, sequence: int) -> None:
+        self._store = store
+        self._sequence = sequence
+        self._hashes: list[NDArray[np.int64]] = []
+
+    def add(self, record_keys: pa.Array) -> None:
+        """Watch further keys (string array, shape (n,))."""
+        self._hashes.append(np.sort(_hashes_of(record_keys)))
+
+    def restart(self, sequence: int) -> None:
+        """From now on, ask about transactions after a sequence: the caller looks all keys up as of it."""
+        self._sequence = sequence
+
+    def follow(self, log: LogState) -> Verdict:
+        """Compare the keys with those of all transactions that the log has added since the last call."""
+        added = log.head - self._sequence
+        if not 0 <= added <= self._most_read():
+            return Verdict.UNKNOWN
+        for record in log.records_after(self._sequence) if added else ():
+            verdict = self._compare(record)
+            if verdict is not Verdict.UNCHANGED:
+                return verdict
+        self._sequence = log.head
+        return Verdict.UNCHANGED
+
+    def _most_read(self) -> int:
+        return min(TRANSACTIONS_KEPT, sum(map(len, self._hashes)) // _LOOK_UPS_PER_READ)
+
+    def _compare(self, record: LogRecord) -> Verdict:
+        try:
+            for changes in staging.read_chunks(self._store, record.writer, record.staged_chunks):
+                if self._has_any(_hashes_of(changes.record_keys)):
+                    return Verdict.CHANGED
+        except staging.ChunksGoneError:
+            return Verdict.UNKNOWN
+        return Verdict.UNCHANGED
+
+    def _has_any(self, hashes: NDArray[np.int64]) -> bool:
+        return any(_share_any(own, hashes) for own in self._hashes)
+
+
+def _share_any(ordered: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
+    if not len(ordered):
+        return False
+    places = np.minimum(np.searchsorted(ordered, others), len(ordered) - 1)
+    return bool((ordered[places] == others).any())
+
+
+def _hashes_of(record_keys: pa.Array) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, record_keys.to_pylist()), dtype=np.int64, count=len(record_keys))

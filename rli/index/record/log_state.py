@@ -1,0 +1,212 @@
+"""The commit log as it was read at one moment: a value that never changes, so that threads can share it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.codec import entries as codec
+from rli.codec.entries import Entries
+from rli.errors import CorruptIndexError
+from rli.index.record.checkpoint import Checkpoint
+from rli.index.record.log_record import LogRecord
+from rli.index.record.names import Names, names_of
+from rli.model import FileGroupId
+
+RECORDS_PER_PAGE: Final = 128
+
+
+@dataclass(frozen=True)
+class LogState:
+    """All records of a commit log up to its head: the older ones as a checkpoint, the others one by one.
+
+    Attributes:
+        base: stands for the older records.
+        records: those behind it, in order.
+        contents: of ``records``, as they are stored.
+        head: the last commit sequence given out, 0 in an empty log.
+        group_count: how many file groups have a number.
+    """
+
+    base: Checkpoint
+    records: tuple[LogRecord, ...] = ()
+    contents: tuple[bytes, ...] = ()
+    head: int = 0
+    group_count: int = 0
+    _numbers: Mapping[FileGroupId, int] = field(default_factory=dict)
+    _sequences: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def behind(cls, base: Checkpoint) -> LogState:
+        """A log that has no records but those of a checkpoint."""
+        return cls(base, head=base.head, group_count=base.group_count)
+
+    def extended(self, added: Sequence[tuple[LogRecord, bytes]]) -> LogState:
+        """The log with further records, each given with its content.
+
+        Raises:
+            CorruptIndexError: they do not follow.
+        """
+        if not added:
+            return self
+        records = [record for record, _ in added]
+        self._require_next(records)
+        groups = [group for record in records for group in record.file_groups]
+        numbers = dict(zip(groups, range(self.group_count, self.group_count + len(groups)), strict=True))
+        return replace(
+            self,
+            records=(*self.records, *records),
+            contents=(*self.contents, *(content for _, content in added)),
+            head=records[-1].last_sequence,
+            group_count=self.group_count + len(groups),
+            _numbers={**self._numbers, **numbers},
+            _sequences={**self._sequences, **{time: r.first_sequence for r in records for time in r.instants}},
+        )
+
+    def folded(self, count: int) -> LogState:
+        """The same log, with the first ``count`` of its records in a checkpoint that is not in the store yet."""
+        base = self.base
+        for start in range(0, count, RECORDS_PER_PAGE):
+            end = min(start + RECORDS_PER_PAGE, count)
+            head, groups = self.records[end - 1].last_sequence, self._first_group_behind(end)
+            pairs = zip(self.records[start:end], self.contents[start:end], strict=True)
+            base = base.with_records(list(pairs), head, groups)
+        return self.adopting(base)
+
+    def compacted(self, count: int) -> LogState:
+        """The same log, with the first ``count`` of its records in the store's checkpoint.
+
+        Where another process changes the checkpoint meanwhile, this log stays as it is.
+        """
+        folded = self.folded(count)
+        published = folded.base.publish()
+        return self if published is None else replace(folded, base=published)
+
+    def adopting(self, base: Checkpoint) -> LogState:
+        """The same log behind another checkpoint of it; behind its own if that stands for more records."""
+        if base.head <= self.base.head:
+            return replace(self, base=self.base.replacing(base))
+        if base.head > self.head:
+            return self
+        both = zip(self.records, self.contents, strict=True)
+        behind = LogState.behind(base.sharing(self.base))
+        return behind.extended([pair for pair in both if pair[0].first_sequence > base.head])
+
+    @property
+    def last_instant(self) -> str | None:
+        """The greatest instant that the log names."""
+        known = [*self._sequences, *(page.greatest for page in self.base.pages if page.greatest)]
+        return max(known, default=None)
+
+    def knows(self, instant: str) -> bool:
+        """Whether the changes of an instant are, or are about to be, in the index."""
+        return self.sequence_of(instant) is not None
+
+    def knows_before(self, instant: str, sequence: int) -> bool:
+        """Whether the changes of an instant come with an earlier sequence."""
+        known = self.sequence_of(instant)
+        return known is not None and known < sequence
+
+    def standing(self, instants: Iterable[str]) -> list[str]:
+        """Those of some instants whose changes are in the index and were not taken back, the newest first."""
+        found = {time: known for time in instants if (known := self.sequence_of(time)) is not None}
+        undone = {instant for record in self.records for instant in record.undoes}
+        if found:
+            undone |= self.base.undone_after(min(found.values()))
+        return sorted(found.keys() - undone, key=lambda instant: (found[instant], instant), reverse=True)
+
+    def records_after(self, sequence: int) -> Sequence[LogRecord]:
+        """The records whose sequences are greater, in order; reads those that the checkpoint stands for."""
+        if sequence < self.base.head:
+            return (*self.base.records_after(sequence), *self.records)
+        return self.records[bisect_right(self.records, sequence, key=lambda record: record.first_sequence) :]
+
+    def record_at(self, sequence: int) -> LogRecord | None:
+        """The record that begins with a sequence; None if no record does."""
+        if sequence <= self.base.head:
+            return self.base.record_at(sequence)
+        place = bisect_left(self.records, sequence, key=lambda record: record.first_sequence)
+        found = self.records[place : place + 1]
+        return found[0] if found and found[0].first_sequence == sequence else None
+
+    def last_of(self, actions: frozenset[str]) -> str | None:
+        """The instant of the last record with one of these actions; None without one."""
+        for record in reversed(self.records):
+            if record.action in actions and record.instant:
+                return record.instant
+        older = [(sequence, instant) for action, sequence, instant in self.base.last_of if action in actions]
+        return max(older)[1] if older else None
+
+    def number_of(self, group: FileGroupId) -> int | None:
+        """The number of a file group; None if no record introduced it."""
+        return self.numbers_of([group]).get(group)
+
+    def numbers_of(self, groups: Sequence[FileGroupId]) -> dict[FileGroupId, int]:
+        """The numbers of those of some file groups that a record introduced."""
+        recent = {group: self._numbers[group] for group in groups if group in self._numbers}
+        return recent | self.base.numbers_of(group for group in groups if group not in recent)
+
+    def knows_all(self, entries: Entries) -> bool:
+        """Whether the log gave out all numbers of the entries."""
+        if not len(entries):
+            return True
+        # A tombstone names no file group, but a commit like any other entry.
+        live = codec.is_live(entries)
+        return bool(
+            codec.sequences(entries).max() <= self.head
+            and (not live.any() or codec.file_groups(entries[live]).max() < self.group_count)
+        )
+
+    def instants_of(self, sequences: NDArray[Any]) -> pa.StringArray:
+        """The instant that look-ups report for each commit sequence (shape (n,), 1 or more)."""
+        firsts = [page.first_sequence for page in self.base.pages]
+        return self._named(sequences, [*firsts, self.base.head + 1], lambda names: names.instants)
+
+    def groups_of(self, numbers: NDArray[Any]) -> tuple[pa.StringArray, pa.StringArray]:
+        """Partition path and file id of each file-group number (shape (n,))."""
+        firsts = [*(page.first_group for page in self.base.pages), self.base.group_count]
+        return (
+            self._named(numbers, firsts, lambda names: names.partition_paths),
+            self._named(numbers, firsts, lambda names: names.file_ids),
+        )
+
+    def _named(
+        self, numbers: NDArray[Any], firsts: Sequence[int], column: Callable[[Names], pa.StringArray]
+    ) -> pa.StringArray:
+        def columns_of(places: Sequence[int]) -> list[pa.StringArray]:
+            self.base.load([place for place in places if place < len(self.base.pages)])
+            return [column(self._names_at(place)) for place in places]
+
+        return names_of(numbers, firsts, columns_of)
+
+    def _names_at(self, place: int) -> Names:
+        return self._names if place == len(self.base.pages) else self.base.page(place).names
+
+    def sequence_of(self, instant: str) -> int | None:
+        """The first sequence of the record that brings an instant; None if no record does."""
+        known = self._sequences.get(instant)
+        return self.base.sequence_of(instant) if known is None else known
+
+    def _first_group_behind(self, count: int) -> int:
+        last = self.records[count - 1]
+        return last.first_file_group + len(last.file_groups)
+
+    @cached_property
+    def _names(self) -> Names:
+        return Names.of(self.records)
+
+    def _require_next(self, records: Sequence[LogRecord]) -> None:
+        head, groups = self.head, self.group_count
+        for record in records:
+            if record.first_sequence != head + 1 or record.first_file_group != groups:
+                raise CorruptIndexError(
+                    f"the index's commit log has a gap: sequence={record.first_sequence} expected={head + 1}; "
+                    "bootstrap the index again"
+                )
+            head, groups = record.last_sequence, groups + len(record.file_groups)

@@ -1,0 +1,89 @@
+"""What the numbers of entries mean: columns of names, of which only the named parts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.errors import CorruptIndexError
+from rli.index.record.log_record import LogRecord
+
+_SHOWN: Final = 5
+"""Numbers in a message."""
+
+_SCATTERED: Final = 16
+"""Numbers that lie further apart than this on average are sorted; of others a table of flags is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the numbers of a run of log records mean.
+
+    Attributes:
+        instants: by commit sequence, from the first one of the run.
+        partition_paths, file_ids: by file-group number, from the first one of the run.
+    """
+
+    instants: pa.StringArray
+    partition_paths: pa.StringArray
+    file_ids: pa.StringArray
+
+    @classmethod
+    def of(cls, records: Sequence[LogRecord]) -> Names:
+        """The names that these records introduce."""
+        groups = [group for record in records for group in record.file_groups]
+        return cls(
+            pa.array([instant for record in records for instant in record.located_at], pa.string()),
+            pa.array([group.partition_path for group in groups], pa.string()),
+            pa.array([group.file_id for group in groups], pa.string()),
+        )
+
+
+def names_of(
+    numbers: NDArray[Any], firsts: Sequence[int], read: Callable[[Sequence[int]], list[pa.StringArray]]
+) -> pa.StringArray:
+    """The name of each number (shape (n,), any integer type), from columns without gaps between their numbers.
+
+    Args:
+        numbers: each is in one of the columns.
+        firsts: for each column the number of its first name, ascending.
+        read: the columns at some places; called once, with the places that have any of the numbers.
+
+    Raises:
+        CorruptIndexError: a number is in none of the columns.
+    """
+    if not len(numbers):
+        return pa.array([], pa.string())
+    distinct, codes = _distinct(numbers.astype(np.int64))
+    # Of columns without names, the last one that begins with a number has it.
+    place_of = np.searchsorted(firsts, distinct, side="right") - 1
+    places, starts = np.unique(place_of, return_index=True)
+    numbers_of = np.split(distinct, starts[1:])
+    try:
+        parts = [
+            column.take(pa.array(some - firsts[place]))
+            for place, some, column in zip(places.tolist(), numbers_of, read(places.tolist()), strict=True)
+        ]
+    except pa.ArrowIndexError as error:
+        raise CorruptIndexError(
+            f"the checkpoint of the index's commit log is damaged: numbers={distinct[:_SHOWN].tolist()}; bootstrap the index "
+            "again"
+        ) from error
+    return pa.concat_arrays(parts).take(pa.array(codes))
+
+
+def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers that occur, ascending, and the position of each row's number among them."""
+    least = int(numbers.min())
+    span = int(numbers.max()) - least + 1
+    if span > _SCATTERED * len(numbers):
+        distinct, codes = np.unique(numbers, return_inverse=True)
+        return distinct, codes
+    occurs = np.zeros(span, dtype=bool)
+    occurs[numbers - least] = True
+    return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[numbers - least]

@@ -1,0 +1,50 @@
+"""Tombstones that nobody needs any more are removed, in stores that can (P30)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rli.codec.entries import is_old_tombstone
+from rli.store.purging import SupportsPurge
+
+if TYPE_CHECKING:
+    from rli.index.record.record_index import RecordIndex
+
+_KEYS_AT_ONCE: Final = 16_384
+
+
+def purge(index: RecordIndex, sequence: int) -> int:
+    """Remove the tombstones of commits up to a sequence; may be repeated, interrupted and raced.
+
+    Args:
+        index: the index.
+        sequence: nobody looks keys up as of an earlier commit. No more than what was applied is removed.
+
+    Returns:
+        How many were removed; always 0 in stores that cannot.
+    """
+    store = index.store
+    floor = min(sequence, store.applied().least or 0)
+    if not isinstance(store, SupportsPurge) or floor < 1:
+        return 0
+    store.raise_floor(floor)
+    if store.floor() < floor:
+        # An older layout of the store has no floor.
+        return 0
+    removed = 0
+    for shard in range(index.settings.shard_count):
+        for keys, entries in store.scan(shard, _KEYS_AT_ONCE):
+            is_old = is_old_tombstone(entries, floor)
+            if is_old.any():
+                removed += store.remove_tombstones(keys.take(is_old))
+    return removed
+
+
+def floor_of(index: RecordIndex) -> int:
+    """Up to which commit sequence tombstones may be gone; 0 where the store removes none."""
+    return index.store.floor() if isinstance(index.store, SupportsPurge) else 0
+
+
+def floor_of_look_ups(index: RecordIndex) -> int:
+    """Up to which commit sequence tombstones may have been gone in look-ups of this process up to now."""
+    return index.store.seen_floor() if isinstance(index.store, SupportsPurge) else 0

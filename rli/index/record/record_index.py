@@ -1,0 +1,442 @@
+"""The record-level index: where does the record of a key live?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from rli.codec import entries as codec
+from rli.codec.entries import Entries
+from rli.codec.key_arrays import as_key_array
+from rli.codec.key_codec import KeyCodec
+from rli.errors import (
+    CorruptIndexError,
+    IndexExistsError,
+    IndexMismatchError,
+    IndexNotFoundError,
+    IndexNotReadyError,
+    RliError,
+    SettingsError,
+)
+from rli.index.record.applying import apply_transactions
+from rli.index.record.commit_log import CommitLog
+from rli.index.record.log_state import LogState
+from rli.index.record.owner import Owner
+from rli.index.record.purging import floor_of_look_ups, purge
+from rli.index.record.snapshot import IndexSnapshot, give_identity, require_applied
+from rli.index.record.sweeping import SILENT_SECONDS, sweep
+from rli.index.record.transaction import IndexTransaction
+from rli.model import KeyMode
+from rli.settings import IndexSettings
+from rli.store.contract import Applied, Store
+from rli.store.registry import open_store
+from rli.urls import without_password
+
+_SETTINGS: Final = "settings"
+LOOKUP_SECONDS: Final = 60.0
+"""For how long a look-up waits for commits to be whole in the index, if nobody says."""
+
+_PAUSE_SECONDS: Final = 0.02
+
+LOCATION_SCHEMA: Final = pa.schema(
+    [
+        pa.field("record_key", pa.string(), nullable=False),
+        pa.field("partition_path", pa.string()),
+        pa.field("file_id", pa.string()),
+        pa.field("instant_time", pa.string()),
+    ]
+)
+"""Schema of what ``RecordIndex.lookup`` returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Size and state of an index.
+
+    Attributes:
+        entries: record keys with a location.
+        tombstones: deleted record keys whose sequence is still kept.
+        bytes: all that the index costs its store; None where the store cannot tell.
+        bytes_per_entry: ``bytes`` over entries and tombstones; None where unknown or empty.
+        shards: how many shards the key space is cut into.
+        file_groups: file groups that have a number.
+        last_sequence: the last commit sequence given out.
+        applied_sequence: the last one whose changes are all in the index; None before a bootstrap.
+        last_instant: the greatest instant that the index knows.
+        key_mode: how record keys are kept.
+        url: where the index is.
+    """
+
+    entries: int
+    tombstones: int
+    bytes: int | None
+    bytes_per_entry: float | None
+    shards: int
+    file_groups: int
+    last_sequence: int
+    applied_sequence: int | None
+    last_instant: str | None
+    key_mode: KeyMode
+    url: str
+
+
+class RecordIndex:
+    """A record-level index, global over one table. Use ``open_index`` or ``create_index`` to get one.
+
+    Threads may share it; ``close`` it when none of them uses it any more. A transaction belongs to one thread. Pickled,
+    it is its URL and settings, with a snapshot: another process that opens it fails with ``IndexNotReadyError`` where it
+    finds another index at the URL, or one that is behind (P20).
+    """
+
+    def __init__(self, store: Store, settings: IndexSettings) -> None:
+        self.store = store
+        self.settings = settings
+        self.codec = KeyCodec(settings)
+        self.log = CommitLog(store)
+        self.owner = Owner(store)
+
+    @property
+    def url(self) -> str:
+        """Where the index is; a password is not shown."""
+        return without_password(self.store.url)
+
+    # Look-ups --------------------------------------------------------------------------------------------------
+
+    def lookup(
+        self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, timeout: float = LOOKUP_SECONDS
+    ) -> pa.Table:
+        """Where each record key lives.
+
+        Args:
+            record_keys: texts without nulls; they may repeat.
+            timeout: seconds; for how long to wait for a commit that is in the index in part, or to apply a transaction.
+
+        Returns:
+            A table with ``LOCATION_SCHEMA``, a row for each key in input order, nulls where the key is absent. It
+            shows every commit whole or not at all.
+
+        Raises:
+            InvalidKeyError: a key is null or not text.
+            IndexNotReadyError: a commit of a table is in the index in part, and nobody completed it in that time. The
+                index alone cannot: look up through the table (``rli.open_table``), or sync that.
+            StoreUnavailableError: the store does not answer.
+        """
+        keys = as_key_array(record_keys)
+        return self.locations(keys, self.settled(keys, timeout))
+
+    def get(self, record_keys: pa.Array, applied: int = 0) -> Entries:
+        """The entry of each record key (string array, shape (n,)), in order; tombstones included.
+
+        Args:
+            record_keys: to look up.
+            applied: the caller knows that all commits up to this sequence were applied.
+
+        Raises:
+            IndexNotReadyError: a part of the store has lost entries of these commits.
+        """
+        found = np.zeros(len(record_keys), dtype=np.uint64)
+        places, batches = tuple(zip(*self.codec.encode(record_keys), strict=True)) or ((), ())
+        for positions, entries in zip(places, self.store.look_up(batches, applied), strict=True):
+            found[positions] = entries
+        return found
+
+    def get_as_of(self, record_keys: pa.Array, sequence: int) -> Entries:
+        """The entry of each record key, with all commits up to a sequence applied; entries may be newer than that.
+
+        Raises:
+            IndexNotReadyError: the index is behind.
+        """
+        return self.get(record_keys, require_applied(self.store, sequence))
+
+    def settled(
+        self, record_keys: pa.Array, timeout: float, complete: Callable[[float], object] | None = None
+    ) -> Entries:
+        """The entry of each record key (string array, shape (n,)), all as of one commit (P8).
+
+        Args:
+            record_keys: in any order; they may repeat.
+            timeout: as for ``lookup``.
+            complete: brings commits of the table into the index that are there in part, in so many seconds; None for
+                a caller that knows only the index.
+
+        Raises:
+            IndexNotReadyError: as ``lookup``.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            # Before the entries: whatever is applied by now is found whole.
+            applied = self.applied_sequence() or 0
+            entries = self.get(record_keys, applied)
+            if floor_of_look_ups(self) > applied:
+                # Tombstones of later commits may be gone, by which those would have been noticed (P30).
+                self._require_time_left(deadline, timeout)
+                continue
+            if codec.sequences(entries).max(initial=0) <= applied:
+                return entries
+            self._require_time_left(deadline, timeout)
+            if self.settings.table_id is None:
+                apply_transactions(self, partial(self._require_time_left, deadline, timeout))
+            elif complete is not None:
+                complete(deadline - time.monotonic())
+            else:
+                time.sleep(_PAUSE_SECONDS)
+
+    def _require_time_left(self, deadline: float, timeout: float) -> None:
+        if time.monotonic() <= deadline:
+            return
+        advice = (
+            "look up again with a longer timeout, or begin a transaction, which applies all others first"
+            if self.settings.table_id is None
+            else "its writer died, or is slow: run rli index sync TABLE, or look up through rli.open_table"
+        )
+        raise IndexNotReadyError(
+            f"a commit is in the index in part: url={self.url} applied sequence={self.applied_sequence()} "
+            f"seconds={timeout:g}; {advice}"
+        )
+
+    def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
+        """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""
+        log = self.log_of(entries)
+        live = codec.is_live(entries)
+        found = entries[live]
+        names = (*log.groups_of(codec.file_groups(found)), log.instants_of(codec.sequences(found)))
+        if len(found) < len(entries):
+            row_of = pa.array(np.cumsum(live) - 1, mask=~live)
+            names = tuple(column.take(row_of) for column in names)
+        return pa.table([record_keys, *names], schema=LOCATION_SCHEMA)
+
+    def log_of(self, entries: Entries) -> LogState:
+        """A state of the commit log that knows all numbers of the entries; read only where the log has grown.
+
+        Raises:
+            CorruptIndexError: an entry has a number that the commit log never gave out.
+        """
+        log = self.log.last_read
+        if self.log.is_doubtful or not log.knows_all(entries):
+            log = self.log.refresh()
+            if not log.knows_all(entries):
+                raise CorruptIndexError(
+                    f"the index holds entries of commits that it does not know: url={self.url}; "
+                    "bootstrap the index again"
+                )
+        return log
+
+    # Changes ---------------------------------------------------------------------------------------------------
+
+    def put(self, record_keys: pa.Array, entries: Entries) -> None:
+        """Write an entry for each record key (distinct, shape (n,)) unless a newer one is stored."""
+        self.store.put_all([(keys, entries[positions]) for positions, keys in self.codec.encode(record_keys)])
+
+    def applied_sequence(self) -> int | None:
+        """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
+        return self.store.applied_sequence()
+
+    def read_progress(self) -> tuple[Applied, LogState]:
+        """Up to which sequence each part of the index has all entries, and the commit log, read after that.
+
+        Raises:
+            CorruptIndexError: the commit log has lost commits whose entries are in the index.
+        """
+        applied = self.store.applied()
+        log = self.log.refresh()
+        if max(applied.greatest or 0, applied.written) > log.head:
+            raise CorruptIndexError(
+                f"the index's commit log went back to an earlier state than the entries: url={self.url} "
+                f"log={log.head} entries={max(applied.greatest or 0, applied.written)}; a server lost what it had acknowledged: "
+                "drop the index and bootstrap it again"
+            )
+        return applied, log
+
+    def scan(self, shard: int, batch_size: int = 65_536) -> Iterator[tuple[pa.StringArray, Entries]]:
+        """All entries of a shard with their record keys, tombstones included, in batches."""
+        for keys, entries in self.store.scan(shard, batch_size):
+            yield self.codec.decode(keys), entries
+
+    def begin(self) -> IndexTransaction:
+        """Begin a transaction on the index alone, for a table that rli does not write.
+
+        Raises:
+            IndexMismatchError: the index belongs to a table, whose commits alone may change it.
+        """
+        if self.settings.table_id is not None:
+            raise IndexMismatchError(
+                f"this index follows the timeline of a table: url={self.url}; write through rli.open_table, "
+                "or create an index of its own for other data"
+            )
+        return IndexTransaction.begin(self)
+
+    def sweep(self, *, silent_seconds: float = SILENT_SECONDS) -> int:
+        """Remove the staged changes of transactions whose processes died before the commit.
+
+        Each process does so before it stages changes, and then once an hour. Only an index that is used on its own has
+        such changes.
+
+        Args:
+            silent_seconds: for how long a process of another host may show no sign of life. Should it live, its
+                transaction fails with ``LeaseLostError``.
+
+        Returns:
+            How many transactions were removed.
+        """
+        return 0 if self.settings.table_id is not None else sweep(self, silent_seconds)
+
+    def purge(self) -> int:
+        """Remove the tombstones of deleted keys, in an index that is used on its own and a store that can (LMDB).
+
+        A transaction that began before fails with ``ConflictError``, unless it has not looked any key up. Cleans remove
+        those of a table's index.
+
+        Returns:
+            How many were removed.
+        """
+        return 0 if self.settings.table_id is not None else purge(self, apply_transactions(self).head)
+
+    # The index as a whole --------------------------------------------------------------------------------------
+
+    def stats(self) -> IndexStats:
+        """Size and state; may read the whole index where its store does not count."""
+        log = self.log.refresh()
+        stored = self.store.stats()
+        kept = stored.live_entries + stored.tombstones
+        return IndexStats(
+            entries=stored.live_entries,
+            tombstones=stored.tombstones,
+            bytes=stored.stored_bytes,
+            bytes_per_entry=None if stored.stored_bytes is None or not kept else stored.stored_bytes / kept,
+            shards=self.settings.shard_count,
+            file_groups=log.group_count,
+            last_sequence=log.head,
+            applied_sequence=self.applied_sequence(),
+            last_instant=log.last_instant,
+            key_mode=self.settings.key_mode,
+            url=self.url,
+        )
+
+    def drop(self) -> None:
+        """Remove the index with all its entries; the table is not touched."""
+        self.store.drop()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopened, (self.store, self.settings, IndexSnapshot.of(self.store))
+
+
+def open_index(url: str) -> RecordIndex:
+    """Open the index at a store URL.
+
+    Raises:
+        IndexNotFoundError: there is none.
+        SettingsError: the URL is not understood, or the index was made by a newer version of rli.
+        StoreUnavailableError: the store does not answer.
+    """
+    store = open_store(url)
+    try:
+        content = store.read_control(_SETTINGS)
+        if content is None:
+            raise IndexNotFoundError(f"there is no index here: url={without_password(url)}; create or bootstrap it")
+        return RecordIndex(store, IndexSettings.from_json(content))
+    except RliError:
+        store.close()
+        raise
+
+
+def create_index(
+    url: str,
+    *,
+    shards: int | None = None,
+    key_mode: KeyMode | str = KeyMode.EXACT,
+    key_fields: Sequence[str] = (),
+    table_id: str | None = None,
+) -> RecordIndex:
+    """Create an index at a store URL.
+
+    Args:
+        url: names the store, such as ``lmdb:///data/idx/trips``.
+        shards: how many shards to cut the key space into; by default what suits the store.
+        key_mode: "exact" (lossless) or "digest" (128-bit hashes stand for the keys, under a random key of the index).
+        key_fields: record-key columns of the table, for a check when it is opened again.
+        table_id: identity of the table that the index follows; None for an index that is used on its own.
+
+    Example:
+        >>> import rli
+        >>> index = rli.create_index("memory:example")
+        >>> index.lookup(["k1"])["file_id"].to_pylist()
+        [None]
+
+    Raises:
+        IndexExistsError: there is one already.
+        SettingsError: an argument is wrong, or the store cannot keep such an index.
+        StoreUnavailableError: the store does not answer.
+    """
+    given = {} if shards is None else {"shard_count": shards}
+    settings = IndexSettings.new(key_mode=key_mode, key_fields=tuple(key_fields), table_id=table_id, **given)
+    store = open_store(url, create=True)
+    if shards is None:
+        settings = settings.model_copy(update={"shard_count": store.preferred_shards})
+    try:
+        store.require_suitable(settings)
+    except SettingsError:
+        store.close()
+        raise
+    if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
+        store.close()
+        raise IndexExistsError(
+            f"there is an index already: url={without_password(url)}; open it, drop it, or choose another URL"
+        )
+    give_identity(store)
+    index = RecordIndex(store, settings)
+    if table_id is None:
+        store.mark_applied(store.applied(), 0)
+    return index
+
+
+def drop_store(url: str) -> None:
+    """Remove what a store has at a URL, without asking whether it is an index that can be read.
+
+    Raises:
+        IndexNotFoundError: there is nothing.
+        StoreUnavailableError: the store does not answer.
+    """
+    with open_store(url) as store:
+        store.drop()
+
+
+def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
+    """Refuse an index that was made with other settings than expected.
+
+    Raises:
+        IndexMismatchError: naming each setting that differs.
+    """
+    differing = [
+        f"{name}={getattr(index.settings, name)!r} (expected {getattr(expected, name)!r})"
+        for name in IndexSettings.model_fields
+        if getattr(index.settings, name) != getattr(expected, name)
+    ]
+    if differing:
+        raise IndexMismatchError(
+            f"the index was made with other settings: url={index.url} {' '.join(differing)}; "
+            "name the right index, or drop it and bootstrap it again"
+        )
+
+
+def _reopened(store: Store, settings: IndexSettings, snapshot: IndexSnapshot) -> RecordIndex:
+    try:
+        snapshot.require_reached(store)
+    except RliError:
+        store.close()
+        raise
+    return RecordIndex(store, settings)

@@ -1,0 +1,89 @@
+"""Bootstrap: building the index of a table that has records already."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.index.record.changes import LocationChanges
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.verify import find_repeated_keys
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+from rli.view.synced_commits import sync_table
+from rli.view.time_travel import whole_snapshot
+
+BOOTSTRAP: Final = "bootstrap"
+"""Action in the commit log: entries that were read from base files."""
+
+
+def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> int:
+    """Fill an empty index with the locations of all records; returns how many there are.
+
+    Keys are placed with one commit sequence for each instant that wrote a live base file, so look-ups report that
+    instant. Commits that complete meanwhile are found by the next sync.
+
+    Raises:
+        CorruptTableError: a record key lives in more than one place.
+        IndexNotReadyError: a server of the index was replaced meanwhile.
+    """
+    applied = index.store.applied()
+    snapshot = whole_snapshot(table)
+    slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
+    # What the index has followed, the table must not lose (P17), whoever wrote it.
+    sync_table(snapshot)
+    completed = [instant.time for instant in snapshot.timeline.completed]
+    instants = sorted({file_slice.instant for file_slice in slices})
+    sequence = 0
+    if instants or completed:
+        located_at = instants or completed[-1:]
+        log = index.log.append(
+            index.log.refresh(),
+            (completed or instants)[-1],
+            BOOTSTRAP,
+            file_groups=[file_slice.group for file_slice in slices],
+            writer=BOOTSTRAP,
+            located_at=located_at,
+            covers=completed,
+        )
+        if log is None:
+            raise CorruptTableError(
+                f"the index is being bootstrapped by another process: index={index.url}; wait for it, or drop the "
+                "index and bootstrap it again"
+            )
+        record, sequence = log.records[-1], log.head
+        items = [(file_slice, record.first_sequence + located_at.index(file_slice.instant)) for file_slice in slices]
+        rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
+        _require_distinct_keys(snapshot, index, tasks, rows)
+    else:
+        rows = 0
+    if not index.store.mark_applied(applied, sequence):
+        raise IndexNotReadyError(
+            f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}; "
+            "bootstrap the index again"
+        )
+    return rows
+
+
+def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> int:
+    """Place the keys of one file slice with a commit sequence; returns how many: a task."""
+    file_slice, sequence = item
+    rows, log = 0, index.log.refresh()
+    for keys in snapshot.record_keys(file_slice):
+        LocationChanges.placing(keys, file_slice.group).apply(index, log, sequence)
+        rows += len(keys)
+    return rows
+
+
+def _require_distinct_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, rows: int) -> None:
+    entries = index.store.stats().live_entries
+    if entries == rows:
+        return
+    sample = find_repeated_keys(snapshot, index, tasks)
+    raise CorruptTableError(
+        f"record keys live in more than one place: table={snapshot.table.location} records={rows} keys={entries} "
+        f"sample={sample}; a record-level index needs keys that are unique in the table: remove the repeated records"
+    )

@@ -1,0 +1,119 @@
+"""Repair: where the index does not say what the table says, it is corrected from the base files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.codec import entries as codec
+from rli.errors import CorruptTableError, SettingsError
+from rli.index.record.changes import LocationChanges
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.comparing import judge
+from rli.index.record.sync.verify import State, VerifyReport, verify
+from rli.model import FileGroupId, KeyMode
+from rli.tasks import TaskRunner
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+
+REPAIR: Final = "repair"
+"""Action in the commit log: entries that were corrected from base files."""
+
+
+def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> VerifyReport | None:
+    """Make the index say what the table says. The caller holds the lease.
+
+    Args:
+        look: gives the state of table and index.
+        index: the index.
+        tasks: runs the work on each file slice and shard.
+
+    Returns:
+        What was wrong; None if something was committed meanwhile, or a server of the index was replaced: repair again.
+
+    Raises:
+        CorruptTableError: a base file holds a record key twice.
+        SettingsError: the index keeps digests, and some of them have no record.
+    """
+    applied = index.store.applied()
+    state = look()
+    snapshot, report = state.snapshot, verify(look, index, tasks)
+    if report.agrees:
+        return report
+    if report.repeated:
+        raise CorruptTableError(
+            f"record keys occur twice in one base file: table={snapshot.table.location} records={report.repeated} "
+            f"sample={list(report.sample)}; a record-level index needs keys that are unique in the table: delete these "
+            "keys and insert their records again"
+        )
+    if report.dangling and index.settings.key_mode is KeyMode.DIGEST:
+        raise SettingsError(
+            f"keys without a record cannot be told from their digests: index={index.url} dangling={report.dangling} "
+            "key_mode=digest; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
+    instants = sorted({file_slice.instant for file_slice in slices})
+    log = index.log.refresh()
+    if log.head != state.sequence:
+        return None
+    # Appended right behind that state, or not at all: a later sequence would win over what was committed meanwhile.
+    appended = index.log.append(
+        log,
+        None,
+        REPAIR,
+        file_groups=[file_slice.group for file_slice in slices],
+        writer=uuid4().hex,
+        located_at=(snapshot.timeline.latest_time or "", *instants),
+    )
+    if appended is None:
+        return None
+    first = state.sequence + 1
+    # What dangles goes first: of a key that is placed wrongly, the entry that follows carries a later sequence.
+    if report.dangling:
+        for _ in tasks.run(partial(remove_dangling, snapshot, index, first), range(index.settings.shard_count)):
+            pass
+    items = [(file_slice, first + 1 + instants.index(file_slice.instant)) for file_slice in slices]
+    for _ in tasks.run(partial(correct_slice, snapshot, index), items):
+        pass
+    return report if index.store.mark_applied(applied, appended.head) else None
+
+
+def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> None:
+    """Place the records of one file slice that are indexed wrongly: a task."""
+    file_slice, sequence = item
+    log = index.log.refresh()
+    number = log.number_of(file_slice.group)
+    for keys in snapshot.record_keys(file_slice):
+        absent, wrong = judge(number, index.get(keys))
+        chosen = keys.filter(pa.array(absent | wrong))
+        LocationChanges.placing(chosen, file_slice.group).apply(index, log, sequence)
+
+
+def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, shard: int) -> None:
+    """Delete the keys of one shard that have no record where the index places them: a task."""
+    log = index.log.refresh()
+    for keys in _dangling_keys(snapshot, index, shard):
+        LocationChanges.removing(keys).apply(index, log, sequence)
+
+
+def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterable[pa.Array]:
+    """Keys of a shard without a record, in batches. Reads the key columns of the file groups that a batch names."""
+    for keys, entries in index.scan(shard):
+        live = np.flatnonzero(codec.is_live(entries))
+        numbers = codec.file_groups(entries[live])
+        distinct = np.unique(numbers)
+        groups = zip(*(column.to_pylist() for column in index.log_of(entries).groups_of(distinct)), strict=True)
+        for number, group in zip(distinct, groups, strict=True):
+            named = keys.take(pa.array(live[numbers == number]))
+            file_slice = snapshot.slices.get(FileGroupId(*group))
+            if file_slice is not None:
+                for held in snapshot.record_keys(file_slice):
+                    named = named.filter(pc.invert(pc.is_in(named, value_set=held)))
+            if len(named):
+                yield named

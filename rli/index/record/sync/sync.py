@@ -1,0 +1,368 @@
+"""Sync: the index follows the table's timeline, which alone says what is true.
+
+First, every completed instant that the index's commit log does not know is registered there, which gives it its
+commit sequences. Then every registered commit whose changes may not all be in the index is applied. Both may be
+repeated, interrupted and raced: registering is a compare-and-set at the log's head, and applying is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from rli.errors import IndexNotReadyError
+from rli.file_group.journal import Journal
+from rli.file_group.journal_list import require_journals
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK
+from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
+from rli.hudi.timeline.timeline import Timeline
+from rli.index.record.changes import gathered
+from rli.index.record.log_record import LogRecord
+from rli.index.record.log_state import LogState
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.bootstrap import BOOTSTRAP
+from rli.index.record.sync.foreign_changes import apply_group_change, changed_groups
+from rli.index.record.sync.repair import REPAIR
+from rli.index.record.sync.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.store.contract import Applied
+from rli.tasks import InProcess, TaskRunner
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+
+_FOREIGN: Final = "foreign"
+_UNDOING: Final = "undoing"
+_FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, REREAD})
+_READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
+SMALL_JOURNALS: Final = 4 << 20
+"""Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
+longer to start than so little work takes."""
+
+_NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """What a sync found.
+
+    Attributes:
+        timeline: the timeline that the index now follows.
+        log: the commit log as of that timeline.
+        applied: the instants that were applied.
+    """
+
+    timeline: Timeline
+    log: LogState
+    applied: tuple[str, ...]
+
+    @property
+    def sequence(self) -> int:
+        """The last commit sequence of the timeline: a snapshot of the index."""
+        return self.log.head
+
+    @property
+    def withdrawn(self) -> tuple[str, ...]:
+        """Commits that the index has followed and that are being rolled back: of them it holds entries, the timeline none."""
+        return tuple(_withdrawn(self.timeline, self.log))
+
+
+def sync(
+    table: TableDefinition,
+    index: RecordIndex,
+    tasks: TaskRunner,
+    on_registered: Callable[[], None] = lambda: None,
+    on_part: Callable[[], None] = lambda: None,
+) -> SyncResult:
+    """Apply every completed instant that the index has not applied, or of which a server of its store lost entries.
+
+    Args:
+        table: the table.
+        index: its index.
+        tasks: runs the work on each journal or file group.
+        on_registered: called when every completed instant has its commit sequence.
+        on_part: called after each part of the changes of a commit.
+
+    Raises:
+        IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
+        CorruptIndexError: the commit log has lost commits whose entries are in the index.
+    """
+    while True:
+        applied, _ = index.read_progress()
+        _require_bootstrapped(table, index, applied.least)
+        snapshot, log = _register(table, index)
+        on_registered()
+        records = log.records_after(applied.least or 0)
+        if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part) for record in records):
+            return SyncResult(snapshot.timeline, log, _instants(records))
+
+
+def _register(table: TableDefinition, index: RecordIndex) -> tuple[Snapshot, LogState]:
+    """Register every completed instant; returns the state of the table, and the commit log that describes it."""
+    while True:
+        # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
+        # timeline without a commit whose sequence counts would let that commit be overwritten (P7). Other threads
+        # read the log on meanwhile, so from here only the state counts that was read here (P18).
+        log = index.log.refresh()
+        snapshot = Snapshot(table, _settled_timeline(table, log))
+        _require_known_past(table, snapshot.timeline, index, log)
+        registered = _register_all(snapshot, index, log)
+        if registered is not None:
+            return snapshot, registered
+
+
+def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: int | None) -> int:
+    """The sequence up to which the index is applied; raises ``IndexNotReadyError`` if it was never bootstrapped."""
+    if applied is None:
+        raise IndexNotReadyError(
+            f"the index has not been bootstrapped: table={table.location} index={index.url}; "
+            "run: rli index bootstrap TABLE"
+        )
+    return applied
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """The instants in which a table and its index differ; false where there are none.
+
+    Attributes:
+        unapplied: completed ones, which a sync would bring into the index.
+        withdrawn: those that the index has followed and that are pending again: they are being rolled back.
+    """
+
+    unapplied: tuple[str, ...]
+    withdrawn: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.unapplied or self.withdrawn)
+
+
+def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncResult, Unseen]:
+    """The state of table and index, and the instants in which they differ.
+
+    Raises:
+        IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
+    """
+    applied = _require_bootstrapped(table, index, index.applied_sequence())
+    log = index.log.refresh()
+    timeline = table.load_timeline()
+    _require_known_past(table, timeline, index, log)
+    unseen = (instant.time for instant in _unseen(timeline, log))
+    unapplied = (*unseen, *_instants(log.records_after(applied)))
+    return SyncResult(timeline, log, ()), Unseen(unapplied, tuple(_withdrawn(timeline, log)))
+
+
+def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
+    """Register one commit that rli made; returns the log with it, None if another writer changed the log first.
+
+    The first sequence of a clustering is not used; the others are of the keys that it put elsewhere, one for each
+    instant since which any of them have been where they are.
+    """
+    stats = snapshot.commit(instant).write_stats
+    groups = [FileGroupId(stat.partition_path, stat.file_id) for stat in stats]
+    kept: list[str] = []
+    if instant.action == Action.REPLACE_COMMIT:
+        storage = snapshot.table.storage
+        journals = require_journals(storage, instant.time)
+        kept = sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
+    located_at = [instant.time, *kept]
+    return index.log.append(
+        log, instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=located_at
+    )
+
+
+def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
+    snapshot: Snapshot,
+    index: RecordIndex,
+    log: LogState,
+    record: LogRecord,
+    since: Applied,
+    tasks: TaskRunner,
+    on_part: Callable[[], None],
+) -> bool:
+    """Bring the changes of a registered commit into the index, and say so in the index.
+
+    Returns:
+        False if a part of the index's store went back to an earlier state meanwhile.
+    """
+    if record.action in _READ_FROM_FILES and record.last_sequence <= (since.greatest or 0):
+        raise IndexNotReadyError(
+            f"a server of the index has lost entries that no journal has: index={index.url} written by={record.action} "
+            f"sequence={record.last_sequence}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    if record.action == REREAD:
+        reread(snapshot, index, log, record, tasks=tasks, on_part=on_part)
+    for runner, function, items in _work_of(snapshot, index, log, record, tasks):
+        for _ in runner.run(function, items):
+            on_part()
+    return index.store.mark_applied(since, record.last_sequence)
+
+
+def apply_journals(storage: Storage, index: RecordIndex, sequence: int, journals: Sequence[Journal]) -> None:
+    """Apply journal files of one commit: a task. The fewer and the larger the writes to the store, the better."""
+    log = index.log.refresh()
+    for changes in gathered(changes for journal in journals for changes in journal.changes(storage)):
+        changes.apply(index, log, sequence)
+
+
+def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
+    """Apply one journal file of a clustering: a task."""
+    log = index.log.refresh()
+    for positions, changes in journal.regrouped(storage, record.located_at):
+        changes.apply(index, log, record.first_sequence + positions)
+
+
+def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
+    """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
+    timeline = table.load_timeline()
+    # Rollbacks and restores of rli are finished by whoever finds them, under the lease; one may complete between these lines.
+    if not _withdrawn(timeline, log) or table.storage.list_files(paths.UNDOING):
+        return timeline
+    timeline = table.load_timeline()
+    withdrawn = _withdrawn(timeline, log)
+    if withdrawn and not table.storage.list_files(paths.UNDOING):
+        raise IndexNotReadyError(
+            f"another engine is rolling back commits that the index has followed: table={table.location} "
+            f"instants={withdrawn}; wait for it, or let it write once more: it finishes what it began. If the power went off "
+            "and no other engine writes the table: rli index sync TABLE"
+        )
+    return timeline
+
+
+def _withdrawn(timeline: Timeline, log: LogState) -> list[str]:
+    """Commits that the index has followed and that are pending again, because they are being rolled back."""
+    # Of a clustering that it has rolled back, Hudi leaves the plan.
+    pending = (instant for instant in timeline.pending if instant.is_write and instant.time not in timeline.undone)
+    return [instant.time for instant in pending if log.knows(instant.time)]
+
+
+def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex, log: LogState) -> None:
+    """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
+    # Whoever knows the oldest commit that is left has followed all that have left: they were there when it completed.
+    oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
+    if oldest is not None and not log.knows(oldest) and table.has_archive():
+        raise IndexNotReadyError(
+            f"commits that the index may not have followed have left the active timeline: table={table.location} "
+            f"index={index.url} oldest={oldest}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    followed = log.last_of(_FOLLOWED)
+    if followed is None or timeline.is_archived(followed):
+        return
+    # Of a commit that was undone, the rollback or restore is left. A restore removes the rollbacks before it.
+    undone = followed in timeline.undone or any(
+        instant.action == Action.RESTORE and instant.time > followed for instant in timeline.undoing
+    )
+    if not undone and all(instant.time != followed for instant in timeline.instants):
+        raise IndexNotReadyError(
+            f"the index has followed a commit that the table does not hold: table={table.location} index={index.url} "
+            f"instant={followed}; if the power went off, write to the table: that undoes the commit in the index, too. If the "
+            "table was restored, bootstrap the index again: rli index bootstrap TABLE"
+        )
+
+
+def _instants(records: Sequence[LogRecord]) -> tuple[str, ...]:
+    return tuple(instant for record in records for instant in record.instants)
+
+
+def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState) -> LogState | None:
+    """Register what the log does not know; returns the log with it, None if another process changed that meanwhile."""
+    unseen = _unseen(snapshot.timeline, log)
+    if unseen:
+        # What the index has followed, the table must not lose (P17); who published it may not have got that far.
+        layout = snapshot.timeline.layout
+        snapshot.table.storage.sync([layout.folder, *(layout.path(instant.file_name) for instant in unseen)])
+    registered: LogState | None = log
+    for kind, group in groupby(unseen, key=partial(_kind, snapshot)):
+        instants = list(group)
+        if kind == _FOREIGN:
+            registered = registered and _register_foreign(snapshot, index, registered, instants)
+            continue
+        register_one = register_undoing if kind == _UNDOING else _register_own
+        for instant in instants:
+            registered = registered and register_one(snapshot, index, registered, instant)
+    return registered
+
+
+def _unseen(timeline: Timeline, log: LogState) -> list[Instant]:
+    return [
+        instant for instant in timeline.completed if instant.action not in _NO_EFFECT and not log.knows(instant.time)
+    ]
+
+
+def _kind(snapshot: Snapshot, instant: Instant) -> str:
+    if instant.action in WRITE_ACTIONS:
+        return instant.action if COMMIT_MARK in snapshot.commit(instant).extra else _FOREIGN
+    if instant.action in UNDOING_ACTIONS:
+        return _UNDOING
+    raise IndexNotReadyError(
+        f"the timeline holds an action that the index cannot follow: instant={instant.time} action={instant.action}; "
+        "bootstrap the index again: rli index bootstrap TABLE"
+    )
+
+
+def _register_foreign(
+    snapshot: Snapshot, index: RecordIndex, log: LogState, instants: Sequence[Instant]
+) -> LogState | None:
+    """Register a run of commits of another engine as one; returns as ``_register_own``.
+
+    Its first sequence is of keys that went, the others are of keys that came, one for each of the commits.
+    """
+    after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if log.knows(instant.time))
+    changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
+    _sync_base_files(snapshot, instants)
+    times = [instant.time for instant in instants]
+    return index.log.append(
+        log,
+        times[-1],
+        _FOREIGN,
+        file_groups=[change.group for change in changes],
+        writer=times[-1],
+        located_at=(times[-1], *times),
+        covers=times[:-1],
+    )
+
+
+def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
+    """Make the base files of commits of other engines survive a power cut: these engines leave that to the system."""
+    stats = [stat for instant in instants for stat in snapshot.commit(instant).write_stats]
+    snapshot.table.storage.sync({stat.path for stat in stats}, {stat.partition_path for stat in stats})
+
+
+def _work_of(
+    snapshot: Snapshot, index: RecordIndex, log: LogState, record: LogRecord, tasks: TaskRunner
+) -> Iterator[tuple[TaskRunner, Callable[[Any], None], Sequence[Any]]]:
+    """Who runs which function on which items: the journals of a commit, or the file groups that it changed."""
+    storage, instant = snapshot.table.storage, record.instant or ""
+    if record.action in UNDOING_ACTIONS:
+        runner = _runner_for(storage, record.undoes, tasks)
+        yield runner, partial(undo_journal, storage, index, record), journals_to_undo(storage, record)
+    elif record.action == _FOREIGN:
+        covered = set(record.instants)
+        before = frozenset(
+            write.time
+            for write in snapshot.timeline.completed_writes
+            if write.time not in covered and log.knows_before(write.time, record.first_sequence)
+        )
+        changes = changed_groups(snapshot, before, before | covered)
+        yield tasks, partial(apply_group_change, snapshot, index, record), changes
+    elif record.action in WRITE_ACTIONS:
+        runner, journals = _runner_for(storage, [instant], tasks), require_journals(storage, instant)
+        if record.action == Action.REPLACE_COMMIT:
+            yield runner, partial(apply_clustering, storage, index, record), journals
+        else:
+            together = [journals] if isinstance(runner, InProcess) else [[journal] for journal in journals]
+            yield runner, partial(apply_journals, storage, index, record.first_sequence), together
+
+
+def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:
+    """What applies the journals of some commits: the engine if they are large, else this process."""
+    return InProcess() if journal_bytes(storage, instants) <= SMALL_JOURNALS else tasks
+
+
+def journal_bytes(storage: Storage, instants: Iterable[str]) -> int:
+    """Size of all journals of some commits."""
+    return sum(file.size for instant in instants for file in storage.list_files(paths.journal_folder(instant)))

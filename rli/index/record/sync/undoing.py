@@ -1,0 +1,217 @@
+"""Following rollbacks and restores: the index goes back to where the records were.
+
+Where all undone commits have journals, they are followed by them, in time proportional to the commits. What else
+another engine undoes is followed from the files: the entries that the undone commits placed are removed, and of the
+file groups whose base files went, the keys that are missing are placed again. That scans the index once, and reads
+the key columns of the file groups concerned and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.codec import entries as codec
+from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.file_group.journal import Journal
+from rli.file_group.journal_list import load_journals, require_journals
+from rli.hudi.file_names import EXTENSION, BaseFileName
+from rli.hudi.timeline.instant import Instant
+from rli.index.record.log_record import LogRecord
+from rli.index.record.log_state import LogState
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.foreign_changes import changed_groups
+from rli.index.record.sync.repair import correct_slice
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.tasks import TaskRunner
+from rli.view.caller_transactions import delete_records_of
+from rli.view.snapshot import Snapshot
+
+REREAD: Final = "reread"
+"""Action in the commit log: commits were undone, and the file groups that they had changed are indexed anew."""
+
+_SCAN_BATCH: Final = 65_536
+
+
+def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
+    """Register a completed rollback or restore; returns the log with it, None if another process changed that first.
+
+    With journals, the record has a block of sequences for each undone commit, the newest commit first; else it has one
+    block. The first sequence of a block is of keys that go, the others are of keys that come back, one for each instant
+    that had placed any.
+    """
+    storage = snapshot.table.storage
+    undone_instants = snapshot.timeline.undone_by(instant).instants
+    delete_records_of(storage, frozenset(undone_instants))
+    undone = log.standing(undone_instants)
+    found = [readable_journals(storage, time) for time in undone]
+    commits = [journals for journals in found if journals is not None]
+    followed_by_journal = len(commits) == len(found)
+    groups: set[FileGroupId]
+    blocks: list[set[str]]
+    if followed_by_journal:
+        groups = {group for journals in commits for journal in journals for group in journal.prior_groups(storage)}
+        blocks = [{prior for journal in journals for prior in journal.prior_instants(storage)} for journals in commits]
+    else:
+        slices = _followed_before(snapshot, log, log.head + 1).slices
+        groups, blocks = set(slices), [{file_slice.instant for file_slice in slices.values()}]
+    return index.log.append(
+        log,
+        instant.time,
+        instant.action if followed_by_journal else REREAD,
+        file_groups=sorted(groups),
+        writer=instant.time,
+        located_at=[time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))],
+        undoes=undone,
+    )
+
+
+def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
+    """The journals of a commit if each of them can be read, else None."""
+    try:
+        journals = load_journals(storage, instant)
+        for journal in journals or ():
+            journal.prior_groups(storage)
+    except CorruptTableError:
+        return None
+    return journals
+
+
+def journals_to_undo(storage: Storage, record: LogRecord) -> list[tuple[int, Journal]]:
+    """The journals of a registered rollback or restore, each with the first sequence of its block.
+
+    Raises:
+        IndexNotReadyError: one is gone.
+    """
+    positions = (position for position, time in enumerate(record.located_at) if time == record.instant)
+    return [
+        (record.first_sequence + position, journal)
+        for position, time in zip(positions, record.undoes, strict=False)
+        for journal in require_journals(storage, time)
+    ]
+
+
+def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: tuple[int, Journal]) -> None:
+    """Bring back where the keys of one journal file were: a task.
+
+    Args:
+        storage: the table.
+        index: its index.
+        record: of the rollback or restore.
+        item: the first sequence of the commit's block, and the journal.
+    """
+    start, journal = item
+    log = index.log.refresh()
+    after = record.located_at[start - record.first_sequence + 1 :]
+    instants = (None, *takewhile(lambda time: time != record.instant, after))
+    for positions, changes in journal.undone(storage, instants):
+        changes.apply(index, log, start + positions)
+
+
+def reread(
+    snapshot: Snapshot,
+    index: RecordIndex,
+    log: LogState,
+    record: LogRecord,
+    *,
+    tasks: TaskRunner,
+    on_part: Callable[[], None],
+) -> None:
+    """Index the file groups again that the commits undone by a registered rollback or restore had changed.
+
+    Args:
+        snapshot: the table.
+        index: its index.
+        log: its commit log.
+        record: of the rollback or restore.
+        tasks: runs the work on each shard and file group.
+        on_part: called after each part.
+
+    Raises:
+        IndexNotReadyError: a base file that is needed is gone.
+    """
+    instant = snapshot.timeline.find(record.instant or "")
+    touched = _touched_groups(snapshot, instant)
+    view = _followed_before(snapshot, log, record.first_sequence)
+    followed = frozenset(write.time for write in view.timeline.completed_writes)
+    later = frozenset(write.time for write in snapshot.timeline.completed_writes) - followed
+    if later:
+        # Raises if a base file that a later commit built on is gone.
+        changed_groups(snapshot, followed, followed | later)
+    undone = snapshot.timeline.undone_by(instant).instants
+    remove = partial(remove_entries, index, record.first_sequence, _sequences_of(log, undone))
+    indexed: set[int] = set()
+    for found in tasks.run(remove, range(index.settings.shard_count)):
+        indexed |= found
+        on_part()
+    # A file group without entries had been replaced as a whole by what was undone.
+    items = [
+        (file_slice, record.first_sequence + _position(record, file_slice.instant))
+        for group, file_slice in sorted(view.slices.items())
+        if group in touched or log.number_of(group) not in indexed
+    ]
+    for _ in tasks.run(partial(correct_slice, view, index), items):
+        on_part()
+
+
+def remove_entries(index: RecordIndex, sequence: int, undone: NDArray[np.bool_], shard: int) -> set[int]:
+    """Delete the entries of one shard that certain commits had placed: a task.
+
+    Args:
+        index: the index.
+        sequence: to delete with; entries of this sequence and later ones are passed over.
+        undone: shape (sequence or more,): for each commit sequence whether its entries go.
+        shard: number of the shard.
+
+    Returns:
+        The numbers of the file groups that had any entries.
+    """
+    found: set[int] = set()
+    for keys, entries in index.store.scan(shard, _SCAN_BATCH):
+        older = np.flatnonzero(codec.is_live(entries) & (codec.sequences(entries) < sequence))
+        found.update(np.unique(codec.file_groups(entries[older])).tolist())
+        gone = older[undone[codec.sequences(entries[older])]]
+        if len(gone):
+            index.store.put(keys.take(gone), codec.pack(sequence, np.full(len(gone), codec.TOMBSTONE, np.uint64)))
+    return found
+
+
+def _sequences_of(log: LogState, instants: Sequence[str]) -> NDArray[np.bool_]:
+    """For each commit sequence, from 0, whether its entries are of one of these instants."""
+    located_at = log.instants_of(np.arange(1, log.head + 1))
+    chosen = pc.is_in(located_at, value_set=pa.array(instants, pa.string()))
+    return np.concatenate([[False], chosen.to_numpy(zero_copy_only=False)])
+
+
+def _touched_groups(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
+    files = snapshot.timeline.undone_by(instant).files
+    return {
+        FileGroupId(partition_path, BaseFileName.parse(name).file_id)
+        for partition_path, names in files.items()
+        for name in names
+        if name.endswith(EXTENSION)
+    }
+
+
+def _followed_before(snapshot: Snapshot, log: LogState, sequence: int) -> Snapshot:
+    """The table as the index knew it before a commit sequence, less what was undone since."""
+    writes = (instant.time for instant in snapshot.timeline.completed_writes)
+    return snapshot.reduced_to(frozenset(time for time in writes if log.knows_before(time, sequence)))
+
+
+def _position(record: LogRecord, instant: str) -> int:
+    try:
+        return record.located_at.index(instant, 1)
+    except ValueError:
+        raise IndexNotReadyError(
+            f"base files were removed while the index followed what another engine undid: instant={record.instant}; "
+            "bootstrap the index again: rli index bootstrap TABLE"
+        ) from None

@@ -1,0 +1,137 @@
+"""Verify: does the index say what the table says? As of one commit sequence, while writers go on (P31)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rli.errors import IndexNotReadyError
+from rli.index.record.log_state import LogState
+from rli.index.record.purging import floor_of
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.comparing import SAMPLE, check_slice
+from rli.index.record.sync.comparison import Comparison
+from rli.model import FileGroupId
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import is_whole
+
+if TYPE_CHECKING:
+    from rli.index.record.sync.sync import SyncResult
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """How index and table agree, as of one commit sequence.
+
+    Attributes:
+        records: records in the table.
+        entries: keys with a location in the index.
+        missing: records whose key the index does not hold.
+        misplaced: records whose key the index places elsewhere.
+        dangling: keys of the index without a record in the table.
+        sample: record keys that are wrong, a few of each kind.
+        repeated: records with the key of another record in the same base file.
+        newer: records that were not compared, because writers have placed their keys since.
+    """
+
+    records: int
+    entries: int
+    missing: int
+    misplaced: int
+    dangling: int
+    sample: tuple[str, ...]
+    repeated: int = 0
+    newer: int = 0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether index and table say the same."""
+        return not (self.missing or self.misplaced or self.dangling or self.repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A table and its index at one moment.
+
+    Attributes:
+        snapshot: the table, with a list of all its files.
+        log: the commit log, which describes that and no more; all of it is applied.
+    """
+
+    snapshot: Snapshot
+    log: LogState
+
+    @property
+    def sequence(self) -> int:
+        """The last commit sequence of that moment."""
+        return self.log.head
+
+
+def whole_state(table: TableDefinition, synced: Callable[[], SyncResult]) -> State:
+    """The state of table and index now.
+
+    Args:
+        table: the table.
+        synced: tells up to where the index has followed the timeline.
+    """
+    while True:
+        found = synced()
+        snapshot = Snapshot(table, found.timeline)
+        if is_whole(snapshot):
+            return State(snapshot, found.log)
+
+
+def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> VerifyReport:
+    """Compare the index with the table, key by key, both ways. Writers are neither waited for nor kept waiting.
+
+    File groups whose files are cleaned before they are read are compared as of a later sequence.
+
+    Args:
+        look: gives the state of table and index.
+        index: the index.
+        tasks: runs the work on each file slice and on shards.
+
+    Raises:
+        CorruptIndexError: an entry has a sequence that the commit log never gave out.
+        CorruptTableError: a base file is damaged.
+        IndexNotReadyError: the index has not followed the table, or its store has lost entries.
+    """
+    state = look()
+    comparison = Comparison(index, tasks, state.sequence, len(state.snapshot.slices))
+    left: Iterable[FileGroupId] = list(state.snapshot.slices)
+    while left:
+        left = comparison.check(state.snapshot, state.log, left) or comparison.examine(state.snapshot)
+        state = look() if left else state
+    _require_tombstones(index, state.sequence)
+    checks, found = comparison.checks, comparison.differences
+    return VerifyReport(
+        records=sum(check.records for check in checks),
+        entries=found.entries,
+        missing=sum(check.missing for check in checks),
+        misplaced=sum(check.misplaced for check in checks),
+        dangling=found.dangling,
+        sample=(*[key for check in checks for key in check.sample][:SAMPLE], *found.sample[:SAMPLE]),
+        repeated=found.repeated,
+        newer=sum(check.newer for check in checks),
+    )
+
+
+def _require_tombstones(index: RecordIndex, sequence: int) -> None:
+    # Without its tombstone, a key that was deleted later looks as if the index lacked it (P30).
+    if floor_of(index) > sequence:
+        raise IndexNotReadyError(
+            f"a clean removed tombstones of later commits meanwhile: index={index.url} sequence={sequence}; verify again"
+        )
+
+
+def find_repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> list[str]:
+    """Some record keys that live in more than one place, given an index of all of them."""
+    log = index.log.refresh()
+    items = [(file_slice, log.number_of(group)) for group, file_slice in snapshot.slices.items()]
+    checks = tasks.run(partial(check_slice, snapshot, index, log.head, 1), items)
+    elsewhere = [key for _, check in checks if check is not None for key in check.sample]
+    return sorted(set(elsewhere))[:SAMPLE] or ["(within one file)"]

@@ -1,1 +1,0 @@
-"""The files of a table: properties, schemas, base files and what they are named."""

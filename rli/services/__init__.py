@@ -1,0 +1,1 @@
+"""Table services: clean, archive, rollback, restore, savepoint."""

@@ -1,0 +1,188 @@
+"""Clean: removing the base files that no reader within the kept commits needs, and journals that nobody needs.
+
+On the timeline it is Hudi's clean action, planned before anything is deleted. Whoever finds a plan that was not
+carried out, rli or Hudi, carries it out. Kept are
+
+1. what the table needs now, and as of each kept commit;
+2. one version more of each file group, so that the oldest kept commit can be rolled back;
+3. what the table needed as of each savepoint;
+4. what pending writes may be building on.
+
+Temporary files and unfinished drafts that killed writers left go, too.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rli.errors import InvalidInputError
+from rli.hudi.timeline.clean_metadata import CleanPlan
+from rli.hudi.timeline.instant import Action, Instant, State
+from rli.hudi.timeline.timeline import Timeline
+from rli.model import FileGroupId
+from rli.services.fence import Fence, remove_unfinished_drafts
+from rli.services.undo_plan import planned_files
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice, list_base_files
+from rli.view.metadata_table import switch_off_metadata_table
+from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CleanResult:
+    """What a clean did.
+
+    Attributes:
+        instant: of the clean; None if there was no file to delete.
+        earliest_kept: the oldest commit as of which the table can be read; None in a table without commits.
+        files_deleted: base files.
+        bytes_deleted: their size.
+        journals_deleted: journals of older commits.
+    """
+
+    instant: str | None
+    earliest_kept: str | None
+    files_deleted: int
+    bytes_deleted: int
+    journals_deleted: int
+
+
+def clean(
+    table: TableDefinition,
+    keep_commits: int,
+    fence: Fence,
+    *,
+    most_files: int | None = None,
+    keep_journals: bool = False,
+) -> CleanResult:
+    """Remove what only readers older than the last ``keep_commits`` commits need; see ``Table.clean``.
+
+    Args:
+        table: the table; the caller holds the lease, and the index has followed the timeline.
+        keep_commits: how many commits stay readable.
+        fence: of the caller.
+        most_files: base files to delete at most, the oldest first; by default all.
+        keep_journals: whether to leave the journals for the archive: they bring an index up to date that is behind.
+    """
+    if keep_commits < 1:
+        raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
+    finish_cleans(table, fence)
+    table.storage.remove_temporaries()
+    remove_unfinished_drafts(table.storage)
+    timeline = table.load_timeline()
+    earliest = earliest_kept(timeline, keep_commits)
+    if earliest is None:
+        return CleanResult(None, None, 0, 0, 0)
+    found = unneeded_files(Snapshot(table, timeline), earliest)
+    unneeded = sorted(found, key=lambda file_slice: file_slice.instant)[:most_files]
+    instant = _carry_out(table, timeline, earliest, unneeded, fence) if unneeded else None
+    return CleanResult(
+        instant=instant,
+        earliest_kept=earliest.time,
+        files_deleted=len(unneeded),
+        bytes_deleted=sum(file_slice.size for file_slice in unneeded),
+        # A restore to a savepoint needs the journals of all later commits.
+        journals_deleted=0
+        if keep_journals
+        else delete_journals(table, min([earliest.time, *(instant.time for instant in timeline.savepoints)])),
+    )
+
+
+def finish_cleans(table: TableDefinition, fence: Fence) -> None:
+    """Carry out cleans that were planned, by whichever engine, and not completed; the caller holds the lease."""
+    timeline = table.load_timeline()
+    for instant in timeline.pending:
+        if instant.action == Action.CLEAN:
+            finish_clean(table, timeline, instant.time, fence)
+
+
+def earliest_kept(timeline: Timeline, keep_commits: int) -> Instant | None:
+    """The oldest commit to keep; older than the last ``keep_commits`` where a pending write began before those."""
+    writes = timeline.completed_writes
+    if not writes:
+        return None
+    kept = min(writes[-keep_commits:], key=lambda instant: instant.time)
+    at_work = (instant.time for instant in timeline.pending if instant.is_write)
+    pending = min((time for time in at_work if time not in timeline.undone), default=None)
+    if pending is None:
+        return kept
+    before = [instant for instant in writes if (instant.completion_time or instant.time) < pending]
+    return min(kept, before[-1] if before else writes[0], key=lambda instant: instant.time)
+
+
+def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:
+    """The base files that nobody needs who reads as of the earliest kept commit, a later one, or a savepoint."""
+    base_files = list_base_files(snapshot.table.storage)
+    saved = {
+        file_slice.path
+        for instant in snapshot.timeline.savepoints
+        for file_slice in snapshot.as_of(instant.time).live_slices(base_files).values()
+    }
+    return [
+        file_slice for file_slice in _superseded(snapshot, base_files, earliest.time) if file_slice.path not in saved
+    ]
+
+
+def _superseded(snapshot: Snapshot, base_files: Iterable[FileSlice], earliest: str) -> Iterator[FileSlice]:
+    """Old versions in file groups, all of those replaced before the earliest kept commit, and what rollbacks left."""
+    groups: dict[FileGroupId, list[FileSlice]] = defaultdict(list)
+    for file_slice in base_files:
+        if snapshot.timeline.is_visible(file_slice.instant):
+            groups[file_slice.group].append(file_slice)
+        elif file_slice.instant in snapshot.timeline.undone:
+            yield file_slice
+    for group, slices in groups.items():
+        older = sorted((part for part in slices if part.instant < earliest), key=lambda part: part.instant)
+        is_replaced = group in snapshot.replaced and snapshot.replaced[group] < earliest
+        yield from older if is_replaced else older[:-1]
+
+
+def _carry_out(
+    table: TableDefinition, timeline: Timeline, earliest: Instant, unneeded: list[FileSlice], fence: Fence
+) -> str:
+    files: dict[str, tuple[str, ...]] = {}
+    for file_slice in unneeded:
+        partition_path = file_slice.group.partition_path
+        files[partition_path] = (*files.get(partition_path, ()), table.storage.full_path(file_slice.path))
+    last = timeline.completed_writes[-1]
+    plan = CleanPlan(earliest.time, earliest.action, last.time, files)
+    instant = timeline.next_time(table.now())
+    fence.announce(instant, Action.CLEAN, plan.to_avro())
+    finish_clean(table, table.load_timeline(), instant, fence)
+    return instant
+
+
+def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence: Fence) -> None:
+    """Delete what a plan names, but for files that came to be needed again since, because of a rollback.
+
+    May be repeated. The caller holds the lease.
+    """
+    started = time.monotonic()
+    writer = table.timeline_writer
+    planned = writer.requested(instant, Action.CLEAN)
+    if planned is None:
+        # Nobody can carry it out: all but this trace of it was archived, or its plan removed by hand.
+        writer.remove(instant, Action.CLEAN)
+    else:
+        plan = CleanPlan.from_avro(planned, f"{instant}.{Action.CLEAN}.{State.REQUESTED}")
+        switch_off_metadata_table(table.storage, table.reloaded().properties)
+        fence.start(instant, Action.CLEAN)
+        live = {file_slice.path for file_slice in Snapshot(table, timeline).slices.values()}
+        # In any order: none of them is needed, and whoever repeats the clean deletes those that are left.
+        table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
+        milliseconds = int((time.monotonic() - started) * 1000)
+        fence.complete(instant, Action.CLEAN, plan.completed(instant, milliseconds))
+    table.storage.delete_files([paths.service_mark(instant, Action.CLEAN)])
+
+
+def delete_journals(table: TableDefinition, earliest: str) -> int:
+    """Remove the journals of all older commits, undone ones too; returns of how many."""
+    folders = [name for name in table.storage.list_folders(paths.JOURNAL) if posixpath.basename(name) < earliest]
+    for folder in folders:
+        table.storage.delete_folder(folder)
+    return len(folders)

@@ -1,0 +1,137 @@
+"""Restoring: going back to a commit by undoing all later ones, on the timeline as Hudi does it.
+
+The plan lies on the timeline before anything is undone, and so does the list of the files that go: so a restore that
+was interrupted is finished by the next writer. Commits stop being visible one by one, the newest first: on the way the
+table is as it was after one of them. The index follows in the next sync (``rli.index.record.sync.undoing``).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rli.errors import InstantNotFoundError
+from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.restore_metadata import RestoreMetadata, RestorePlan
+from rli.hudi.timeline.rollback_metadata import RollbackMetadata
+from rli.hudi.timeline.timeline import Timeline
+from rli.services.fence import Fence
+from rli.services.undo_plan import planned_files, require_undoable, written_files
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import require_files_as_of
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """What a restore did.
+
+    Attributes:
+        instant: of the restore; None if there was no later commit to undo.
+        restored_to: the commit that the table is as of.
+        undone: the later commits, the newest first.
+    """
+
+    instant: str | None
+    restored_to: str
+    undone: tuple[str, ...]
+
+
+def request_restore(table: TableDefinition, snapshot: Snapshot, instant_time: str, fence: Fence) -> str | None:
+    """Put the plan to go back to a commit on the timeline, as the instant that is returned; None if it is the last.
+
+    Args:
+        table: the table.
+        snapshot: its present state; the caller holds the lease.
+        instant_time: of the commit.
+        fence: of the caller.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; nothing was undone.
+        InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
+        UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps one.
+    """
+    require_commit(snapshot.timeline, instant_time)
+    later = [instant for instant in reversed(snapshot.timeline.completed_writes) if instant.time > instant_time]
+    if not later:
+        return None
+    require_undoable(snapshot, later)
+    require_files_as_of(snapshot, snapshot.as_of(instant_time))
+    restore = snapshot.timeline.next_time(table.now())
+    plan = RestorePlan(instant_time, tuple((instant.time, instant.action) for instant in later))
+    fence.announce(restore, Action.RESTORE, plan.to_avro())
+    return restore
+
+
+def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> RestoreResult | None:
+    """Carry out a planned restore; may be repeated. The caller holds the lease.
+
+    Returns:
+        What it did; None if another engine committed after the plan was made. What that may build on stays then: only
+        commits that were no longer visible are undone.
+    """
+    started = time.monotonic()
+    storage, writer = table.storage, table.timeline_writer
+    plan = _plan_of(table, restore)
+    begun = writer.started(restore, Action.RESTORE)
+    if begun is None:
+        begun = _intended(table, restore, plan).to_avro()
+        fence.start(restore, Action.RESTORE, begun)
+    metadata = RestoreMetadata.from_avro(begun, f"{restore}.{Action.RESTORE}.inflight")
+    visible = {instant.time for instant in table.load_timeline().completed_writes if instant.time > plan.restored_to}
+    if visible - {rollback.instant_time for rollback in metadata.rollbacks}:
+        metadata = metadata.without(visible)
+    for rollback in metadata.rollbacks:
+        writer.withdraw(rollback.instant_time, rollback.action)
+    for rollback in metadata.rollbacks:
+        storage.delete_files(planned_files(rollback.deleted))
+        storage.sync(folders=rollback.deleted)
+    milliseconds = int((time.monotonic() - started) * 1000)
+    fence.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro())
+    # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
+    for rollback in metadata.rollbacks:
+        writer.remove(rollback.instant_time, rollback.action)
+    storage.delete_files([paths.service_mark(restore, Action.RESTORE)])
+    return restore_outcome(table, restore)
+
+
+def restore_outcome(table: TableDefinition, restore: str) -> RestoreResult | None:
+    """What a completed restore did, whichever process carried it out; None if another engine overtook its plan."""
+    plan, content = _plan_of(table, restore), table.timeline_writer.completed(restore, Action.RESTORE)
+    metadata = RestoreMetadata.from_avro(content or b"", f"{restore}.{Action.RESTORE}")
+    undone = tuple(rollback.instant_time for rollback in metadata.rollbacks)
+    is_overtaken = undone != tuple(commit_time for commit_time, _ in plan.undone)
+    return None if is_overtaken else RestoreResult(restore, plan.restored_to, undone)
+
+
+def _plan_of(table: TableDefinition, restore: str) -> RestorePlan:
+    content = table.timeline_writer.requested(restore, Action.RESTORE)
+    return RestorePlan.from_avro(content or b"", f"{restore}.{Action.RESTORE}.requested")
+
+
+def require_commit(timeline: Timeline, instant_time: str) -> Instant:
+    """The completed commit of that time; raises ``InstantNotFoundError`` if the timeline shows none."""
+    for instant in timeline.completed_writes:
+        if instant.time == instant_time:
+            return instant
+    raise InstantNotFoundError(
+        f"the timeline shows no completed commit of this time: instant={instant_time}; list those that it has: "
+        "rli timeline TABLE"
+    )
+
+
+def _intended(table: TableDefinition, restore: str, plan: RestorePlan) -> RestoreMetadata:
+    """What the restore will have done; asked before it does anything, while every commit can still be read."""
+    snapshot = Snapshot.now(table)
+    rollbacks = (
+        RollbackMetadata(
+            start_time=restore,
+            instant_time=commit_time,
+            action=action,
+            milliseconds=0,
+            deleted=written_files(table.storage, snapshot.commit(require_commit(snapshot.timeline, commit_time))),
+        )
+        for commit_time, action in plan.undone
+    )
+    return RestoreMetadata(restore, 0, tuple(rollbacks))

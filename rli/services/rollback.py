@@ -1,0 +1,135 @@
+"""Rolling back a completed commit: on the timeline as Hudi does it, so that every reader and writer follows.
+
+The plan lies on the timeline before anything is undone, so a rollback that was interrupted is finished by the next
+writer. The index follows in the next sync (``rli.index.record.sync.undoing``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
+from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
+from rli.model import FileGroupId
+from rli.services.fence import Fence
+from rli.services.undo_plan import planned_files, require_undoable, written_files
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import list_partition
+from rli.view.snapshot import Snapshot
+from rli.write.file_group_clustering import CLUSTER
+
+
+def commits_to_undo(snapshot: Snapshot, instant_time: str) -> list[Instant]:
+    """The commits that a rollback of one commit undoes, the newest first: clusterings of rli after it, then itself.
+
+    Raises:
+        InstantNotFoundError: the commit is not there, or commits came after it that change records.
+    """
+    later: list[Instant] = []
+    for instant in reversed(snapshot.timeline.completed_writes):
+        later.append(instant)
+        if instant.time == instant_time:
+            return later
+        commit = snapshot.commit(instant)
+        if commit.operation != CLUSTER or COMMIT_MARK not in commit.extra:
+            break
+    latest = snapshot.timeline.latest_write
+    raise InstantNotFoundError(
+        f"only the last completed commit can be rolled back: instant={instant_time} "
+        f"last={latest.time if latest else 'none'}; roll later commits back first"
+    )
+
+
+def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:
+    """Pass commits that can be rolled back one after the other.
+
+    Args:
+        snapshot: the table's present state; the caller holds the lease.
+        commits: the last ones of the timeline, the newest first.
+
+    Raises:
+        InstantNotFoundError: files that one of them replaced were cleaned.
+        UnsupportedTableError: one of them replaced whole file groups and is another engine's, a savepoint keeps it, or all
+            commits before them were archived.
+    """
+    require_undoable(snapshot, commits)
+    if len(snapshot.timeline.unsaved_writes) <= len(commits) and snapshot.table.has_archive():
+        # Base files of archived commits count because they are older than a commit of the active timeline.
+        raise UnsupportedTableError(
+            f"all commits before this one were archived: instant={commits[-1].time}; it can no longer be rolled back, "
+            "delete or upsert the records instead"
+        )
+    for instant in commits:
+        _require_files_before(snapshot, instant, snapshot.commit(instant))
+
+
+def request_rollback(table: TableDefinition, snapshot: Snapshot, instant: Instant, fence: Fence) -> str:
+    """Put the plan to roll back the last completed commit on the timeline, as the instant that is returned.
+
+    Args:
+        table: the table.
+        snapshot: its present state; the caller holds the lease.
+        instant: the commit; ``require_rollback`` has passed it.
+        fence: of the caller.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; nothing was rolled back.
+    """
+    plan = RollbackPlan(instant.time, instant.action, written_files(table.storage, snapshot.commit(instant)))
+    time_of_rollback = snapshot.timeline.next_time(table.now())
+    fence.announce(time_of_rollback, Action.ROLLBACK, plan.to_avro())
+    return time_of_rollback
+
+
+def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
+    needed = {
+        FileGroupId(stat.partition_path, stat.file_id): stat.previous_instant
+        for stat in commit.write_stats
+        if stat.previous_instant is not None
+    } | {
+        FileGroupId(partition_path, file_id): None
+        for partition_path, file_ids in commit.replaced_file_ids.items()
+        for file_id in file_ids
+    }
+    kept = {
+        found
+        for partition_path in {group.partition_path for group in needed}
+        for file_slice in list_partition(snapshot.table.storage, partition_path)
+        # Of a replaced file group, a clean leaves the last version or none.
+        for found in ((file_slice.group, file_slice.instant), (file_slice.group, None))
+    }
+    for group, version in sorted(needed.items()):
+        if (group, version) not in kept:
+            raise InstantNotFoundError(
+                f"the files before the last commit were cleaned: instant={instant.time} "
+                f"partition={group.partition_path} file_id={group.file_id} before={version or 'any version'}; "
+                "it can no longer be rolled back, delete or upsert the records instead"
+            )
+
+
+def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
+    """Carry out a planned rollback, and say which commit it undid; may be repeated. The caller holds the lease."""
+    started = time.monotonic()
+    storage, writer = table.storage, table.timeline_writer
+    plan = RollbackPlan.from_avro(writer.requested(rollback, Action.ROLLBACK) or b"", f"{rollback}.rollback.requested")
+    fence.start(rollback, Action.ROLLBACK)
+    # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
+    # instant that is older than all others would pass for one of an archived commit.
+    writer.withdraw(plan.instant_time, plan.action)
+    storage.delete_files(planned_files(plan.files))
+    storage.sync(folders=plan.files)
+    metadata = RollbackMetadata(
+        start_time=rollback,
+        instant_time=plan.instant_time,
+        action=plan.action,
+        milliseconds=int((time.monotonic() - started) * 1000),
+        deleted=plan.files,
+    )
+    fence.complete(rollback, Action.ROLLBACK, metadata.to_avro())
+    writer.remove(plan.instant_time, plan.action)
+    storage.delete_files([paths.service_mark(rollback, Action.ROLLBACK)])
+    return plan.instant_time

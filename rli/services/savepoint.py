@@ -1,0 +1,96 @@
+"""Savepoints: a commit whose files no clean removes, so that the table can be read as of it and restored to it."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from typing import Final
+
+from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.savepoint_metadata import SavepointMetadata
+from rli.services.clean import finish_cleans
+from rli.services.fence import Fence
+from rli.services.restore import require_commit
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import require_files_as_of
+
+_SAVED_BY: Final = "rli"
+
+DELETION: Final = "deletion"
+"""What the mark of a deletion is named by; it holds the content of the savepoint that goes."""
+
+
+def create_savepoint(table: TableDefinition, instant_time: str | None, comment: str, fence: Fence) -> str:
+    """Keep a commit, or the last one; returns its time. One that is kept already stays as it is.
+
+    The caller holds the lease.
+
+    Raises:
+        InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
+        UnsupportedTableError: all commits before it were archived.
+    """
+    # What they delete, the savepoint might need.
+    finish_cleans(table, fence)
+    current = Snapshot.now(table)
+    latest = current.timeline.latest_write
+    if instant_time is None and latest is None:
+        raise InstantNotFoundError(f"there is no commit to keep: table={table.location}; write to the table first")
+    saved = instant_time or (latest.time if latest else "")
+    require_commit(current.timeline, saved)
+    if all(write.time >= saved for write in current.timeline.unsaved_writes) and table.has_archive():
+        raise UnsupportedTableError(
+            f"all commits before this one were archived, and Hudi needs one of them beside it: instant={saved}; keep a "
+            "later commit"
+        )
+    past = current.as_of(saved)
+    require_files_as_of(current, past)
+    files: dict[str, tuple[str, ...]] = {}
+    for group, file_slice in sorted(past.slices.items()):
+        name = posixpath.basename(file_slice.path)
+        files[group.partition_path] = (*files.get(group.partition_path, ()), name)
+    metadata = SavepointMetadata(_SAVED_BY, int(time.time() * 1000), comment, files)
+    mark = paths.service_mark(saved, Action.SAVEPOINT)
+    table.storage.write_bytes(mark, b"")
+    # By the mark a savepoint that was only begun is found, after a power cut too.
+    table.storage.sync(folders=[posixpath.dirname(mark)])
+    fence.start(saved, Action.SAVEPOINT)
+    fence.complete(saved, Action.SAVEPOINT, metadata.to_avro())
+    table.storage.delete_files([mark])
+    return saved
+
+
+def drop_unfinished(table: TableDefinition, instant_time: str) -> None:
+    """Remove the traces of a savepoint that was begun and not made. The caller holds the lease."""
+    if not table.timeline_writer.is_completed(instant_time, Action.SAVEPOINT):
+        table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
+        table.timeline_writer.sync()
+    table.storage.delete_files([paths.service_mark(instant_time, Action.SAVEPOINT)])
+
+
+def delete_savepoint(table: TableDefinition, instant_time: str, fence: Fence) -> None:
+    """Keep a commit no longer. The caller holds the lease.
+
+    Raises:
+        InstantNotFoundError: no savepoint keeps it.
+    """
+    content = table.timeline_writer.completed(instant_time, Action.SAVEPOINT)
+    if content is None:
+        raise InstantNotFoundError(
+            f"no savepoint keeps this commit: instant={instant_time}; list the savepoints: rli timeline TABLE"
+        )
+    fence.create(paths.service_mark(instant_time, DELETION), content)
+    finish_deletion(table, instant_time)
+
+
+def finish_deletion(table: TableDefinition, instant_time: str) -> None:
+    """Delete the savepoint that a mark names; may be repeated. The caller holds the lease, or has lost it since."""
+    mark = paths.service_mark(instant_time, DELETION)
+    content = table.storage.read_bytes(mark)
+    if content is not None:
+        table.timeline_writer.withdraw_content(instant_time, Action.SAVEPOINT, content)
+        table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
+        table.timeline_writer.sync()
+        table.storage.delete_files([mark])

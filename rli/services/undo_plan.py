@@ -1,0 +1,53 @@
+"""What a plan to undo commits may name, and which files it names."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+
+from rli.errors import UnsupportedTableError
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
+from rli.hudi.timeline.instant import Action, Instant
+from rli.storage import Storage
+from rli.view.snapshot import Snapshot
+
+
+def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
+    """Pass commits that can be undone as far as the timeline tells.
+
+    Raises:
+        UnsupportedTableError: one of them replaced whole file groups and is another engine's, or a savepoint keeps it.
+    """
+    saved = {instant.time for instant in snapshot.timeline.savepoints}
+    for instant in instants:
+        commit = snapshot.commit(instant)
+        if instant.action != Action.COMMIT and COMMIT_MARK not in commit.extra:
+            raise UnsupportedTableError(
+                f"a commit of another engine replaced whole file groups: instant={instant.time} "
+                f"operation={commit.operation}; undo it with that engine"
+            )
+        if instant.time in saved:
+            raise UnsupportedTableError(
+                f"a savepoint keeps the commit: instant={instant.time}; delete the savepoint first"
+            )
+
+
+def written_files(storage: Storage, commit: CommitMetadata) -> dict[str, tuple[str, ...]]:
+    """Partition path → full paths of the base files that a commit wrote."""
+    files: dict[str, tuple[str, ...]] = {}
+    for stat in commit.write_stats:
+        files[stat.partition_path] = (*files.get(stat.partition_path, ()), storage.full_path(stat.path))
+    return files
+
+
+def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Paths within the table of the base files that a plan names.
+
+    A plan names the table as its planner did, perhaps through a symbolic link or another mount. So only the partition
+    and the file's name count.
+
+    Args:
+        files: partition path → full paths.
+    """
+    for partition_path, full_paths in files.items():
+        yield from (posixpath.join(partition_path, posixpath.basename(path)) for path in full_paths)

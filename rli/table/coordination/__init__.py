@@ -1,1 +1,0 @@
-"""Between processes: who is alive, who has the lease, what dead ones left, what waiters wait for."""

@@ -1,1 +1,0 @@
-"""The index follows the timeline: sync, bootstrap, verification and repair."""

@@ -1,1 +1,0 @@
-"""Table services on the timeline: clean, archive, savepoint, rollback and restore."""

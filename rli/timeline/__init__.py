@@ -1,1 +1,0 @@
-"""The timeline of a table: instants, what they say, and writing them."""

@@ -1,0 +1,94 @@
+"""What the caller of a write has kept with the commit: a transaction of its own, and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Self
+
+from rli.errors import InvalidInputError
+from rli.hudi.timeline.commit_metadata import RESERVED_PREFIX, SCHEMA_KEY, TRANSACTION_ID, TRANSACTION_NUMBER
+
+_MOST: Final = 2**63 - 1
+
+
+class CallerTransaction(NamedTuple):
+    """Names one write of an application, so that a repeat of it is recognised.
+
+    Attributes:
+        application_id: not empty; each application that writes the table has one of its own.
+        number: grows from one write of the application to the next, 0 or more.
+    """
+
+    application_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallerMetadata:
+    """What a caller has kept with a commit.
+
+    Attributes:
+        transaction: of the caller; None if a repeat of the write is a write of its own.
+        texts: of the caller.
+    """
+
+    transaction: CallerTransaction | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, transaction: tuple[str, int] | None, metadata: Mapping[str, str] | None) -> Self:
+        """What a user gave; raises ``InvalidInputError`` where it cannot be kept."""
+        return cls(None if transaction is None else _checked(transaction), _texts(metadata or {}))
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is anything to keep."""
+        return self.transaction is not None or bool(self.texts)
+
+    @property
+    def extra(self) -> dict[str, str]:
+        """Entries of a commit's extra metadata."""
+        if self.transaction is None:
+            return dict(self.texts)
+        return {
+            **self.texts,
+            TRANSACTION_ID: self.transaction.application_id,
+            TRANSACTION_NUMBER: str(self.transaction.number),
+        }
+
+
+NO_METADATA: Final = CallerMetadata()
+
+
+def _checked(given: object) -> CallerTransaction:
+    match given:
+        case (str(application_id), int(number)) if _is_text(application_id) and _is_number(number):
+            return CallerTransaction(application_id, int(number))
+    raise InvalidInputError(
+        f"not a transaction: transaction={given!r}; give the application's id, a text that is not empty and has no lone "
+        "surrogates, and a number from 0 to 2**63 - 1, such as ('job-7', 42)"
+    )
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is a text that files can keep: UTF-8 has no form for a lone surrogate."""
+    return isinstance(value, str) and bool(value) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _is_number(number: int) -> bool:
+    return not isinstance(number, bool) and 0 <= number <= _MOST
+
+
+def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    for name, text in metadata.items():
+        if not (_is_text(name) and (text == "" or _is_text(text))):
+            raise InvalidInputError(
+                f"metadata must be texts without lone surrogates: name={name!r} value={text!r}; convert both to text"
+            )
+        if name == SCHEMA_KEY or name.startswith(RESERVED_PREFIX):
+            raise InvalidInputError(
+                f"the name is reserved: metadata={name!r}; choose another one than {SCHEMA_KEY!r}, not beginning with "
+                f"{RESERVED_PREFIX!r}"
+            )
+    return dict(metadata)

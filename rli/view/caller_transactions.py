@@ -1,0 +1,183 @@
+"""Transactions of callers that were committed: a write that is repeated changes nothing (docs/protocol.md, P26).
+
+Each commit with a transaction has a record, a small file in the folder of its application. It lies among the base files
+of the write and becomes part of the table with them: before the commit is published, under the lease, and not once the
+write has been undone (P4, P9). A record counts if its commit is part of the table. So a rollback takes the transaction
+back, and an archive leaves it. To look one up lists the records of one application, which are as many as it has commits
+on the active timeline, and one more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from rli.errors import CorruptTableError
+from rli.hudi.timeline.timeline import Timeline
+from rli.json_text import parse_json
+from rli.model import CommitResult
+from rli.storage import Storage
+from rli.view import paths
+from rli.view.caller_metadata import CallerTransaction
+
+_VERSION: Final = 1
+_DIGITS: Final = 19
+_LONGEST_NAME: Final = 120
+_CAPITAL: Final = re.compile("[A-Z]")
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
+_NAME: Final = re.compile(rf"[0-9]{{{_DIGITS}}}\.[0-9]{{17}}")
+
+_NOTHING: Final = CommitResult(
+    instant=None,
+    inserted=0,
+    updated=0,
+    moved=0,
+    deleted=0,
+    unchanged=0,
+    files_created=0,
+    files_rewritten=0,
+    written_bytes=0,
+)
+
+
+class RepeatedTransactionError(Exception):
+    """A write was committed before. Ends the repeat; no caller sees it.
+
+    Attributes:
+        result: for the caller.
+    """
+
+    def __init__(self, result: CommitResult) -> None:
+        super().__init__(result.instant)
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Record:
+    """One record, as its name tells; ordered by number."""
+
+    number: int
+    instant: str
+    path: str
+
+    @classmethod
+    def at(cls, path: str) -> _Record:
+        number, _, instant = path.rpartition("/")[2].partition(".")
+        return cls(int(number), instant, path)
+
+
+def require_first(storage: Storage, timeline: Timeline, transaction: CallerTransaction | None) -> None:
+    """Raise ``RepeatedTransactionError`` if a transaction was committed, or one of a greater number.
+
+    The result is that of the commit. Where a greater number was committed and nothing is kept of this one, it has
+    neither instant nor counts.
+    """
+    if transaction is None:
+        return
+    committed = [record for record in _records(storage, transaction) if timeline.is_visible(record.instant)]
+    if not committed or max(committed).number < transaction.number:
+        return
+    same = [record for record in committed if record.number == transaction.number]
+    raise RepeatedTransactionError(_load(storage, max(same).path) if same else _NOTHING)
+
+
+def save_record(storage: Storage, instant: str, transaction: CallerTransaction, result: CommitResult) -> str:
+    """Write the record among the unpublished files of a write; returns its path in the table."""
+    path = f"{_folder(transaction)}/{transaction.number:0{_DIGITS}}.{instant}"
+    content = {"version": _VERSION, "transaction": list(transaction), "result": asdict(result)}
+    storage.write_bytes(paths.unpublished_file(instant, path), json.dumps(content).encode())
+    return path
+
+
+def delete_superseded(storage: Storage, timeline: Timeline, transaction: CallerTransaction) -> None:
+    """Remove records of an application that nobody needs any more. The caller holds the lease.
+
+    Commits that were archived are never undone: of their records the greatest suffices. Records without a commit are of
+    writes and commits that were undone.
+    """
+    records = _records(storage, transaction)
+    archived = sorted(record for record in records if timeline.is_archived(record.instant))
+    gone = [record for record in records if not timeline.is_visible(record.instant)]
+    storage.delete_files(record.path for record in (*archived[:-1], *gone))
+
+
+def delete_records_of(storage: Storage, instants: frozenset[str]) -> None:
+    """Remove the records of commits that were undone."""
+    _delete(storage, (record.path for record in _all_records(storage) if record.instant in instants))
+
+
+def delete_uncommitted_records(storage: Storage, timeline: Timeline) -> None:
+    """Remove all records without a commit. The caller holds the lease."""
+    _delete(storage, (record.path for record in _all_records(storage) if not timeline.is_visible(record.instant)))
+
+
+def _delete(storage: Storage, records: Iterable[str]) -> None:
+    gone = list(records)
+    storage.delete_files(gone)
+    # None comes back with a power cut, when its instant counts as archived (P17).
+    storage.sync(folders={posixpath.dirname(path) for path in gone})
+
+
+def _all_records(storage: Storage) -> list[_Record]:
+    return [record for folder in storage.list_folders(paths.TRANSACTIONS) for record in _records_in(storage, folder)]
+
+
+def _records(storage: Storage, transaction: CallerTransaction) -> list[_Record]:
+    folder, earlier = _folder(transaction), _earlier_folder(transaction)
+    records = _records_in(storage, folder)
+    # By its exact name: where case does not count, it could be opened as the folder of another application.
+    if earlier != folder and earlier in storage.list_folders(paths.TRANSACTIONS):
+        records += _records_in(storage, earlier)
+    return records
+
+
+def _records_in(storage: Storage, folder: str) -> list[_Record]:
+    # File systems and file managers leave files of their own in folders.
+    return [_Record.at(file.path) for file in storage.list_files(folder) if _NAME.fullmatch(file.name)]
+
+
+def _folder(transaction: CallerTransaction) -> str:
+    # In small letters only: file systems may take "Job" and "job" for one folder.
+    quoted = quote(transaction.application_id, safe="")
+    return _folder_named(
+        _CAPITAL.sub(lambda found: f"%{ord(found[0]):x}", _ESCAPE.sub(_in_small_letters, quoted)), quoted
+    )
+
+
+def _earlier_folder(transaction: CallerTransaction) -> str:
+    """Where the records lie that were written before names had small letters only."""
+    quoted = quote(transaction.application_id, safe="")
+    return _folder_named(quoted, quoted)
+
+
+def _folder_named(name: str, quoted: str) -> str:
+    if len(name) > _LONGEST_NAME:
+        name = hashlib.sha256(quoted.encode()).hexdigest()
+    # No application's id makes it a name that file systems take for another folder, such as "..".
+    return f"{paths.TRANSACTIONS}/id={name}"
+
+
+def _in_small_letters(found: re.Match[str]) -> str:
+    return found[0].lower()
+
+
+def _load(storage: Storage, path: str) -> CommitResult:
+    try:
+        fields: dict[str, Any] = parse_json(storage.read_bytes(path) or b"")
+        if fields["version"] != _VERSION:
+            raise CorruptTableError(
+                f"the record of a transaction has another version: file={path} version={fields['version']}; use the "
+                "version of rli that wrote it"
+            )
+        return CommitResult(**fields["result"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptTableError(
+            f"the record of a transaction is damaged: file={path} ({error}); the transaction was committed: go on with "
+            "the next number"
+        ) from error

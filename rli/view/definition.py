@@ -1,0 +1,148 @@
+"""What a table is: where it lies, what its properties say, and what rli keeps with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from rli.errors import CorruptTableError, IndexNotReadyError, SettingsError
+from rli.hudi.key_generator import KeyGenerator
+from rli.hudi.properties import Key, TableProperties, load_properties
+from rli.hudi.table_features import require_readable
+from rli.hudi.timeline.archive import Archive
+from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import Timeline, load_timeline
+from rli.hudi.timeline.writing import TimelineWriter
+from rli.model import Durability
+from rli.settings import IndexSettings, TableSettings
+from rli.storage import Storage
+from rli.urls import StoredUrl
+from rli.view import paths
+from rli.view.index_location import from_stored
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table as its stored settings describe it. Picklable.
+
+    Attributes:
+        storage: its folder.
+        properties: Hudi's properties.
+        settings: rli's settings; None for a table that rli has not taken up yet.
+        given_url: how to open its index, with the password that the URL may hold; None: as the settings say.
+    """
+
+    storage: Storage
+    properties: TableProperties
+    settings: TableSettings | None
+    given_url: str | None = field(default=None, repr=False)
+
+    @property
+    def location(self) -> str:
+        return self.storage.location
+
+    @property
+    def key_generator(self) -> KeyGenerator:
+        return KeyGenerator(
+            self.properties.record_key_fields,
+            self.properties.partition_fields,
+            self.properties.hive_style,
+            self.properties.url_encode,
+        )
+
+    def now(self) -> datetime:
+        """The clock that the table's instants are taken from: UTC, or the local time of whoever writes."""
+        in_utc = self.properties.raw.get(Key.TIMEZONE, "LOCAL").upper() == "UTC"
+        return datetime.now(UTC) if in_utc else datetime.now()  # noqa: DTZ005  (local time is what is meant)
+
+    def load_timeline(self) -> Timeline:
+        """The timeline as it is now."""
+        return load_timeline(self.storage, self._timeline_layout)
+
+    @property
+    def archive(self) -> Archive:
+        """Where instants go that leave the active timeline."""
+        return Archive(self.storage, self._timeline_layout)
+
+    def has_archive(self) -> bool:
+        """Whether instants have left the active timeline."""
+        return not self.archive.is_empty()
+
+    @property
+    def timeline_writer(self) -> TimelineWriter:
+        """Writes the timeline in the layout of the table's version."""
+        return TimelineWriter(self.storage, self._timeline_layout)
+
+    @property
+    def _timeline_layout(self) -> TimelineLayout:
+        raw = self.properties.raw
+        return TimelineLayout.of(
+            self.properties.layout_version,
+            self.properties.timeline_path,
+            raw.get(Key.ARCHIVE_FOLDER) or "archived",
+            raw.get(Key.HISTORY_PATH) or "history",
+        )
+
+    def reloaded(self) -> TableDefinition:
+        """The definition with the properties as they are now: other engines change them."""
+        properties = load_properties(self.storage)
+        require_readable(properties)
+        return replace(self, properties=properties)
+
+    def durable(self) -> TableDefinition:
+        """The table over a storage that waits for the disk, whatever the settings say."""
+        return self if self.storage.is_durable else replace(self, storage=replace(self.storage, is_durable=True))
+
+    def with_settings(self, settings: TableSettings) -> TableDefinition:
+        return replace(self, settings=settings)
+
+    @property
+    def index_url(self) -> str:
+        """How to open the index: a ``StoredUrl`` if the table names it, and not the caller. It may hold a password."""
+        url = self.given_url
+        return url if url is not None else StoredUrl(self.require_settings().index_url)
+
+    def require_settings(self) -> TableSettings:
+        """The settings that rli keeps with the table; raises ``IndexNotReadyError`` where rli has not taken it up."""
+        if self.settings is None:
+            raise IndexNotReadyError(
+                f"the table has no index: table={self.location}; bootstrap one: rli index bootstrap TABLE --index URL"
+            )
+        return self.settings
+
+    def expected_index_settings(self, index: IndexSettings) -> IndexSettings:
+        """What the settings of the table's own index must be; what the table does not fix is taken from ``index``."""
+        return index.model_copy(
+            update={
+                "table_id": self.require_settings().table_id,
+                "key_fields": self.properties.record_key_fields,
+            }
+        )
+
+
+def durable_as(storage: Storage, settings: TableSettings) -> Storage:
+    """A storage that waits for the disk where the settings of its table say so."""
+    return storage.durable(wanted=settings.durability is Durability.DISK)
+
+
+def load_definition(storage: Storage) -> TableDefinition:
+    """Read the definition of the table in a folder.
+
+    Raises:
+        TableNotFoundError: there is none.
+        UnsupportedTableError: there is one that rli cannot read.
+        CorruptTableError: its properties or settings are damaged.
+    """
+    properties = load_properties(storage)
+    require_readable(properties)
+    content = storage.read_bytes(paths.SETTINGS)
+    if content is None:
+        return TableDefinition(storage, properties, None)
+    try:
+        settings, url = from_stored(storage, content)
+        return TableDefinition(durable_as(storage, settings), properties, settings, url)
+    except SettingsError as error:
+        raise CorruptTableError(
+            f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error}); "
+            "restore the file, or remove it and bootstrap the index again"
+        ) from error

@@ -1,0 +1,76 @@
+"""The live file slices of a table, listed no further than they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.view.file_slices import FileSlice, list_base_files, list_partition
+
+_MOST_LISTED_ALONE: Final = 100
+"""Partitions; who needs more of them lists the whole table."""
+
+
+class LiveSlices(Mapping[FileGroupId, FileSlice]):
+    """The live slice of each file group.
+
+    A write that touches few of many partitions lists these alone.
+
+    Args:
+        storage: of the table.
+        live: tells the live ones of some base files.
+    """
+
+    def __init__(
+        self, storage: Storage, live: Callable[[Sequence[FileSlice]], Mapping[FileGroupId, FileSlice]]
+    ) -> None:
+        self._storage = storage
+        self._live = live
+        self._found: dict[FileGroupId, FileSlice] = {}
+        self._listed: set[str] = set()
+        self._is_whole = False
+
+    def of_partitions(self, partition_paths: Collection[str]) -> list[FileSlice]:
+        """The live slices in some partitions."""
+        self._list(partition_paths)
+        return [found for group, found in self._found.items() if group.partition_path in partition_paths]
+
+    def of_groups(self, groups: Collection[FileGroupId]) -> dict[FileGroupId, FileSlice]:
+        """The live slices of those of some file groups that have one."""
+        self._list({group.partition_path for group in groups})
+        return {group: self._found[group] for group in groups if group in self._found}
+
+    def list_all(self) -> None:
+        """List what is not listed yet: of files that are deleted from now on, each is missed when it is read."""
+        if not self._is_whole:
+            self._found = {**self._live(list_base_files(self._storage)), **self._found}
+            self._is_whole = True
+
+    def first_deleted(self) -> FileSlice | None:
+        """A slice that was listed and whose file is not there any more; None if all are."""
+        return next((found for found in self._found.values() if not self._storage.exists(found.path)), None)
+
+    def __getitem__(self, group: FileGroupId) -> FileSlice:
+        self._list([group.partition_path])
+        return self._found[group]
+
+    def __iter__(self) -> Iterator[FileGroupId]:
+        self.list_all()
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        self.list_all()
+        return len(self._found)
+
+    def _list(self, partition_paths: Collection[str]) -> None:
+        if self._is_whole:
+            return
+        missing = [path for path in partition_paths if path not in self._listed]
+        if len(self._listed) + len(missing) > _MOST_LISTED_ALONE:
+            self.list_all()
+            return
+        for path in missing:
+            self._found.update(self._live(list_partition(self._storage, path)))
+            self._listed.add(path)

@@ -1,0 +1,59 @@
+"""Where a table's own index is: in the table's folder, under a URL that moves with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+from rli.settings import TableSettings
+from rli.storage import Storage
+from rli.urls import StoredUrl
+from rli.view import paths
+
+_STORED: Final = f"lmdb:{paths.INDEX}"
+"""URL of such an index as it is stored, relative to the table."""
+
+
+def own_index_url(storage: Storage) -> str:
+    """URL of the index in the folder of a table on this machine."""
+    return f"lmdb://{quote(posixpath.join(os.path.realpath(storage.root), paths.INDEX))}"
+
+
+def is_in_table(storage: Storage, index_url: str) -> bool:
+    """Whether an index is in the folder of its table."""
+    return storage.is_local and index_url == own_index_url(storage)
+
+
+def to_stored(storage: Storage, settings: TableSettings) -> bytes:
+    """The settings as they are stored with the table."""
+    is_own = is_in_table(storage, settings.index_url)
+    return settings.model_copy(update={"index_url": _STORED} if is_own else {}).to_json()
+
+
+def from_stored(storage: Storage, content: bytes) -> tuple[TableSettings, StoredUrl]:
+    """The settings that are stored with a table, and the URL of its index with the password that may be stored there.
+
+    Earlier versions stored passwords.
+
+    Raises:
+        SettingsError: the settings are damaged.
+    """
+    settings = TableSettings.from_json(content)
+    is_own = settings.index_url == _STORED or _was_own(storage, settings.index_url)
+    if is_own:
+        settings = settings.model_copy(update={"index_url": own_index_url(storage)})
+        return settings, StoredUrl(settings.index_url)
+    return settings, StoredUrl(json.loads(content)["index_url"])
+
+
+def _was_own(storage: Storage, index_url: str) -> bool:
+    """Whether a URL names the index in the table's folder by a place that the table had before.
+
+    Earlier versions stored the whole path.
+    """
+    parts = urlsplit(index_url)
+    is_default = parts.scheme == "lmdb" and unquote(parts.path).endswith(f"/{paths.INDEX}")
+    return is_default and storage.is_local and storage.exists(paths.INDEX)

@@ -1,0 +1,92 @@
+"""Where rli keeps what Hudi has no place for: below ``.hoodie/.rli``, which Hudi's writers and readers pass over."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rli.hudi.timeline.instant import UNDOING_ACTIONS
+
+_FOLDER: Final = ".hoodie/.rli"
+
+FOLDERS: Final = (_FOLDER, ".hoodie", "")
+"""This folder and those that it is in, up to the table's own; the innermost one first."""
+
+SETTINGS: Final = f"{_FOLDER}/table.json"
+CLAIM: Final = f"{_FOLDER}/creating.json"
+WORK: Final = f"{_FOLDER}/work"
+REQUESTS: Final = f"{_FOLDER}/requests"
+JOURNAL: Final = f"{_FOLDER}/journal"
+UNDOING: Final = f"{_FOLDER}/undoing"
+SERVICES: Final = f"{_FOLDER}/services"
+PREPARED: Final = f"{_FOLDER}/prepared"
+
+ARCHIVING: Final = f"{_FOLDER}/archiving"
+RECORDS: Final = f"{_FOLDER}/records"
+INDEX: Final = f"{_FOLDER}/index"
+MARKS: Final = f"{_FOLDER}/marks"
+TRANSACTIONS: Final = f"{_FOLDER}/transactions"
+
+
+def work_folder(instant: str) -> str:
+    """Holds what a write has not published yet: base files, the commit's content, the manifest."""
+    return f"{WORK}/{instant}"
+
+
+def request_folder(name: str) -> str:
+    """Holds what a write has computed before it has an instant."""
+    return f"{REQUESTS}/{name}"
+
+
+def begun(instant: str) -> str:
+    """Makes the work folder be there in an object store, where a folder is no more than a part of names."""
+    return f"{work_folder(instant)}/begun"
+
+
+def unpublished_files(instant: str) -> str:
+    """Holds the base files of a write before they are moved into the table."""
+    return f"{work_folder(instant)}/files"
+
+
+def unpublished_file(instant: str, path: str) -> str:
+    """Where a base file lies before its write publishes it."""
+    return f"{unpublished_files(instant)}/{path}"
+
+
+def manifest(instant: str) -> str:
+    """Lists the base files that a write is about to bring into the table."""
+    return f"{work_folder(instant)}/manifest.json"
+
+
+def commit_content(instant: str) -> str:
+    """Content of the completed instant before it is published; without it nobody can publish."""
+    return f"{work_folder(instant)}/commit"
+
+
+def service_mark(instant: str, action: str) -> str:
+    """Holds the plan of a table service of rli's; once it is announced, every holder of the lease carries it out."""
+    return f"{UNDOING if action in UNDOING_ACTIONS else SERVICES}/{instant}.{action}"
+
+
+def archiving_folder(attempt: str) -> str:
+    """Holds what one archive is about to do."""
+    return f"{ARCHIVING}/{attempt}"
+
+
+def archive_plan(folder: str) -> str:
+    """Says which files leave the active timeline once the archive's file has its name."""
+    return f"{folder}/plan.json"
+
+
+def archive_content(folder: str) -> str:
+    """Content of the archive's file before it has its name; without it nobody can give it."""
+    return f"{folder}/content"
+
+
+def journal_folder(instant: str) -> str:
+    """Holds the journal of a commit."""
+    return f"{JOURNAL}/{instant}"
+
+
+def journal_file(instant: str, name: str) -> str:
+    """A file of a commit's journal."""
+    return f"{journal_folder(instant)}/{name}"

@@ -1,0 +1,82 @@
+"""Taking a table up: what rli keeps with a table, and where its index is."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from rli.errors import RliError
+from rli.settings import Maintenance, TableSettings
+from rli.store.registry import open_store
+from rli.urls import StoredUrl, has_secrets, without_secrets
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from rli.view.index_location import to_stored
+
+
+def new_table_settings(**values: Any) -> TableSettings:
+    """Settings with a new identity; raises ``SettingsError`` for a wrong value."""
+    return TableSettings.of(table_id=uuid4().hex, **values)
+
+
+def adopt(definition: TableDefinition, index_url: str | None) -> TableDefinition:
+    """Keep the URL of a table's index with the table, making it one of rli's if it is not yet.
+
+    Args:
+        definition: the table.
+        index_url: where its index is to be; None to leave it where it is.
+
+    Raises:
+        IndexNotReadyError: no URL is given, and none is known.
+    """
+    if index_url is None:
+        definition.require_settings()
+        if stores_password(definition):
+            save_settings(definition)
+        return definition
+    found = with_index_at(definition, index_url)
+    if found.settings != definition.settings or stores_password(definition):
+        save_settings(found)
+    return found
+
+
+def save_settings(definition: TableDefinition) -> None:
+    """Store the settings with the table, without passwords.
+
+    A password that an earlier version stored is kept if the index cannot be opened without it.
+    """
+    settings, storage = definition.require_settings(), definition.storage
+    content = to_stored(storage, settings)
+    if _needs_stored_password(definition):
+        content = settings.model_copy(update={"index_url": str(definition.index_url)}).to_json()
+    storage.write_bytes(paths.SETTINGS, content)
+    storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
+
+
+def stores_password(definition: TableDefinition) -> bool:
+    """Whether a password is in the settings that are stored with the table."""
+    url = definition.given_url
+    return isinstance(url, StoredUrl) and has_secrets(url)
+
+
+def _needs_stored_password(definition: TableDefinition) -> bool:
+    if not stores_password(definition):
+        return False
+    try:
+        open_store(StoredUrl(definition.require_settings().index_url)).close()
+    except RliError:
+        return True
+    return False
+
+
+def with_index_at(definition: TableDefinition, index_url: str) -> TableDefinition:
+    """The same table with its index elsewhere, for this process only."""
+    stored = definition.settings
+    if stored is None:
+        # The engine that made the table cleans and archives it as it was told to.
+        settings = new_table_settings(index_url=index_url, maintenance=Maintenance.off())
+    else:
+        settings = stored.model_copy(update={"index_url": without_secrets(index_url)})
+    return replace(definition, settings=settings, given_url=index_url)

@@ -1,0 +1,38 @@
+"""What commits found when they first changed a file group: whoever compares two states of a table needs to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from rli.model import FileGroupId
+from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class FirstChange:
+    """The first of some commits' changes of a file group.
+
+    Attributes:
+        built_on: instant of the version that was rewritten; None for a new file group, and where nobody says.
+        is_replacement: whether the file group was replaced as a whole; nobody says which version it had then.
+    """
+
+    built_on: str | None
+    is_replacement: bool
+
+
+def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId, FirstChange]:
+    """The file groups that the completed writes of a snapshot changed, but for those at the instants of ``seen``."""
+    found: dict[FileGroupId, FirstChange] = {}
+    for instant in snapshot.timeline.completed_writes:
+        if instant.time in seen:
+            continue
+        commit = snapshot.commit(instant)
+        for stat in commit.write_stats:
+            group = FileGroupId(stat.partition_path, stat.file_id)
+            found.setdefault(group, FirstChange(stat.previous_instant, is_replacement=False))
+        for partition_path, file_ids in commit.replaced_file_ids.items():
+            for file_id in file_ids:
+                found.setdefault(FileGroupId(partition_path, file_id), FirstChange(None, is_replacement=True))
+    return found

@@ -1,0 +1,133 @@
+"""The state of a table at an instant: its schema, its live file slices, and its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rli.errors import UnsupportedTableError
+from rli.hudi.avro_schema import from_avro
+from rli.hudi.base_file import BaseFileReader
+from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
+from rli.hudi.timeline.commit_metadata import CommitMetadata
+from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.timeline import Timeline, read_commit
+from rli.model import FileGroupId
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice, latest_slices
+from rli.view.file_system_view import LiveSlices
+from rli.view.scan import Scan, filter_expression, wanted_columns
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A table as of one moment of its timeline.
+
+    Attributes:
+        table: its definition.
+        timeline: the instants that count.
+    """
+
+    table: TableDefinition
+    timeline: Timeline
+
+    @classmethod
+    def now(cls, table: TableDefinition) -> Snapshot:
+        """The table as its timeline shows it at this moment."""
+        return cls(table, table.load_timeline())
+
+    def as_of(self, instant: str) -> Snapshot:
+        """The table as it was at an instant."""
+        return Snapshot(self.table, self.timeline.at(instant))
+
+    def reduced_to(self, instants: frozenset[str]) -> Snapshot:
+        """The table as if, of the completed instants, only these existed."""
+        kept = tuple(i for i in self.timeline.instants if not i.is_completed or i.time in instants)
+        return Snapshot(self.table, replace(self.timeline, instants=kept))
+
+    def commit(self, instant: Instant) -> CommitMetadata:
+        return read_commit(self.table.storage, self.timeline, instant)
+
+    @cached_property
+    def schema(self) -> pa.Schema | None:
+        """Schema of the records without meta columns; None in a table that was never written."""
+        for instant in reversed(self.timeline.completed_writes):
+            avro = self.commit(instant).avro_schema
+            if avro:
+                return _without_meta(from_avro(avro))
+        if self.table.properties.create_schema:
+            return _without_meta(from_avro(self.table.properties.create_schema))
+        newest = max(self.slices.values(), key=lambda file_slice: file_slice.instant, default=None)
+        if newest is None:
+            return None
+        with self.table.storage.filesystem.open_input_file(self.table.storage.full_path(newest.path)) as source:
+            return _without_meta(pq.read_schema(source).remove_metadata())
+
+    @cached_property
+    def slices(self) -> LiveSlices:
+        """The live slice of each file group."""
+        return LiveSlices(self.table.storage, self.live_slices)
+
+    def live_slices(self, base_files: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
+        """The live ones of some base files."""
+        return latest_slices(base_files, self.timeline, self.replaced)
+
+    @cached_property
+    def replaced(self) -> dict[FileGroupId, str]:
+        """Replaced file groups with the instant of their replacement."""
+        found: dict[FileGroupId, str] = {}
+        for instant in self.timeline.completed_writes:
+            if instant.action == "replacecommit":
+                for partition_path, file_ids in self.commit(instant).replaced_file_ids.items():
+                    found.update({FileGroupId(partition_path, file_id): instant.time for file_id in file_ids})
+        return found
+
+    def record_keys(self, file_slice: FileSlice) -> Iterator[pa.Array]:
+        """The record keys of a file slice, in batches.
+
+        Raises:
+            UnsupportedTableError: the table keeps no meta columns and its keys cannot be formed again.
+        """
+        storage, properties = self.table.storage, self.table.properties
+        with BaseFileReader(storage, file_slice.path) as reader:
+            # Tables without meta fields may have the meta columns all the same, holding nulls.
+            if properties.populate_meta_fields and RECORD_KEY in reader.column_names:
+                for batch in reader.batches(pa.schema([pa.field(RECORD_KEY, pa.string())])):
+                    yield batch.column(RECORD_KEY).combine_chunks()
+                return
+            if not properties.record_key_fields or self.schema is None:
+                raise UnsupportedTableError(
+                    f"the table has neither meta columns nor record-key fields: table={self.table.location}; "
+                    "an index needs one of them"
+                )
+            schema = pa.schema([self.schema.field(name) for name in properties.record_key_fields])
+            for batch in reader.batches(schema):
+                yield self.table.key_generator.record_keys(batch)
+
+    def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> Scan:
+        """The records, or some columns of those that pass a filter, to be read in one of several ways.
+
+        Args:
+            columns: names, meta columns among them if wanted; by default all columns but the meta columns.
+            filters: a ``pyarrow.compute.Expression``, tuples as ``pyarrow.parquet.read_table`` takes them, or a text
+                such as ``fare > 10 and city = 'Oslo'``.
+
+        Raises:
+            InvalidInputError: ``columns`` is one text, or the filter's text is not understood.
+            SchemaError: a column does not exist, or the filter is not one.
+        """
+        if self.schema is None:
+            return Scan(self, pa.schema([]), None)
+        return Scan(self, wanted_columns(self.schema, columns), filter_expression(filters, self.schema))
+
+    def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
+        """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""
+        return self.scan(columns, filters).to_table()
+
+
+def _without_meta(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name not in META_COLUMNS])

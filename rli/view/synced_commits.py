@@ -1,0 +1,34 @@
+"""Making commits survive a power cut whose writers did not wait for the disk (docs/protocol.md, P17)."""
+
+from __future__ import annotations
+
+import posixpath
+
+from rli.view import paths
+from rli.view.file_slices import PARTITION_METADATA
+from rli.view.snapshot import Snapshot
+
+
+def sync_commits(snapshot: Snapshot) -> None:
+    """Wait until the timeline, and the files of the commits on it, are on the disk."""
+    writes = snapshot.timeline.completed_writes
+    stats = [stat for instant in writes for stat in snapshot.commit(instant).write_stats]
+    journals = (paths.journal_folder(instant.time) for instant in writes)
+    kept = (file.path for folder in journals for file in snapshot.table.storage.list_files(folder))
+    _sync(snapshot, {*(stat.path for stat in stats), *kept}, {stat.partition_path for stat in stats})
+
+
+def sync_table(snapshot: Snapshot) -> None:
+    """Wait until the table is on the disk, as it is at present, and the folders that lead to it."""
+    slices = snapshot.slices.values()
+    partitions = {file_slice.group.partition_path for file_slice in slices}
+    _sync(snapshot, {file_slice.path for file_slice in slices}, partitions)
+    snapshot.table.storage.sync_folders_above()
+
+
+def _sync(snapshot: Snapshot, files: set[str], partitions: set[str]) -> None:
+    storage, timeline = snapshot.table.storage, snapshot.timeline.layout.folder
+    described = {file.path for folder in (".hoodie", timeline) for file in storage.list_files(folder)}
+    marked = {posixpath.join(partition, PARTITION_METADATA) for partition in partitions}
+    everything = files | described | marked
+    storage.sync(everything, {posixpath.dirname(path) for path in everything})

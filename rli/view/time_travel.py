@@ -1,0 +1,101 @@
+"""Whether a state of the table can still be told, or its files were cleaned or its commits archived."""
+
+from __future__ import annotations
+
+from rli.errors import InstantNotFoundError
+from rli.model import FileGroupId
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
+from rli.view.slice_diff import FirstChange, first_changes
+from rli.view.snapshot import Snapshot
+from rli.view.whole_commits import require_last_files
+
+
+def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot:
+    """The table, now or as of an instant, with a list of all its files, from which none is missing (P16).
+
+    Args:
+        table: the table.
+        as_of: 17 digits.
+
+    Raises:
+        InstantNotFoundError: the table had no commit yet, files of that state were cleaned, or its commits archived.
+        CorruptTableError: a base file of the last commit is missing.
+    """
+    current = Snapshot.now(table)
+    while True:
+        chosen = current if as_of is None else current.as_of(as_of)
+        chosen.slices.list_all()
+        # What was deleted before it could be listed is told by a timeline that is loaded after that.
+        current = Snapshot.now(table)
+        if as_of is not None:
+            _require_begun(current, chosen)
+            require_files_as_of(current, chosen)
+        elif missing_group(current, chosen) is not None:
+            continue
+        if _is_visible(current, chosen):
+            require_last_files(chosen)
+            return chosen
+
+
+def is_whole(snapshot: Snapshot) -> bool:
+    """Whether a snapshot of the present state lists all its files; if not, it is out of date (P16)."""
+    snapshot.slices.list_all()
+    current = Snapshot.now(snapshot.table)
+    return missing_group(current, snapshot) is None and _is_visible(current, snapshot)
+
+
+def _require_begun(current: Snapshot, past: Snapshot) -> None:
+    writes = [instant.time for instant in current.timeline.completed_writes]
+    if writes and not past.timeline.completed_writes and not past.table.has_archive():
+        raise InstantNotFoundError(
+            f"the table had no commit at this time: instant={past.timeline.as_of} first={min(writes)}; choose a later "
+            "instant"
+        )
+
+
+def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
+    """Pass a past state whose files are all there, as far as the later commits of the timeline tell.
+
+    Args:
+        current: the table as it is now.
+        past: the table as of an instant.
+
+    Raises:
+        InstantNotFoundError: files of that state were cleaned, of which one is named; or its commits were archived.
+    """
+    first, as_of = past.timeline.first, past.timeline.as_of
+    is_older = first is not None and as_of is not None and as_of < first
+    if is_older and all(as_of != saved.time for saved in current.timeline.savepoints) and past.table.has_archive():
+        raise InstantNotFoundError(
+            f"the commits of this time have left the active timeline: instant={as_of} first={first}; choose a later "
+            "instant"
+        )
+    group = missing_group(current, past)
+    if group is not None:
+        raise InstantNotFoundError(
+            f"the files of this instant were cleaned: instant={past.timeline.as_of} "
+            f"partition={group.partition_path} file_id={group.file_id}; choose a later instant"
+        )
+
+
+def missing_group(current: Snapshot, past: Snapshot) -> FileGroupId | None:
+    """The first file group whose slice is missing from an earlier state; None if none is."""
+    seen = frozenset(instant.time for instant in past.timeline.completed_writes)
+    changes = sorted(first_changes(current, seen).items(), key=lambda item: item[0])
+    return next((group for group, change in changes if _is_missing(past, past.slices.get(group), change)), None)
+
+
+def _is_visible(current: Snapshot, earlier: Snapshot) -> bool:
+    """Whether nothing of an earlier state was undone since."""
+    return all(current.timeline.is_visible(write.time) for write in earlier.timeline.completed_writes)
+
+
+def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:
+    """Whether a file group had a version that the past state does not hold any more."""
+    if change.is_replacement:
+        first, as_of = past.timeline.first, past.timeline.as_of
+        # Before the active timeline nobody can tell whether a file group was there already when it was replaced.
+        return held is None and (as_of is None or (first is not None and as_of >= first))
+    was_there = change.built_on is not None and past.timeline.is_visible(change.built_on)
+    return was_there and (held is None or held.instant != change.built_on)

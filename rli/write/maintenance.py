@@ -1,0 +1,138 @@
+"""Inline maintenance: a writer keeps the table small after its commit, as Hudi's writers do.
+
+Without it, each commit adds files to the timeline, and every later commit and look-up reads them all. So after every
+few commits the writer clusters small files, cleans old versions and archives old instants. It does so after its own
+commit has come to its end, and whatever goes wrong is logged: the commit stands. While another process holds the lease,
+it waits for a moment only. No service changes the rows that a read shows (docs/protocol.md, P24).
+
+The timeline alone tells what is due, so no state is kept: the writer of each n-th commit since the last run does the work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from rli.commit.exclusive_service import table_service
+from rli.commit.lease import LeaseBusyError
+from rli.commit.retries import write_until_committed
+from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.hudi.timeline.instant import Action
+from rli.hudi.timeline.timeline import Timeline
+from rli.model import CommitResult
+from rli.services.archive import archive
+from rli.services.clean import clean
+from rli.services.purge import purge_tombstones
+from rli.settings import Maintenance
+from rli.tasks import TaskRunner
+from rli.view.definition import load_definition
+from rli.view.snapshot import Snapshot
+from rli.write.clustering import cluster, plan_clustering
+
+_LOG = logging.getLogger(__name__)
+
+_MOST_FILES: Final = 2_000
+"""Base files that one inline clean deletes; the next one deletes the rest."""
+
+_MOST_TARGETS: Final = 4
+"""Base files of the target size that one inline clustering writes."""
+
+_MOST_COMMITS: Final = 500
+"""Commits that leave the active timeline by one inline archive."""
+
+_PATIENCE_SECONDS: Final = 5.0
+"""For how long a service waits for the lease. The caller waits for its commit's result meanwhile."""
+
+
+def write_and_maintain(
+    begin: Callable[[], WriteTransaction],
+    work: Callable[[WriteTransaction], PreparedWrite],
+    attempts: int,
+    tasks: TaskRunner,
+) -> CommitResult:
+    """Write as ``write_until_committed`` does, then maintain the table if that is due.
+
+    Args:
+        begin: begins an attempt.
+        work: tags and writes.
+        attempts: how many at most.
+        tasks: runs the work of a clustering.
+    """
+    last: list[WriteTransaction] = []
+
+    def begin_attempt() -> WriteTransaction:
+        last[:] = [begin()]
+        return last[0]
+
+    result = write_until_committed(begin_attempt, work, attempts)
+    # A repeat of a caller's transaction commits nothing.
+    timeline = last[0].timeline_after if last else None
+    if timeline is not None:
+        _maintain(last[0], timeline, tasks)
+    return result
+
+
+def due_services(timeline: Timeline, settings: Maintenance) -> list[str]:
+    """The services that the writer of the last commit of a timeline is to run, in this order."""
+    since_clean = _commits_since(timeline, timeline.last_clean)
+    since_clustering = _commits_since(timeline, timeline.last_replacement)
+    excess = len(timeline.completed_writes) - settings.keep_max_commits
+    due = {
+        Action.CLUSTERING: settings.clustering_inline
+        and _is_nth(since_clustering, settings.clustering_inline_max_commits),
+        Action.CLEAN: settings.clean_automatic and _is_nth(since_clean, settings.clean_max_commits),
+        # Where a savepoint or a pending write holds back the archive, it is tried again after some commits only.
+        "archive": settings.archive_automatic and excess > 0 and (excess - 1) % settings.clean_max_commits == 0,
+    }
+    return [service for service, is_due in due.items() if is_due]
+
+
+def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> None:
+    table, index = write.table, write.index
+    if not due_services(timeline, table.require_settings().maintenance):
+        return
+    try:
+        # Another process may have changed them since this one opened the table.
+        settings = load_definition(table.storage).require_settings()
+        for service in due_services(timeline, settings.maintenance):
+            if service == Action.CLUSTERING:
+                _cluster(write, timeline, tasks)
+                continue
+            leased = table_service(table, index, f"inline {service}", patience=_PATIENCE_SECONDS)
+            with leased as (definition, fence):
+                if service == Action.CLEAN:
+                    retained = settings.maintenance.cleaner_commits_retained
+                    clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
+                    purge_tombstones(definition, index, retained)
+                else:
+                    archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
+    except LeaseBusyError as busy:
+        _LOG.info("inline maintenance is left to a later commit: table=%s cause=%s", table.location, busy)
+    except Exception:  # noqa: BLE001  (see below)
+        # Whatever it is, the commit stands, and its caller must not take it for one that failed.
+        _LOG.exception("inline maintenance failed, the commit stands: table=%s", table.location)
+
+
+def _cluster(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> None:
+    table, settings = write.table, write.table.require_settings()
+    if plan_clustering(Snapshot(table, timeline).slices.values(), settings):
+        most = _MOST_TARGETS * settings.target_file_size
+        cluster(
+            table,
+            write.index,
+            None,
+            tasks=tasks,
+            attempts=1,
+            on_step=lambda _: None,
+            most_bytes=most,
+            patience=_PATIENCE_SECONDS,
+        )
+
+
+def _commits_since(timeline: Timeline, time: str | None) -> int:
+    return sum(write.time > (time or "") for write in timeline.completed_writes)
+
+
+def _is_nth(count: int, every: int) -> bool:
+    return count > 0 and count % every == 0

@@ -1,0 +1,99 @@
+"""Placing new records: small file groups are filled before new ones are opened.
+
+The plan is made from counts alone and is small. Each record then finds its file group from the hash of its key, so
+that any engine, and any repetition of a task, places it in the same one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from rli.codec.key_codec import hash_keys
+from rli.model import FileGroupId
+from rli.settings import TableSettings
+from rli.view.file_slices import FileSlice
+
+_SEED: Final = 0x706C6163
+_HASHES: Final = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the new records of one partition go.
+
+    Attributes:
+        file_ids: the file groups that take them.
+        shares: shape (len(file_ids),), how many records each is to take, as a rising sum.
+    """
+
+    file_ids: tuple[str, ...]
+    shares: tuple[int, ...]
+
+    def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
+        """The file group of each record: string array, shape (n,)."""
+        if len(self.file_ids) == 1:
+            return pa.repeat(pa.scalar(self.file_ids[0], pa.string()), len(record_keys))
+        drawn = hash_keys(record_keys, _SEED).astype(np.uint64) * np.uint64(self.shares[-1]) // np.uint64(_HASHES)
+        chosen = np.searchsorted(np.array(self.shares), drawn, side="right")
+        return pa.array(self.file_ids, pa.string()).take(pa.array(chosen))
+
+
+def plan_placements(
+    new_records: Mapping[str, int],
+    bytes_per_record: float,
+    live: Iterable[FileSlice],
+    settings: TableSettings,
+    new_file_id: Callable[[], str],
+) -> dict[str, Placement]:
+    """Plan where new records go.
+
+    Args:
+        new_records: partition path → how many records it gains.
+        bytes_per_record: what a record takes in a base file.
+        live: the live file slices of those partitions.
+        settings: sizes.
+        new_file_id: gives ids for new file groups.
+
+    Returns:
+        Partition path → placement.
+    """
+    small: dict[str, list[FileSlice]] = defaultdict(list)
+    for file_slice in live:
+        if file_slice.size < settings.small_file_size:
+            small[file_slice.group.partition_path].append(file_slice)
+    return {
+        partition_path: _place(count, bytes_per_record, small[partition_path], settings.target_file_size, new_file_id)
+        for partition_path, count in new_records.items()
+        if count
+    }
+
+
+def records_placed(placements: Mapping[str, Placement]) -> Iterator[tuple[FileGroupId, int]]:
+    """All file groups that the placements name, with about how many records each takes."""
+    for partition_path, placement in placements.items():
+        taken = np.diff(placement.shares, prepend=0).tolist()
+        for file_id, count in zip(placement.file_ids, taken, strict=True):
+            yield FileGroupId(partition_path, file_id), count
+
+
+def _place(
+    count: int, bytes_per_record: float, small: list[FileSlice], target_size: int, new_file_id: Callable[[], str]
+) -> Placement:
+    takers: list[tuple[str, int]] = []
+    remaining = count
+    # The fullest first: each file that is filled up is one that needs no rewriting the next time.
+    for file_slice in sorted(small, key=lambda candidate: (-candidate.size, candidate.group)):
+        room = int((target_size - file_slice.size) / bytes_per_record)
+        if remaining and room > 0:
+            takers.append((file_slice.group.file_id, min(room, remaining)))
+            remaining -= takers[-1][1]
+    per_file = max(1, int(target_size / bytes_per_record))
+    files = -(-remaining // per_file)
+    takers.extend((new_file_id(), -(-remaining // files)) for _ in range(files))
+    return Placement(tuple(file_id for file_id, _ in takers), tuple(np.cumsum([share for _, share in takers]).tolist()))

@@ -1,0 +1,270 @@
+"""Tagging: from records to work rows. The same functions serve every engine, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.codec import entries as codec
+from rli.errors import ConflictError, CorruptIndexError, PartitionChangeError, SchemaError
+from rli.file_group import work_rows
+from rli.file_group.merge import is_late, newest_records
+from rli.file_group.work_rows import Change
+from rli.file_group.writer import read_ordering
+from rli.hudi.key_generator import KeyGenerator
+from rli.hudi.meta_columns import without_meta_columns
+from rli.hudi.schema import conform, written_schema
+from rli.index.record.changes import named_groups
+from rli.index.record.record_index import RecordIndex
+from rli.model import FileGroupId, OnPartitionChange
+from rli.storage import Storage
+from rli.view.file_slices import FileSlice
+from rli.view.file_system_view import LiveSlices
+from rli.write.placement import Placement
+
+_SAMPLE: Final = 5
+
+KEY_COLUMNS: Final = (work_rows.RECORD_KEY, work_rows.WANTED_PARTITION_PATH)
+
+
+def with_keys(records: pa.Table, key_generator: KeyGenerator, ordering_field: str | None) -> pa.Table:
+    """Records as they will be written, behind their record key and wanted partition path.
+
+    Args:
+        records: any types that a table can hold; Hudi's meta columns are left out.
+        key_generator: of the table.
+        ordering_field: must hold a value in every record; None if the table has none.
+
+    Raises:
+        SchemaError: a column is missing or has a type that cannot be written, or an ordering value is missing.
+        InvalidKeyError: a key is null or empty, or a partition value cannot name a folder.
+    """
+    data = without_meta_columns(records)
+    schema = written_schema(data.schema)
+    keys = key_generator.record_keys(data)
+    partition_paths = key_generator.partition_paths(data).cast(pa.string())
+    if ordering_field is not None:
+        _require_ordering(data, ordering_field)
+    fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
+    return pa.table([keys, partition_paths, *conform(data, schema).columns], schema=pa.schema([*fields, *schema]))
+
+
+def newest_of(keyed: pa.Table, ordering_field: str | None) -> pa.Table:
+    """One record for each key: the one with the greatest ordering value, of equals the last."""
+    keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
+    ordering = keyed.column(ordering_field).combine_chunks() if ordering_field else None
+    positions = newest_records(keys, ordering)
+    return keyed if positions is None else keyed.take(pa.array(positions))
+
+
+def current_locations(index: RecordIndex, record_keys: pa.Array, snapshot: int) -> pa.Table:
+    """Where the keys live as of a commit sequence; see ``RecordIndex.lookup``.
+
+    Raises:
+        ConflictError: a key was changed by a commit after the snapshot.
+        IndexNotReadyError: the index is behind the snapshot.
+    """
+    entries = index.get_as_of(record_keys, snapshot)
+    newer = np.flatnonzero(codec.sequences(entries) > snapshot)
+    if len(newer):
+        sample = tuple(record_keys.take(newer[:_SAMPLE]).to_pylist())
+        raise ConflictError(
+            f"another commit changed records while this write looked them up: count={len(newer)} "
+            f"keys={list(sample)}; write again",
+            keys=sample,
+            key_count=len(newer),
+        )
+    return index.locations(record_keys, entries)
+
+
+def to_work_rows(keyed: pa.Table, locations: pa.Table, on_change: OnPartitionChange) -> pa.Table:
+    """Work rows of keyed records, a row for each.
+
+    New and arriving records have no file group yet; ``place`` gives them one. With ``FAIL``, records that changed
+    their partition come as arriving, for ``require_no_moves`` to refuse after late events are gone.
+
+    Args:
+        keyed: from ``with_keys``.
+        locations: of its keys, row by row.
+        on_change: what becomes of records whose partition changed.
+    """
+    wanted = keyed.column(work_rows.WANTED_PARTITION_PATH)
+    prior = locations.column("partition_path")
+    absent = pc.is_null(prior)
+    stays = pc.fill_null(pc.equal(wanted, prior), False)
+    if on_change is OnPartitionChange.KEEP:
+        stays = pc.invert(absent)
+    change = pc.if_else(absent, int(Change.INSERT), pc.if_else(stays, int(Change.UPDATE), int(Change.ARRIVE)))
+    nothing = pa.scalar(None, pa.string())
+    columns = {
+        work_rows.CHANGE: change.cast(pa.int8()),
+        work_rows.PARTITION_PATH: pc.if_else(stays, prior, wanted),
+        work_rows.FILE_ID: pc.if_else(stays, locations.column("file_id"), nothing),
+        work_rows.PRIOR_PARTITION_PATH: prior,
+        work_rows.PRIOR_FILE_ID: locations.column("file_id"),
+        work_rows.PRIOR_INSTANT: locations.column("instant_time"),
+    }
+    data = pa.schema([field for field in keyed.schema if field.name not in KEY_COLUMNS])
+    schema = work_rows.work_schema(data)
+    every_column = {**dict(zip(keyed.column_names, keyed.columns, strict=True)), **columns}
+    return pa.table([every_column[name] for name in schema.names], schema=schema)
+
+
+def delete_rows(record_keys: pa.Array, locations: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Work rows that delete the keys that have a location; the records' columns are null."""
+    found = pc.is_valid(locations.column("file_id"))
+    here = locations.filter(found)
+    return _bare_rows(
+        Change.DELETE,
+        record_keys.filter(found.combine_chunks()),
+        (here.column("partition_path"), here.column("file_id"), here.column("instant_time")),
+        schema,
+    )
+
+
+def departures(arriving: pa.Table) -> pa.Table:
+    """For each arriving record the work row by which it leaves the file group where it was."""
+    data = pa.schema([field for field in arriving.schema if field.name not in work_rows.WORKING_COLUMNS])
+    return _bare_rows(
+        Change.DEPART,
+        arriving.column(work_rows.RECORD_KEY),
+        (
+            arriving.column(work_rows.PRIOR_PARTITION_PATH),
+            arriving.column(work_rows.PRIOR_FILE_ID),
+            arriving.column(work_rows.PRIOR_INSTANT),
+        ),
+        data,
+    )
+
+
+def late_arrivals(storage: Storage, base: FileSlice, ordering: pa.Field, arriving: pa.Table) -> pa.Array:
+    """Which arriving records (all from one file group) are older than what is stored: boolean array, shape (n,)."""
+    keys = arriving.column(work_rows.RECORD_KEY).combine_chunks()
+    stored = read_ordering(storage, base, ordering, keys)
+    return pa.array(is_late(arriving.column(ordering.name).combine_chunks(), stored))
+
+
+def require_no_moves(count: int, sample: Sequence[str]) -> None:
+    """Raise ``PartitionChangeError`` if there are arriving records, given their number and some of their keys."""
+    if count:
+        raise PartitionChangeError(
+            f"{count} records came with another partition value than they are stored with: keys={list(sample)}; "
+            'correct them, or upsert with on_partition_change="move" or "keep"'
+        )
+
+
+def place(new_rows: pa.Table, placements: Mapping[str, Placement]) -> pa.Table:
+    """New and arriving work rows with the file group that takes each."""
+    partition_paths = new_rows.column(work_rows.PARTITION_PATH)
+    encoded = pc.dictionary_encode(partition_paths.combine_chunks())
+    codes = encoded.indices.to_numpy()
+    keys = new_rows.column(work_rows.RECORD_KEY).combine_chunks()
+    order = np.argsort(codes, kind="stable")
+    parts: list[pa.Array] = []
+    start = 0
+    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+        placement = placements[encoded.dictionary[int(code)].as_py()]
+        parts.append(placement.file_ids_of(keys.take(pa.array(order[start : start + count]))))
+        start += int(count)
+    placed = new_rows.take(pa.array(order))
+    position = placed.schema.get_field_index(work_rows.FILE_ID)
+    return placed.set_column(position, placed.schema.field(position), pa.chunked_array(parts, pa.string()))
+
+
+def groups_of(rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -> list[tuple[FileGroupId, pa.Table]]:
+    """Work rows by the file group that two of their columns name: the one that they change, unless said otherwise."""
+    named = named_groups(*(rows.column(name).combine_chunks() for name in columns))
+    parts = split_by_code(rows, named.codes, len(named.groups))
+    return [(group, part) for group, part in zip(named.groups, parts, strict=True) if group is not None]
+
+
+def partitions_of(rows: pa.Table) -> list[tuple[str, pa.Table]]:
+    """Work rows by their partition path."""
+    encoded = pc.dictionary_encode(rows.column(work_rows.PARTITION_PATH).combine_chunks())
+    parts = split_by_code(rows, encoded.indices.to_numpy(), len(encoded.dictionary))
+    return list(zip(encoded.dictionary.to_pylist(), parts, strict=True))
+
+
+def split_by_code(rows: pa.Table, codes: NDArray[np.integer], kinds: int) -> list[pa.Table]:
+    """Rows by a code, in their order.
+
+    Args:
+        rows: any.
+        codes: shape (rows,), each less than ``kinds``.
+        kinds: how many there are.
+
+    Returns:
+        Shape (kinds,).
+    """
+    order = np.argsort(codes, kind="stable")
+    arranged = rows.take(pa.array(order))
+    bounds = np.searchsorted(codes[order], np.arange(kinds + 1))
+    return [arranged.slice(start, end - start) for start, end in pairwise(bounds)]
+
+
+def require_slice(slices: Mapping[FileGroupId, FileSlice], group: FileGroupId) -> FileSlice:
+    """The live slice of a file group that the index names; raises ``CorruptIndexError`` if there is none."""
+    try:
+        return slices[group]
+    except KeyError:
+        raise CorruptIndexError(
+            f"the index names a file group that is not in the table: partition={group.partition_path} "
+            f"file_id={group.file_id}; verify the index, then repair or bootstrap it"
+        ) from None
+
+
+def require_slices(live: LiveSlices, groups: Collection[FileGroupId]) -> dict[FileGroupId, FileSlice]:
+    """The live slices of file groups that the index names; raises ``CorruptIndexError`` if one has none."""
+    found = live.of_groups(groups)
+    return {group: require_slice(found, group) for group in groups}
+
+
+def _bare_rows(
+    change: Change,
+    record_keys: pa.Array,
+    where: tuple[pa.Array, pa.Array, pa.Array],
+    schema: pa.Schema,
+) -> pa.Table:
+    """Rows without records, of keys that are where it says: partition path, file id and instant of each."""
+    count = len(record_keys)
+    partition_paths, file_ids, instants = where
+    working = [
+        record_keys,
+        pa.repeat(pa.scalar(int(change), pa.int8()), count),
+        partition_paths,
+        file_ids,
+        pa.nulls(count, pa.string()),
+        partition_paths,
+        file_ids,
+        instants,
+    ]
+    return pa.table(
+        [*working, *(pa.nulls(count, field.type) for field in schema)], schema=work_rows.work_schema(schema)
+    )
+
+
+def _require_ordering(records: pa.Table, ordering_field: str) -> None:
+    if ordering_field not in records.column_names:
+        raise SchemaError(
+            f"the ordering column is missing: column={ordering_field} found={records.column_names}; "
+            "add it to the records"
+        )
+    column = records.column(ordering_field)
+    if pa.types.is_nested(column.type):
+        raise SchemaError(
+            f"the ordering column has a type without an order: column={ordering_field} type={column.type}; "
+            "use a number, a time or text"
+        )
+    missing = pc.is_null(column, nan_is_null=True)
+    if pc.any(missing).as_py():
+        row = pc.index(missing, True).as_py()
+        raise SchemaError(
+            f"an ordering value is missing: column={ordering_field} row={row}; give each record one, so that it is "
+            "known which version of a record is newer"
+        )

@@ -1,0 +1,59 @@
+"""Base files as Parquet files: row groups and encodings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rli.hudi import base_file
+from rli.hudi.base_file import ROWS_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
+from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
+from rli.storage import Storage
+
+
+def records(start: int, count: int) -> pa.Table:
+    keys = pa.array([f"key-{number:07}" for number in range(start, start + count)])
+    meta = {name: keys if name == RECORD_KEY else pa.array(["same"] * count) for name in META_COLUMNS}
+    return pa.table({**meta, "city": ["Rome"] * count})
+
+
+def write(folder: Path, *batches: pa.Table) -> pq.ParquetFile:
+    storage = Storage(str(folder))
+    rows = sum(batch.num_rows for batch in batches)
+    schema = pa.schema([("city", pa.string())])
+    with BaseFileWriter(
+        storage, "part/file.parquet", schema, compression="zstd", bloom_filter=new_bloom_filter(rows)
+    ) as writer:
+        for batch in batches:
+            writer.write(batch, batch.column(RECORD_KEY))
+        assert writer.finish().rows == rows
+    return pq.ParquetFile(folder / "part" / "file.parquet")
+
+
+def test_batches_of_any_size_fill_whole_row_groups_in_their_order(tmp_path: Path) -> None:
+    sizes = (50_000, 100_000, 0, 130_000, 1)
+    starts = (0, 50_000, 150_000, 150_000, 280_000)
+    file = write(tmp_path, *(records(start, size) for start, size in zip(starts, sizes, strict=True)))
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    assert groups == [ROWS_PER_ROW_GROUP, ROWS_PER_ROW_GROUP, 280_001 - 2 * ROWS_PER_ROW_GROUP]
+    assert file.read().equals(records(0, 280_001).cast(file.schema_arrow))
+
+
+def test_wide_records_do_not_wait_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base_file, "BYTES_PER_ROW_GROUP", records(0, 10).nbytes)
+    file = write(tmp_path, records(0, 9), records(9, 1), records(10, 1))
+    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [10, 1]
+
+
+def test_keys_are_written_plainly_and_what_repeats_by_dictionary(tmp_path: Path) -> None:
+    group = write(tmp_path, records(0, 1_000)).metadata.row_group(0)
+    by_name = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
+    assert not by_name[RECORD_KEY].has_dictionary_page
+    assert by_name["city"].has_dictionary_page
+
+
+def test_a_file_without_records_is_whole(tmp_path: Path) -> None:
+    assert write(tmp_path).metadata.num_rows == 0

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import base64
+import struct
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rli.errors import CorruptTableError
+from rli.hudi.bloom_filter import FILTER_KEY, TYPE_KEY, BloomFilter
+from tests.support.hudi_tables import hudi_table_names, unzip_hudi_table
+from tests.support.soak import cases
+
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+FOREIGN = pa.array([f"foreign-{number}" for number in range(2_000)])
+
+
+def footer(bloom_filter: BloomFilter) -> dict[bytes, bytes]:
+    return {key.encode(): value.encode() for key, value in bloom_filter.to_footer().items()}
+
+
+@settings(max_examples=cases(50))
+@given(st.lists(KEYS, max_size=40), st.lists(KEYS, max_size=10))
+def test_no_key_is_denied(first: list[str], second: list[str]) -> None:
+    bloom_filter = BloomFilter.create(len(first), 1e-3)
+    bloom_filter.add(pa.array(first, pa.string()))
+    read = BloomFilter.from_footer(footer(bloom_filter), "x.parquet")
+    assert read is not None
+    read.add(pa.chunked_array([pa.array(second, pa.large_string())]))
+    assert read.might_contain(pa.array(first + second, pa.string())).all()
+
+
+def test_nulls_and_slices() -> None:
+    bloom_filter = BloomFilter.create(10)
+    keys = pa.array(["a", None, "bc", "d" * 70_000, "é😀"])
+    bloom_filter.add(keys.slice(1))
+    assert bloom_filter.might_contain(keys).tolist() == [False, False, True, True, True]
+    assert bloom_filter.might_contain(keys.slice(2, 2)).tolist() == [True, True]
+    assert bloom_filter.might_contain(pa.array([], pa.string())).tolist() == []
+
+
+def test_positions_do_not_depend_on_how_many_keys_come_at_once() -> None:
+    keys = pa.array([f"ключ-{number:04d}{'x' * (number % 5)}" for number in range(500)])
+    together, one_by_one = BloomFilter.create(500), BloomFilter.create(500)
+    together.add(keys)
+    for start in range(0, 500, 5):
+        one_by_one.add(keys.slice(start, 5))
+    assert np.array_equal(together.rows, one_by_one.rows)
+
+
+def test_hardly_any_foreign_key_is_claimed() -> None:
+    bloom_filter = BloomFilter.create(1_000, 1e-2)
+    bloom_filter.add(pa.array([f"key-{number}" for number in range(1_000)]))
+    assert bloom_filter.might_contain(FOREIGN).mean() < 0.02
+
+
+def test_room_shrinks_to_nothing() -> None:
+    bloom_filter = BloomFilter.create(1_000)
+    assert 990 <= bloom_filter.room <= 1_000
+    bloom_filter.add(pa.array([f"key-{number}" for number in range(600)]))
+    assert 370 <= bloom_filter.room <= 430
+    bloom_filter.add(FOREIGN)
+    assert bloom_filter.room == 0
+
+
+def test_hudis_default_size() -> None:
+    bloom_filter = BloomFilter.create(60_000, 1e-9)
+    assert (bloom_filter.hash_count, bloom_filter.bit_count) == (30, 2_587_966)
+
+
+@pytest.mark.parametrize("name", ["sample_table/cow/v6_nonpartitioned", "sample_table/cow/v9_txns_complex_nometa"])
+def test_hudis_filters_hold_their_keys_and_equal_ours(tmp_path: Path, name: str) -> None:
+    files = sorted(unzip_hudi_table(name, tmp_path).rglob("*.parquet"))
+    assert files
+    for path in files:
+        theirs = BloomFilter.from_footer(pq.read_metadata(path).metadata, path.name)
+        assert theirs is not None
+        keys = pq.read_table(path, columns=["_hoodie_record_key"]).column(0)
+        assert theirs.might_contain(keys).all()
+        assert not theirs.might_contain(FOREIGN).any()
+        ours = BloomFilter.create(60_000, 1e-9)
+        ours.add(keys)
+        assert np.array_equal(ours.rows, theirs.rows)
+
+
+def test_every_other_real_filter_holds_its_keys(tmp_path: Path) -> None:
+    checked = 0
+    for name in hudi_table_names("sample_table/cow/v[68]*"):
+        for path in unzip_hudi_table(name, tmp_path / name).rglob("*.parquet"):
+            bloom_filter = BloomFilter.from_footer(pq.read_metadata(path).metadata, path.name)
+            assert (bloom_filter is None) == ("no_metafields" in name)
+            if bloom_filter is not None:
+                keys = pq.read_table(path, columns=["_hoodie_record_key"]).column(0)
+                assert bloom_filter.might_contain(keys).all()
+                checked += 1
+    assert checked > 10
+
+
+def test_a_dynamic_filter_of_several_rows_claims_keys_of_any() -> None:
+    parts = [BloomFilter.create(100), BloomFilter.create(100)]
+    for number, part in enumerate(parts):
+        part.add(pa.array([f"key-{number}"]))
+    rows = b"".join(base64.b64decode(part.to_footer()[FILTER_KEY]) for part in parts)
+    head = struct.pack(">iibiiii", -1, parts[0].hash_count, 1, parts[0].bit_count, 100, 1, 2)
+    metadata = {FILTER_KEY.encode(): base64.b64encode(head + rows), TYPE_KEY.encode(): b"DYNAMIC_V0"}
+    dynamic = BloomFilter.from_footer(metadata, "x.parquet")
+    assert dynamic is not None
+    assert dynamic.room == 0
+    keys = pa.array(["key-0", "key-1", "key-2"])
+    assert dynamic.might_contain(keys).tolist() == [True, True, False]
+    merged = BloomFilter.from_footer(footer(dynamic), "x.parquet")
+    assert merged is not None
+    assert merged.might_contain(keys).tolist() == [True, True, False]
+
+
+def _damaged() -> list[dict[bytes, bytes]]:
+    good = footer(BloomFilter.create(10))
+    content = base64.b64decode(good[FILTER_KEY.encode()])
+    contents = [
+        b"",
+        content[:5],
+        content[:-1],
+        content + b"\0",
+        b"\0" * len(content),
+        content[:8] + b"\2" + content[9:],
+    ]
+    damaged = [{**good, FILTER_KEY.encode(): base64.b64encode(content)} for content in contents]
+    return [
+        *damaged,
+        {**good, FILTER_KEY.encode(): b"!not base64!"},
+        {**good, TYPE_KEY.encode(): b"DYNAMIC_V0"},
+        {**good, TYPE_KEY.encode(): b"OTHER"},
+    ]
+
+
+@pytest.mark.parametrize("metadata", _damaged())
+def test_damaged_filters_are_reported(metadata: dict[bytes, bytes]) -> None:
+    with pytest.raises(CorruptTableError, match=r"file=x\.parquet"):
+        BloomFilter.from_footer(metadata, "x.parquet")
+
+
+def test_a_footer_without_filter() -> None:
+    assert BloomFilter.from_footer({}, "x.parquet") is None

@@ -1,0 +1,102 @@
+"""The files of the archive, in both of Hudi's formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rli.errors import CorruptTableError
+from rli.hudi.timeline import archive_history, archive_log
+from rli.hudi.timeline.archive import Archive
+from rli.hudi.timeline.archive_history import ArchivedInstant, History
+from rli.hudi.timeline.layouts import TimelineLayout
+from rli.hudi.timeline.timeline import list_instants
+from rli.storage import Storage
+
+TIMES = ["20240531120000000", "20240531120001000", "20240531120002000"]
+COMMIT = {
+    "partitionToWriteStats": {"p": [{"fileId": "f", "path": "p/f", "numWrites": 3, "unknown": 1, "cdcStats": None}]},
+    "extraMetadata": {"schema": "{}", "nothing": None},
+    "operationType": "UPSERT",
+    "unknown": {},
+}
+
+
+def test_log_files_are_numbered_on() -> None:
+    assert archive_log.newest_file([]) is None
+    assert archive_log.next_file_name(None) == ".commits_.archive.1_1-0-1"
+    names = [".commits_.archive.9_1-0-1", ".commits_.archive.10_1-0-1", "mergeArchivePlan", ".commits_.archive.x"]
+    newest = archive_log.newest_file(names)
+    assert newest == names[1]
+    assert archive_log.next_file_name(newest) == ".commits_.archive.11_1-0-1"
+
+
+def test_a_log_file_is_read_back_and_damage_is_reported() -> None:
+    entries = [
+        archive_log.entry(TIMES[0], "commit", "INFLIGHT", None),
+        archive_log.entry(TIMES[0], "commit", "COMPLETED", None),
+        archive_log.entry(TIMES[1], "clean", "COMPLETED", None),
+    ]
+    content = archive_log.to_log_file(entries)
+    assert archive_log.completed_entries(content * 2, "x") == {(TIMES[0], "commit"), (TIMES[1], "clean")}
+    for cut in (7, 30, 300, len(content) - 40):
+        with pytest.raises(CorruptTableError, match="archive is damaged: file=x"):
+            archive_log.completed_entries(content[:cut], "x")
+
+
+def test_commits_of_other_engines_are_archived_in_layout_1(tmp_path: Path) -> None:
+    storage, layout = Storage(str(tmp_path)), TimelineLayout.of(1)
+    folder = tmp_path / ".hoodie"
+    folder.mkdir()
+    (folder / f"{TIMES[0]}.commit").write_text(json.dumps(COMMIT))
+    replaced = {**COMMIT, "partitionToReplaceFileIds": {"p": ["f"]}}
+    (folder / f"{TIMES[1]}.replacecommit").write_text(json.dumps(replaced))
+    archive = Archive(storage, layout)
+    assert archive.is_empty()
+    files = [[instant] for instant in list_instants(storage, layout)]
+    file = archive.file_for(files)
+    assert file is not None
+    assert file.path == ".hoodie/archived/.commits_.archive.1_1-0-1"
+    found = archive_log.completed_entries(file.content, "x")
+    assert found == {(TIMES[0], "commit"), (TIMES[1], "replacecommit")}
+    storage.create(file.path, file.content)
+    assert not archive.is_empty()
+    assert archive.file_for(files) is None
+
+
+def test_what_cannot_be_read_is_not_archived(tmp_path: Path) -> None:
+    storage, layout = Storage(str(tmp_path)), TimelineLayout.of(1)
+    (tmp_path / ".hoodie").mkdir()
+    (tmp_path / ".hoodie" / f"{TIMES[0]}.commit").write_text("{")
+    with pytest.raises(CorruptTableError, match=rf"cannot be archived.*file=\.hoodie/{TIMES[0]}\.commit"):
+        Archive(storage, layout).file_for([list_instants(storage, layout)])
+
+
+def _archived(time: str) -> ArchivedInstant:
+    return ArchivedInstant(time, f"{int(time) + 500}", "commit", b"content", None)
+
+
+def test_each_version_of_a_history_lists_all_files_before(tmp_path: Path) -> None:
+    history = History(Storage(str(tmp_path)), "history")
+    assert history.is_empty()
+    for times in (TIMES[:2], TIMES[2:], TIMES[2:]):
+        instants = [_archived(time) for time in times]
+        content = archive_history.to_parquet(instants)
+        history.storage.write_bytes(f"history/{archive_history.file_name(instants)}", content)
+        history.add(archive_history.file_name(instants), len(content), history.storage.create)
+    assert (tmp_path / "history" / "_version_").read_text() == "2"
+    files = json.loads((tmp_path / "history" / "manifest_2").read_text())["files"]
+    assert [file["fileName"] for file in files] == [
+        f"{TIMES[0]}_{TIMES[1]}_0.parquet",
+        f"{TIMES[2]}_{TIMES[2]}_0.parquet",
+    ]
+    assert history.since(TIMES[1]) == {(time, "commit") for time in TIMES}
+    assert history.since(TIMES[2]) == {(TIMES[2], "commit")}
+    # Hudi removes this file before it writes it anew.
+    (tmp_path / "history" / "_version_").unlink()
+    assert history.since(TIMES[2]) == {(TIMES[2], "commit")}
+    (tmp_path / "history" / "manifest_2").write_text("{")
+    with pytest.raises(CorruptTableError, match="file=history/manifest_2"):
+        history.add("x.parquet", 1, history.storage.create)

@@ -1,0 +1,105 @@
+"""Live slices: the same however they are asked for, and partitions that nobody asks for are not listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+from pyarrow import fs
+
+import rli
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.storage.contract import OpenedStorage
+from rli.storage.read_only import NoChanges
+from rli.view.file_slices import FileSlice, latest_slices
+from rli.view.file_system_view import LiveSlices
+
+PARTITIONS = tuple(f"p{number:03}" for number in range(120))
+FEW = frozenset(PARTITIONS[7:10])
+
+
+class ObservedFiles(LocalFileSystem):  # type: ignore[misc]  # fsspec is not typed
+    """The local file system, with the folders that were listed."""
+
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[str] = []
+
+    def find(self, path: str, *arguments: Any, **named: Any) -> Any:
+        self.listed.append(Path(path).name)
+        return super().find(path, *arguments, **named)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> rli.Table:
+    """Of so many partitions, with a record in each, of which each was written twice."""
+    table = rli.create_table(
+        tmp_path_factory.mktemp("live") / "table", record_key="id", partition_by="part", index="memory:live-slices"
+    )
+    for _ in range(2):
+        table.upsert(pa.table({"id": PARTITIONS, "part": PARTITIONS}))
+    return table
+
+
+@pytest.fixture
+def files() -> ObservedFiles:
+    return ObservedFiles()
+
+
+@pytest.fixture
+def slices(table: rli.Table, files: ObservedFiles) -> LiveSlices:
+    timeline = table.snapshot().timeline
+    root = table.snapshot().table.storage.root
+    opened = OpenedStorage(fs.PyFileSystem(fs.FSSpecHandler(files)), root, NoChanges(root))
+    storage = Storage(root, _opened=opened)
+    return LiveSlices(storage, lambda base_files: latest_slices(base_files, timeline, {}))
+
+
+@pytest.fixture(scope="module")
+def groups(table: rli.Table) -> dict[FileGroupId, FileSlice]:
+    """All slices, as listed at once."""
+    return dict(table.snapshot().slices)
+
+
+def test_file_groups_one_by_one(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
+    few = {group: slices[group] for group in groups if group.partition_path in FEW}
+    assert few == {group: found for group, found in groups.items() if group.partition_path in FEW}
+    assert FileGroupId(min(FEW), "unknown") not in slices
+    assert sorted(files.listed) == sorted(FEW)
+
+
+def test_some_file_groups(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
+    few = [group for group in groups if group.partition_path in FEW]
+    unknown = FileGroupId(min(FEW), "unknown")
+    assert slices.of_groups([*few, unknown]) == {group: groups[group] for group in few}
+    assert sorted(files.listed) == sorted(FEW)
+
+
+def test_so_many_file_groups_that_all_are_listed_at_once(
+    slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]
+) -> None:
+    assert slices.of_groups(groups) == groups
+    assert sorted(name for name in files.listed if name in PARTITIONS) == list(PARTITIONS)
+
+
+def test_some_partitions(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
+    few = set(slices.of_partitions([*FEW, "unknown"]))
+    assert few == {found for group, found in groups.items() if group.partition_path in FEW}
+    assert set(slices.of_partitions(FEW)) == few
+    assert set(files.listed) <= FEW
+
+
+def test_so_many_partitions_that_all_are_listed(slices: LiveSlices, groups: dict[FileGroupId, FileSlice]) -> None:
+    assert {group: slices[group] for group in groups} == groups
+    assert len(slices.of_partitions(PARTITIONS)) == len(PARTITIONS) == len(slices)
+
+
+def test_all_after_some(slices: LiveSlices, groups: dict[FileGroupId, FileSlice]) -> None:
+    slices.of_partitions(FEW)
+    assert slices == groups
