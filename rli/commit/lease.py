@@ -31,7 +31,7 @@ class LeaseBusyError(RliError):
     """Another process kept the lease for longer than the caller was to wait; nothing was done."""
 
 
-class KeptHolding:
+class HeldLease:
     """A shared record that says what this process holds, renewed by a thread until it is released.
 
     Args:
@@ -124,7 +124,7 @@ class KeptHolding:
 @contextmanager
 def table_lease(
     records: SharedRecords, writer: str, seconds: float = DEFAULT_LEASE_SECONDS, *, patience: float = math.inf
-) -> Iterator[KeptHolding]:
+) -> Iterator[HeldLease]:
     """Hold the table's lease; waits for the present holder to release it, to let it lapse or to die.
 
     Who takes it over from a holder that did not release it clears up after that one first:
@@ -139,7 +139,7 @@ def table_lease(
     Raises:
         LeaseBusyError: it was not free in that time.
     """
-    holding = KeptHolding(records, LEASE, writer, seconds)
+    holding = HeldLease(records, LEASE, writer, seconds)
     watch = Watch()
     latest = time.monotonic() + patience
     while True:

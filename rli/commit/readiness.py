@@ -19,7 +19,8 @@ from rli.commit.recovery import recover, writer_record
 from rli.commit.shared_records import shared_records
 from rli.errors import IndexNotReadyError
 from rli.index.record.record_index import LOOKUP_SECONDS, RecordIndex
-from rli.index.record.sync.sync import SMALL_JOURNALS, SyncResult, Unseen, journal_bytes, sync, unseen_instants
+from rli.index.record.sync.result import SyncResult
+from rli.index.record.sync.sync import SMALL_JOURNALS, Unseen, journal_bytes, sync, unseen_instants
 from rli.model import LeasePlace
 from rli.tasks import InProcess
 from rli.view.definition import TableDefinition

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from rli.commit.lease import KeptHolding, is_left_behind, table_lease
+from rli.commit.lease import HeldLease, is_left_behind, table_lease
 from rli.commit.liveness import MOST_KEPT_SECONDS, Holding
 from rli.commit.manifest import listed_files
 from rli.commit.requests import remove_abandoned_requests
@@ -53,7 +53,7 @@ def writer_record(instant: str) -> str:
 @contextmanager
 def exclusive(
     table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf
-) -> Iterator[KeptHolding]:
+) -> Iterator[HeldLease]:
     """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
 
     Args:
@@ -174,7 +174,7 @@ def _instant_of(name: str) -> str:
     return instant
 
 
-def _clear_displaced(table: TableDefinition, index: RecordIndex, lease: KeptHolding, fence: Fence) -> Finished:
+def _clear_displaced(table: TableDefinition, index: RecordIndex, lease: HeldLease, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     if not lease.displaced:
         return Finished()

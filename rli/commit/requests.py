@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from rli.commit.lease import KeptHolding
+from rli.commit.lease import HeldLease
 from rli.commit.liveness import Holding
 from rli.commit.shared_records import SharedRecords
 from rli.errors import LeaseLostError
@@ -44,7 +44,7 @@ class RequestFolder:
 
     storage: Storage
     path: str
-    holding: KeptHolding
+    holding: HeldLease
 
     def require_kept(self) -> None:
         """Raise ``LeaseLostError`` if another writer took this process for dead and removed the files."""
@@ -68,7 +68,7 @@ def request_folder(storage: Storage, records: SharedRecords, seconds: float) -> 
     """
     name = uuid4().hex
     path = paths.request_folder(name)
-    holding = KeptHolding(records, REQUESTS + name, name, seconds)
+    holding = HeldLease(records, REQUESTS + name, name, seconds)
     holding.take(over=None)
     try:
         # After its record, and removed before it: a folder without a record is one that a dead process left.

@@ -69,7 +69,7 @@ class _Place:
         raise CorruptIndexError(f"the record of the table's place cannot be read: index={url} {problem}")
 
 
-def require_place(table: TableDefinition, index: RecordIndex) -> None:
+def require_known_location(table: TableDefinition, index: RecordIndex) -> None:
     """Pass a table that is where its index knows it to be; an index that knows no place learns this one.
 
     Raises:
@@ -84,7 +84,7 @@ def require_place(table: TableDefinition, index: RecordIndex) -> None:
         if isinstance(index.store, SupportsReadOnlyMedia) and index.store.is_read_only:
             return
         if not _set(index, stored, (here,)):
-            require_place(table, index)
+            require_known_location(table, index)
         return
     if not _is_known_by_another_path(table, index, place):
         raise IndexMismatchError(

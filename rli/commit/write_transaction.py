@@ -21,7 +21,7 @@ import pyarrow as pa
 from rli.commit.conflicts import PlannedCommit, ReadSet, changed_since, require_no_conflict
 from rli.commit.exclusive_service import made_ready
 from rli.commit.keygen_check import require_known_key_form
-from rli.commit.lease import KeptHolding
+from rli.commit.lease import HeldLease
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
 from rli.errors import ConflictError, LeaseLostError
@@ -36,7 +36,8 @@ from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.snapshot import give_identity
-from rli.index.record.sync.sync import SyncResult, sync
+from rli.index.record.sync.result import SyncResult
+from rli.index.record.sync.sync import sync
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.tasks import TaskRunner
 from rli.view import paths
@@ -326,7 +327,7 @@ class WriteTransaction:
         deleted = self.snapshot.slices.first_deleted()
         return deleted.group if deleted else missing_group(Snapshot(self.table, current), self.snapshot)
 
-    def _check_and_publish(self, prepared: PreparedWrite, lease: KeptHolding) -> PreparedWrite:
+    def _check_and_publish(self, prepared: PreparedWrite, lease: HeldLease) -> PreparedWrite:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
         synced = sync(self._still_writable(), self.index, self._tasks)
         require_first(self.table.storage, synced.timeline, self._caller.transaction)
@@ -356,7 +357,7 @@ class WriteTransaction:
         return prepared
 
     @contextmanager
-    def _naming_the_loss(self, lease: KeptHolding) -> Iterator[None]:
+    def _naming_the_loss(self, lease: HeldLease) -> Iterator[None]:
         """Raise ``LeaseLostError`` where files are missing because a successor in the lease has removed them."""
         try:
             yield
@@ -405,9 +406,7 @@ class WriteTransaction:
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
 
-    def _publish(
-        self, timeline: Timeline, prepared: PreparedWrite, lease: KeptHolding, unsynced: Sequence[str]
-    ) -> None:
+    def _publish(self, timeline: Timeline, prepared: PreparedWrite, lease: HeldLease, unsynced: Sequence[str]) -> None:
         storage = self.table.storage
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
@@ -429,7 +428,7 @@ class WriteTransaction:
             self.table.timeline_writer.publish(draft, self.instant, self._action, completed_at)
 
     @contextmanager
-    def _left_to_successor_if_undecided(self, lease: KeptHolding) -> Iterator[None]:
+    def _left_to_successor_if_undecided(self, lease: HeldLease) -> Iterator[None]:
         """Leave the lease to be taken over where it is decided, or not known, that the write will be published (P22)."""
         try:
             yield
@@ -462,16 +461,14 @@ class WriteTransaction:
         )
 
 
-def _announce(
-    table: TableDefinition, index: RecordIndex, timeline: Timeline, action: Action
-) -> tuple[str, KeptHolding]:
+def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline, action: Action) -> tuple[str, HeldLease]:
     """Request a new instant, after saying where all writers see it who writes it."""
     records, storage = shared_records(table, index), table.storage
     latest = timeline.latest_time
     while True:
         instant = new_instant_time(table.now(), latest)
         seconds = table.require_settings().lease_seconds
-        holding = KeptHolding(records, writer_record(instant), instant, seconds)
+        holding = HeldLease(records, writer_record(instant), instant, seconds)
         if holding.take(over=None):
             try:
                 # By its folder the write is found, after a power cut too, whatever else is left of it.

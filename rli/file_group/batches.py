@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 
-def gathered(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
+def coalesce_tables(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
     """The same rows in the same order, each table with so many rows or bytes at least, but for the last one.
 
     Args:

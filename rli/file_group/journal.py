@@ -22,7 +22,7 @@ from rli.errors import CorruptTableError
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.hudi.base_file import READ_BATCH_ROWS
-from rli.index.record.changes import LocationChanges, named_groups
+from rli.locations import LocationUpdate, named_groups
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.paths import journal_file
@@ -32,7 +32,7 @@ Positions: TypeAlias = NDArray[np.int64]
 FORMAT_VERSION: Final = "1"
 _VERSION_KEY: Final = "rli.journal.version"
 
-_JOURNALED: Final = (Change.INSERT, Change.ARRIVE, Change.DELETE)
+_JOURNALED: Final = (Change.INSERT, Change.MOVE_IN, Change.DELETE)
 
 _COLUMNS: Final = (
     work_rows.RECORD_KEY,
@@ -72,20 +72,18 @@ class Journal:
     def path(self) -> str:
         return journal_file(self.instant, self.name)
 
-    def changes(self, storage: Storage) -> Iterator[LocationChanges]:
+    def changes(self, storage: Storage) -> Iterator[LocationUpdate]:
         """Where the commit puts the keys."""
         for batch in self._batches(storage):
             deleted = pc.equal(batch.column("change"), int(Change.DELETE))
             nothing = pa.scalar(None, pa.string())
-            yield LocationChanges(
+            yield LocationUpdate(
                 batch.column("record_key"),
                 pc.if_else(deleted, nothing, pa.scalar(self.group.partition_path)),
                 pc.if_else(deleted, nothing, pa.scalar(self.group.file_id)),
             )
 
-    def regrouped(
-        self, storage: Storage, instants: Sequence[str | None]
-    ) -> Iterator[tuple[Positions, LocationChanges]]:
+    def regrouped(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[Positions, LocationUpdate]]:
         """Where a clustering puts the keys, each of which stays where it is since the same instant as before.
 
         Args:
@@ -96,7 +94,7 @@ class Journal:
             For each key the position of its prior instant in ``instants``, and the changes.
         """
         for positions, batch in self._with_prior_instants(storage, instants):
-            yield positions, LocationChanges.placing(batch.column("record_key"), self.group)
+            yield positions, LocationUpdate.placing(batch.column("record_key"), self.group)
 
     def placed_keys(self, storage: Storage) -> Iterator[pa.Array]:
         """The keys that are new in the file group."""
@@ -108,7 +106,7 @@ class Journal:
         for batch in self._batches(storage):
             yield batch.filter(pc.equal(batch.column("change"), int(Change.DELETE))).column("record_key")
 
-    def undone(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[Positions, LocationChanges]]:
+    def undone(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[Positions, LocationUpdate]]:
         """Where the keys were before the commit.
 
         Args:
@@ -120,7 +118,7 @@ class Journal:
         """
         for positions, batch in self._with_prior_instants(storage, instants):
             columns = (batch.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
-            yield positions, LocationChanges(*columns)
+            yield positions, LocationUpdate(*columns)
 
     def prior_instants(self, storage: Storage) -> set[str]:
         """The instants since which the keys had been where they were; keys that were absent have none."""

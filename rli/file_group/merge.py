@@ -74,7 +74,7 @@ def plan_merge(
     changes = rows.column(CHANGE).to_numpy()
     matches = pc.fill_null(pc.index_in(stored_keys, value_set=keys), _KEEP).to_numpy(zero_copy_only=False)
     fates = matches.astype(np.int64)
-    adds = (changes == Change.INSERT) | (changes == Change.ARRIVE)
+    adds = (changes == Change.INSERT) | (changes == Change.MOVE_IN)
     _require_consistent(group, keys, fates, adds)
 
     stored = np.flatnonzero(fates >= 0)
@@ -88,7 +88,7 @@ def plan_merge(
     counts = WriteCounts(
         inserted=int((changes == Change.INSERT).sum()),
         updated=int(updates.sum() - late.sum()),
-        moved=int((changes == Change.ARRIVE).sum()),
+        moved=int((changes == Change.MOVE_IN).sum()),
         deleted=int((changes == Change.DELETE).sum()),
         unchanged=int(late.sum()),
     )

@@ -37,10 +37,10 @@ class Change(IntEnum):
     UPDATE = 2
     """The file group holds the key: the record is replaced, unless the stored one is newer."""
 
-    ARRIVE = 3
+    MOVE_IN = 3
     """The record moves into the file group from another one: it is added."""
 
-    DEPART = 4
+    MOVE_OUT = 4
     """The record moves out of the file group: it is removed."""
 
     DELETE = 5

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
+from rli.hudi.timeline.commit_metadata import CLUSTER, COMMIT_MARK, CommitMetadata
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
@@ -20,7 +20,6 @@ from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import list_partition
 from rli.view.snapshot import Snapshot
-from rli.write.file_group_clustering import CLUSTER
 
 
 def commits_to_undo(snapshot: Snapshot, instant_time: str) -> list[Instant]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from rli.commit.table_location import require_place
+from rli.commit.table_location import require_known_location
 from rli.errors import SchemaError, SettingsError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.properties import new_table_properties, save_properties
@@ -122,7 +122,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     with claimed(storage, settings, index_url):
         created = create_index(index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id)
         created.store.mark_applied(created.store.applied(), 0)
-        require_place(TableDefinition(storage, properties, settings), created)
+        require_known_location(TableDefinition(storage, properties, settings), created)
         created.close()
         storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
         storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])

@@ -17,7 +17,7 @@ from rli.commit.exclusive_service import made_ready, table_service
 from rli.commit.mending import mend_index
 from rli.commit.readiness import await_synced
 from rli.commit.recovery import exclusive, recover
-from rli.commit.table_location import relocate, require_place
+from rli.commit.table_location import relocate, require_known_location
 from rli.commit.torn import undo_torn
 from rli.commit.write_transaction import OnStep
 from rli.errors import (
@@ -41,7 +41,8 @@ from rli.index.record.record_index import (
     require_settings,
 )
 from rli.index.record.sync.bootstrap import bootstrap
-from rli.index.record.sync.sync import SyncResult, sync
+from rli.index.record.sync.result import SyncResult
+from rli.index.record.sync.sync import sync
 from rli.index.record.sync.verify import VerifyReport, verify, whole_state
 from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
 from rli.services.archive import ArchiveResult, archive
@@ -550,7 +551,7 @@ class Table:
             key_fields=definition.properties.record_key_fields,
             table_id=settings.table_id,
         )
-        require_place(definition, self._index)
+        require_known_location(definition, self._index)
         return bootstrap(definition, self._index, tasks or InProcess())
 
     def sync_index(self, tasks: TaskRunner | None = None) -> SyncResult:
@@ -683,7 +684,7 @@ class Table:
             ) from error
         try:
             require_settings(index, self.definition.expected_index_settings(index.settings))
-            require_place(self.definition, index)
+            require_known_location(self.definition, index)
         except RliError:
             index.close()
             raise
@@ -694,7 +695,7 @@ class Table:
             with open_index(url) as index:
                 is_own = self.definition.settings is not None and index.settings.table_id == self.settings.table_id
                 if is_own:
-                    require_place(self.definition, index)
+                    require_known_location(self.definition, index)
         except IndexNotFoundError:
             return
         if not is_own:

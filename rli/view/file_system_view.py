@@ -13,7 +13,7 @@ _MOST_LISTED_ALONE: Final = 100
 """Partitions; who needs more of them lists the whole table."""
 
 
-class LiveSlices(Mapping[FileGroupId, FileSlice]):
+class FileSystemView(Mapping[FileGroupId, FileSlice]):
     """The live slice of each file group.
 
     A write that touches few of many partitions lists these alone.

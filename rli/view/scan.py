@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,11 +15,10 @@ from rli.errors import InvalidInputError, SchemaError
 from rli.hudi.base_file import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.partition_values import partition_expression
+from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.file_system_view import FileSystemView
 from rli.view.filters import parse_where
-
-if TYPE_CHECKING:
-    from rli.view.snapshot import Snapshot
 
 _FILES_AHEAD: Final = 2
 _BATCHES_AHEAD: Final = 4
@@ -33,12 +32,16 @@ class Scan:
     Nothing is read before it is asked for. Each method may be called again, and shows the same state.
 
     Attributes:
-        snapshot: the state that is read.
-        schema: of the records.
+        table: the definition of the table.
+        slices: the live file slices of the snapshot.
+        table_schema: of all columns but the meta columns; None in a table that was never written.
+        schema: of the records that are read.
         expression: the filter; None for all records.
     """
 
-    snapshot: Snapshot
+    table: TableDefinition
+    slices: FileSystemView
+    table_schema: pa.Schema | None
     schema: pa.Schema
     expression: pc.Expression | None
 
@@ -64,7 +67,7 @@ class Scan:
 
         Partition paths and column statistics tell which these are. They hold Hudi's meta columns too.
         """
-        storage = self.snapshot.table.storage
+        storage = self.table.storage
         root = storage.root if storage.is_local else storage.location
         return [f"{root.rstrip('/')}/{file_slice.path}" for file_slice in self.matching_slices()]
 
@@ -80,7 +83,7 @@ class Scan:
                 for fragment in dataset.get_fragments(filter=self.expression)
                 if fragment.subset(filter=self.expression, schema=dataset.schema).row_groups
             }
-        storage = self.snapshot.table.storage
+        storage = self.table.storage
         return [file_slice for file_slice in live if storage.full_path(file_slice.path) in matching]
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -97,13 +100,13 @@ class Scan:
             yield from scanner.to_batches()
 
     def _live(self) -> list[FileSlice]:
-        return sorted(self.snapshot.slices.values(), key=lambda file_slice: file_slice.path)
+        return sorted(self.slices.values(), key=lambda file_slice: file_slice.path)
 
     def _dataset(self, live: Sequence[FileSlice]) -> Any:
         import pyarrow.dataset as ds  # noqa: PLC0415  (it loads pandas where that is installed)
 
-        storage, properties = self.snapshot.table.storage, self.snapshot.table.properties
-        schema = with_meta_columns(self.snapshot.schema or pa.schema([]))
+        storage, properties = self.table.storage, self.table.properties
+        schema = with_meta_columns(self.table_schema or pa.schema([]))
         parquet = ds.ParquetFileFormat()
         fragments = [
             parquet.make_fragment(
@@ -128,9 +131,9 @@ class Scan:
     def _name_broken_file(self, files: list[str]) -> None:
         """Raise ``CorruptTableError`` for the first file that cannot be read, if there is one."""
         for path in files:
-            with corrupt_unless_parquet(path), BaseFileReader(self.snapshot.table.storage, path) as reader:
-                if self.snapshot.schema is not None:
-                    for _ in reader.batches(self.snapshot.schema):
+            with corrupt_unless_parquet(path), BaseFileReader(self.table.storage, path) as reader:
+                if self.table_schema is not None:
+                    for _ in reader.batches(self.table_schema):
                         pass
 
 

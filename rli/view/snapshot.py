@@ -19,7 +19,7 @@ from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice, latest_slices
-from rli.view.file_system_view import LiveSlices
+from rli.view.file_system_view import FileSystemView
 from rli.view.scan import Scan, filter_expression, wanted_columns
 
 
@@ -68,9 +68,9 @@ class Snapshot:
             return _without_meta(pq.read_schema(source).remove_metadata())
 
     @cached_property
-    def slices(self) -> LiveSlices:
+    def slices(self) -> FileSystemView:
         """The live slice of each file group."""
-        return LiveSlices(self.table.storage, self.live_slices)
+        return FileSystemView(self.table.storage, self.live_slices)
 
     def live_slices(self, base_files: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
         """The live ones of some base files."""
@@ -121,8 +121,9 @@ class Snapshot:
             SchemaError: a column does not exist, or the filter is not one.
         """
         if self.schema is None:
-            return Scan(self, pa.schema([]), None)
-        return Scan(self, wanted_columns(self.schema, columns), filter_expression(filters, self.schema))
+            return Scan(self.table, self.slices, None, pa.schema([]), None)
+        wanted, expression = wanted_columns(self.schema, columns), filter_expression(filters, self.schema)
+        return Scan(self.table, self.slices, self.schema, wanted, expression)
 
     def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
         """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""

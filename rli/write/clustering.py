@@ -22,6 +22,7 @@ from rli.commit.retries import write_until_committed
 from rli.commit.write_transaction import OnStep, PreparedWrite, WriteTransaction
 from rli.errors import ConflictError
 from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action
 from rli.index.record.record_index import RecordIndex
 from rli.model import CommitResult, Step
@@ -29,7 +30,7 @@ from rli.settings import TableSettings
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
-from rli.write.file_group_clustering import CLUSTER, ClusteringContext, cluster_file_groups
+from rli.write.file_group_clustering import ClusteringContext, cluster_file_groups
 
 _NO_READS: Final = ReadSet(frozenset())
 

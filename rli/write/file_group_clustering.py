@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rli.errors import ConflictError, CorruptIndexError
 from rli.file_group import work_rows
-from rli.file_group.batches import gathered
+from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal, open_journal
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path, with_file_name
@@ -25,9 +25,6 @@ from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file
 from rli.write.tagging import current_locations
-
-CLUSTER: Final = "CLUSTER"
-"""Hudi's name of the operation."""
 
 _ATTEMPT: Final = "0-0-0"
 _SAMPLE: Final = 5
@@ -83,7 +80,9 @@ def _write(context: ClusteringContext, sources: Sequence[FileSlice], group: File
             bloom_filter=new_bloom_filter(_rows_of(storage, sources)),
         ) as writer,
     ):
-        for batch in gathered(_stored(storage, sources, context.write.schema), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP):
+        for batch in coalesce_tables(
+            _stored(storage, sources, context.write.schema), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP
+        ):
             told.write(_journal_rows(context, group, batch))
             records = with_file_name(batch.drop_columns([work_rows.PRIOR_FILE_ID]), file_name)
             writer.write(records, records.column(RECORD_KEY))
@@ -134,7 +133,7 @@ def _journal_rows(context: ClusteringContext, group: FileGroupId, records: pa.Ta
     return pa.table(
         {
             work_rows.RECORD_KEY: keys,
-            work_rows.CHANGE: pa.repeat(pa.scalar(int(Change.ARRIVE), pa.int8()), len(keys)),
+            work_rows.CHANGE: pa.repeat(pa.scalar(int(Change.MOVE_IN), pa.int8()), len(keys)),
             work_rows.PRIOR_PARTITION_PATH: found.column("partition_path"),
             work_rows.PRIOR_FILE_ID: found.column("file_id"),
             work_rows.PRIOR_INSTANT: found.column("instant_time"),

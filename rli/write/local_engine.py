@@ -98,10 +98,10 @@ def _write_records(
     write.on_step(Step.TAGGED)
     in_time = _without_late_arrivals(write, rows)
     late = rows.num_rows - in_time.num_rows
-    arriving = in_time.filter(_is(in_time, Change.ARRIVE))
+    arriving = in_time.filter(_is(in_time, Change.MOVE_IN))
     if on_change is OnPartitionChange.FAIL:
         require_no_moves(arriving.num_rows, arriving.column(work_rows.RECORD_KEY).slice(0, 5).to_pylist())
-    placed = _placed(write, in_time.filter(_is(in_time, Change.INSERT, Change.ARRIVE)), bytes_per_record)
+    placed = _placed(write, in_time.filter(_is(in_time, Change.INSERT, Change.MOVE_IN)), bytes_per_record)
     work = pa.concat_tables([in_time.filter(_is(in_time, Change.UPDATE)), placed, departures(arriving)])
     write.on_step(Step.RESOLVED)
     results = list(_write_groups(write, write.context(schema, is_synced=False), work))
@@ -125,7 +125,7 @@ def _origins(rows: pa.Table) -> frozenset[FileGroupId]:
 def _without_late_arrivals(write: WriteTransaction, rows: pa.Table) -> pa.Table:
     """Work rows less the arriving records that are older than what is stored in their old partition."""
     ordering = write.table.properties.ordering_field
-    arriving = rows.filter(_is(rows, Change.ARRIVE))
+    arriving = rows.filter(_is(rows, Change.MOVE_IN))
     if ordering is None or not arriving.num_rows:
         return rows
     late: list[pa.Array] = []
@@ -155,7 +155,7 @@ def _placed(write: WriteTransaction, new_rows: pa.Table, bytes_per_record: float
 
 
 def _write_groups(write: WriteTransaction, context: WriteContext, work: pa.Table) -> Iterable[FileGroupResult]:
-    new = pc.unique(work.filter(_is(work, Change.INSERT, Change.ARRIVE)).column(work_rows.FILE_ID))
+    new = pc.unique(work.filter(_is(work, Change.INSERT, Change.MOVE_IN)).column(work_rows.FILE_ID))
     may_be_new = set(new.to_pylist())
     by_group = dict(groups_of(work))
     live = write.snapshot.slices.of_groups(by_group)

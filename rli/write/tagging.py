@@ -20,12 +20,12 @@ from rli.file_group.writer import read_ordering
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
-from rli.index.record.changes import named_groups
 from rli.index.record.record_index import RecordIndex
+from rli.locations import named_groups
 from rli.model import FileGroupId, OnPartitionChange
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
-from rli.view.file_system_view import LiveSlices
+from rli.view.file_system_view import FileSystemView
 from rli.write.placement import Placement
 
 _SAMPLE: Final = 5
@@ -100,7 +100,7 @@ def to_work_rows(keyed: pa.Table, locations: pa.Table, on_change: OnPartitionCha
     stays = pc.fill_null(pc.equal(wanted, prior), False)
     if on_change is OnPartitionChange.KEEP:
         stays = pc.invert(absent)
-    change = pc.if_else(absent, int(Change.INSERT), pc.if_else(stays, int(Change.UPDATE), int(Change.ARRIVE)))
+    change = pc.if_else(absent, int(Change.INSERT), pc.if_else(stays, int(Change.UPDATE), int(Change.MOVE_IN)))
     nothing = pa.scalar(None, pa.string())
     columns = {
         work_rows.CHANGE: change.cast(pa.int8()),
@@ -132,7 +132,7 @@ def departures(arriving: pa.Table) -> pa.Table:
     """For each arriving record the work row by which it leaves the file group where it was."""
     data = pa.schema([field for field in arriving.schema if field.name not in work_rows.WORKING_COLUMNS])
     return _bare_rows(
-        Change.DEPART,
+        Change.MOVE_OUT,
         arriving.column(work_rows.RECORD_KEY),
         (
             arriving.column(work_rows.PRIOR_PARTITION_PATH),
@@ -219,7 +219,7 @@ def require_slice(slices: Mapping[FileGroupId, FileSlice], group: FileGroupId) -
         ) from None
 
 
-def require_slices(live: LiveSlices, groups: Collection[FileGroupId]) -> dict[FileGroupId, FileSlice]:
+def require_slices(live: FileSystemView, groups: Collection[FileGroupId]) -> dict[FileGroupId, FileSlice]:
     """The live slices of file groups that the index names; raises ``CorruptIndexError`` if one has none."""
     found = live.of_groups(groups)
     return {group: require_slice(found, group) for group in groups}

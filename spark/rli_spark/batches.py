@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
-from rli.file_group.batches import gathered
+from rli.file_group.batches import coalesce_tables
 from rli_spark.zip_directories import watch_zip_directories
 
 LOOKUP_ROWS: Final = 262_144
@@ -49,7 +49,7 @@ def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> 
 
 def for_look_ups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in tables of ``LOOKUP_ROWS`` rows or more, or of as many as a task should hold at once."""
-    return gathered(tables, LOOKUP_ROWS, _LOOKUP_BYTES)
+    return coalesce_tables(tables, LOOKUP_ROWS, _LOOKUP_BYTES)
 
 
 def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:

@@ -26,7 +26,7 @@ from rli_spark.requests import require_same
 from rli_spark.tally import Tally
 from rli_spark.zip_directories import watch_zip_directories
 
-_NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.ARRIVE)], pa.int8())
+_NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.MOVE_IN)], pa.int8())
 _PLACED: Final = pa.schema(
     [(ROUTE, pa.int32()), *((name, pa.string()) for name in work_rows.FILE_GROUP), (DATA, pa.binary())]
 )
@@ -86,7 +86,7 @@ def _placed(
         arrived = list(unpacked([table.filter(new)]))
         if arrived:
             rows = place(pa.concat_tables(arrived), placements)
-            leaving = departures(rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(Change.ARRIVE))))
+            leaving = departures(rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(Change.MOVE_IN))))
             parts = (*groups_of(rows), *groups_of(leaving))
             yield table_of(((ways[group], *group, packed(part)) for group, part in parts), _PLACED)
 
@@ -107,7 +107,7 @@ def _write_all(
         if base is None and not adds_only:
             require_slice(slices, group)
         # A record that moves is counted where it arrives.
-        own = rows.filter(pc.not_equal(rows.column(work_rows.CHANGE), int(Change.DEPART)))
+        own = rows.filter(pc.not_equal(rows.column(work_rows.CHANGE), int(Change.MOVE_OUT)))
         tally = Tally.of(own.column(work_rows.RECORD_KEY))
         yield write_file_group(context, FileGroupTarget(group, base), rows, token), tally
 

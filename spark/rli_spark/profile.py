@@ -72,7 +72,7 @@ class Profile:
             elif file_id is None:
                 new[partition_path] += rows
                 staying += tally
-            elif change == Change.ARRIVE:
+            elif change == Change.MOVE_IN:
                 leaving[FileGroupId(partition_path, file_id)] += rows
                 moving += tally
             else:

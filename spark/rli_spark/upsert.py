@@ -141,7 +141,7 @@ def _write_records(records: _Records, write: WriteTransaction) -> PreparedWrite:
         write.on_step(Step.TAGGED)
         new, late, expected = Counter(profile.new), 0, profile.staying
         if profile.leaving:
-            moves = F.col(work_rows.CHANGE) == int(Change.ARRIVE)
+            moves = F.col(work_rows.CHANGE) == int(Change.MOVE_IN)
             in_time = keep(_in_time(records, rows.where(moves), write, schema, profile), kept)
             arriving = Profile.of(in_time)
             require_same("compared", profile.moving, arriving.read)
@@ -202,13 +202,13 @@ def _tagged(records: _Records, write: WriteTransaction, schema: pa.Schema) -> Da
 def _in_packets(rows: pa.Table) -> pa.Table:
     updates, inserts, arrivals = (
         rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(change)))
-        for change in (Change.UPDATE, Change.INSERT, Change.ARRIVE)
+        for change in (Change.UPDATE, Change.INSERT, Change.MOVE_IN)
     )
     return tagged(
         [
             *(packet(Change.UPDATE, *group, part) for group, part in groups_of(updates)),
             *(packet(Change.INSERT, path, None, part) for path, part in partitions_of(inserts)),
-            *(packet(Change.ARRIVE, *group, part) for group, part in groups_of(arrivals, work_rows.PRIOR_FILE_GROUP)),
+            *(packet(Change.MOVE_IN, *group, part) for group, part in groups_of(arrivals, work_rows.PRIOR_FILE_GROUP)),
         ]
     )
 
@@ -244,7 +244,7 @@ def _arriving_in_time(
     if arriving:
         yield tagged([packet_of_read(read)])
         parts = partitions_of(pa.concat_tables(arriving))
-        yield tagged(packet(Change.ARRIVE, path, None, part) for path, part in parts)
+        yield tagged(packet(Change.MOVE_IN, path, None, part) for path, part in parts)
 
 
 def _require_allowed(arriving: DataFrame, count: int, on_change: OnPartitionChange) -> None:

@@ -18,10 +18,10 @@ import pytest
 from rli import create_index, open_index
 from rli.errors import CorruptIndexError, RliError
 from rli.index.record import commit_log, log_state
-from rli.index.record.changes import LocationChanges
 from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_record import record_name
 from rli.index.record.log_state import LogState
+from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -376,6 +376,6 @@ def test_changes_are_numbered_by_the_log_that_their_caller_read() -> None:
         with open_index("memory:numbered") as another:
             read = another.log.append(empty, "2", "commit", file_groups=[here, there], writer="2", located_at=["2"])
         assert read is not None
-        LocationChanges.placing(pa.array(["k"]), there).apply(index, read, 1)
+        index.apply(LocationUpdate.placing(pa.array(["k"]), there), read, 1)
         assert index.get(pa.array(["k"])).tolist() == [(1 << 32) + 1]
         index.drop()

@@ -15,8 +15,8 @@ import pytest
 
 from rli.codec.entries import sequences
 from rli.errors import IndexMismatchError, IndexNotFoundError, InvalidKeyError, SettingsError
-from rli.index.record.changes import LocationChanges
 from rli.index.record.record_index import RecordIndex, create_index
+from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.store.health import SupportsHealth, Verdict
 from rli.store.registry import open_store
@@ -66,8 +66,8 @@ def add_commit(index: RecordIndex, instant: str | None = None) -> int:
 def apply(index: RecordIndex, sequence: int, key: str, group: FileGroupId | None) -> None:
     """Apply what a commit does with a key: place it, or delete it."""
     keys = pa.array([key])
-    changes = LocationChanges.removing(keys) if group is None else LocationChanges.placing(keys, group)
-    changes.apply(index, index.log.refresh(), sequence)
+    changes = LocationUpdate.removing(keys) if group is None else LocationUpdate.placing(keys, group)
+    index.apply(changes, index.log.refresh(), sequence)
 
 
 def where(index: RecordIndex, key: str) -> FileGroupId | None:
@@ -103,11 +103,11 @@ def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> No
         "a:1,b:2",
         "k" * 32_767,
     ]
-    LocationChanges.placing(pa.array(keys), ROME).apply(index, index.log.refresh(), sequence)
+    index.apply(LocationUpdate.placing(pa.array(keys), ROME), index.log.refresh(), sequence)
     stored = rows_in(rows)
     assert {key: stored[key] for key in keys} == dict.fromkeys(keys, (instant, "f2", "Rome"))
     assert set(places_of(index, keys)) == set(keys)
-    LocationChanges.removing(pa.array(keys)).apply(index, index.log.refresh(), add_commit(index))
+    index.apply(LocationUpdate.removing(pa.array(keys)), index.log.refresh(), add_commit(index))
     assert not set(keys) & set(rows_in(rows))
     assert places_of(index, keys) == {}
 

@@ -15,7 +15,7 @@ import pytest
 
 from rli import Step, Table, create_table, processes
 from rli.commit.file_records import FileRecords
-from rli.commit.lease import KeptHolding, table_lease
+from rli.commit.lease import HeldLease, table_lease
 from rli.commit.liveness import CLOCK_SLACK_SECONDS, Holding, Watch
 from rli.commit.recovery import writer_record
 from rli.commit.shared_records import SharedRecords
@@ -142,7 +142,7 @@ def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_
 
 
 def test_a_holder_that_was_displaced_leaves_its_successor_alone(shared: SharedRecords) -> None:
-    first, second = KeptHolding(shared, "lease", "first"), KeptHolding(shared, "lease", "second")
+    first, second = HeldLease(shared, "lease", "first"), HeldLease(shared, "lease", "second")
     assert first.take(over=None)
     assert second.take(over=shared.read_control("lease"))
     with pytest.raises(LeaseLostError, match="lease"):
@@ -164,7 +164,7 @@ def test_the_instant_of_a_writer_that_may_live_is_given_to_no_other(tmp_path: Pa
             lapsed = held(process, instant, expires_in=-CLOCK_SLACK_SECONDS)
             assert store.compare_and_set(writer_record(instant), None, lapsed)
         table.sync_index()
-        assert not KeptHolding(store, writer_record(instants["elsewhere"]), "next").take(over=None)
+        assert not HeldLease(store, writer_record(instants["elsewhere"]), "next").take(over=None)
         assert store.read_control(writer_record(instants["dead"])) is None
         # In time, nobody remembers it any more.
         name = writer_record(instants["elsewhere"])

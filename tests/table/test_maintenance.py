@@ -13,7 +13,7 @@ from threading import Barrier
 import pytest
 
 from rli import Maintenance, SettingsError, Step, Table, create_table, open_table
-from rli.commit.lease import LEASE, KeptHolding
+from rli.commit.lease import LEASE, HeldLease
 from rli.commit.shared_records import shared_records
 from rli.storage import Storage
 from rli.storage.storage import StoredFile
@@ -205,7 +205,7 @@ def test_a_commit_does_not_wait_for_a_lease_that_its_maintenance_needs(
     table: Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "_PATIENCE_SECONDS", 0.0)
-    other = KeptHolding(shared_records(table.definition, table.index), LEASE, "a long service")
+    other = HeldLease(shared_records(table.definition, table.index), LEASE, "a long service")
 
     def take_lease(step: Step) -> None:
         if step is Step.FINISHED:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rli import CorruptTableError, InstantNotFoundError, Table, create_table, open_table
-from rli.view.file_system_view import LiveSlices
+from rli.view.file_system_view import FileSystemView
 from tests.support.tables import commit_version, rows_of
 
 
@@ -45,17 +45,17 @@ def instants(trips: Table) -> list[str]:
 @pytest.fixture
 def between(trips: Table, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Table], None]], None]:
     """Lets others work between the moment when a reader reads the timeline and that when it lists files."""
-    list_all = LiveSlices.list_all
+    list_all = FileSystemView.list_all
 
     def arrange(work: Callable[[Table], None]) -> None:
         waiting = [work]
 
-        def delayed(slices: LiveSlices) -> None:
+        def delayed(slices: FileSystemView) -> None:
             if waiting:
                 waiting.pop()(open_table(trips.location))
             list_all(slices)
 
-        monkeypatch.setattr(LiveSlices, "list_all", delayed)
+        monkeypatch.setattr(FileSystemView, "list_all", delayed)
 
     return arrange
 

@@ -17,6 +17,9 @@ from rli.hudi.timeline.avro_files import MALFORMED, read_record, write_record
 from rli.hudi.timeline.commit_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 from rli.json_text import parse_json
 
+CLUSTER: Final = "CLUSTER"
+"""Hudi's name of the operation that replaces small file groups by larger ones."""
+
 SCHEMA_KEY: Final = "schema"
 """Entry of the extra metadata that holds the table's Avro schema."""
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from rli.errors import CorruptIndexError
 from rli.index.record import staging
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rli.index.record.log_record import LogRecord
-    from rli.index.record.log_state import LogState
-    from rli.index.record.record_index import RecordIndex
-    from rli.store.contract import Applied
+from rli.index.record.log_record import LogRecord
+from rli.index.record.log_state import LogState
+from rli.index.record.stored_entries import StoredEntries
+from rli.store.contract import Applied
 
 TRANSACTIONS_KEPT: Final = 64
 """So many of the newest transactions keep their staged changes if these are small: others check against them (P29)."""
 
 
-def apply_transactions(index: RecordIndex, on_part: Callable[[], None] = lambda: None) -> LogState:
+def apply_transactions(index: StoredEntries, on_part: Callable[[], None] = lambda: None) -> LogState:
     """Bring an index that is used on its own up to its commit log, which is returned; may be repeated and raced.
 
     Args:
@@ -40,12 +37,12 @@ def apply_transactions(index: RecordIndex, on_part: Callable[[], None] = lambda:
 
 
 def _apply_record(
-    index: RecordIndex, log: LogState, record: LogRecord, since: Applied, on_part: Callable[[], None]
+    index: StoredEntries, log: LogState, record: LogRecord, since: Applied, on_part: Callable[[], None]
 ) -> bool:
     """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
     try:
         for changes in staging.read_chunks(index.store, record.writer, record.staged_chunks):
-            changes.apply(index, log, record.first_sequence)
+            index.apply(changes, log, record.first_sequence)
             on_part()
     except staging.ChunksGoneError:
         # Chunks are removed once they are marked as applied, by another process just now.
@@ -62,7 +59,7 @@ def _apply_record(
     return True
 
 
-def _remove_what_nobody_needs(index: RecordIndex, log: LogState, applied: LogRecord) -> None:
+def _remove_what_nobody_needs(index: StoredEntries, log: LogState, applied: LogRecord) -> None:
     """Remove the staged changes of a transaction that was applied, or those that are now too old to be kept."""
     if not applied.keeps_chunks:
         staging.remove_chunks(index.store, applied.writer, applied.staged_chunks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +10,7 @@ import pyarrow as pa
 from rli.codec import entries as codec
 from rli.errors import ConflictError
 from rli.index.record.purging import floor_of_look_ups
-
-if TYPE_CHECKING:
-    from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_entries import StoredEntries
 
 _SAMPLE: Final = 10
 
@@ -25,7 +23,7 @@ class ChangedKeys:
         snapshot: a commit sequence.
     """
 
-    def __init__(self, index: RecordIndex, snapshot: int) -> None:
+    def __init__(self, index: StoredEntries, snapshot: int) -> None:
         self._index = index
         self._snapshot = snapshot
         self._keys: list[pa.Array] = []

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rli.codec.entries import is_old_tombstone
+from rli.index.record.stored_entries import StoredEntries
 from rli.store.purging import SupportsPurge
-
-if TYPE_CHECKING:
-    from rli.index.record.record_index import RecordIndex
 
 _KEYS_AT_ONCE: Final = 16_384
 
 
-def purge(index: RecordIndex, sequence: int) -> int:
+def purge(index: StoredEntries, sequence: int) -> int:
     """Remove the tombstones of commits up to a sequence; may be repeated, interrupted and raced.
 
     Args:
@@ -40,11 +38,11 @@ def purge(index: RecordIndex, sequence: int) -> int:
     return removed
 
 
-def floor_of(index: RecordIndex) -> int:
+def floor_of(index: StoredEntries) -> int:
     """Up to which commit sequence tombstones may be gone; 0 where the store removes none."""
     return index.store.floor() if isinstance(index.store, SupportsPurge) else 0
 
 
-def floor_of_look_ups(index: RecordIndex) -> int:
+def floor_of_look_ups(index: StoredEntries) -> int:
     """Up to which commit sequence tombstones may have been gone in look-ups of this process up to now."""
     return index.store.seen_floor() if isinstance(index.store, SupportsPurge) else 0

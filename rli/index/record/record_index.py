@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
-import numpy as np
 import pyarrow as pa
 
 from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.codec.key_arrays import as_key_array
-from rli.codec.key_codec import KeyCodec
 from rli.errors import (
-    CorruptIndexError,
     IndexExistsError,
     IndexMismatchError,
     IndexNotFoundError,
@@ -25,16 +22,14 @@ from rli.errors import (
     SettingsError,
 )
 from rli.index.record.applying import apply_transactions
-from rli.index.record.commit_log import CommitLog
-from rli.index.record.log_state import LogState
-from rli.index.record.owner import Owner
 from rli.index.record.purging import floor_of_look_ups, purge
-from rli.index.record.snapshot import IndexSnapshot, give_identity, require_applied
+from rli.index.record.snapshot import IndexSnapshot, give_identity
+from rli.index.record.stored_entries import StoredEntries
 from rli.index.record.sweeping import SILENT_SECONDS, sweep
 from rli.index.record.transaction import IndexTransaction
 from rli.model import KeyMode
 from rli.settings import IndexSettings
-from rli.store.contract import Applied, Store
+from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.urls import without_password
 
@@ -43,16 +38,6 @@ LOOKUP_SECONDS: Final = 60.0
 """For how long a look-up waits for commits to be whole in the index, if nobody says."""
 
 _PAUSE_SECONDS: Final = 0.02
-
-LOCATION_SCHEMA: Final = pa.schema(
-    [
-        pa.field("record_key", pa.string(), nullable=False),
-        pa.field("partition_path", pa.string()),
-        pa.field("file_id", pa.string()),
-        pa.field("instant_time", pa.string()),
-    ]
-)
-"""Schema of what ``RecordIndex.lookup`` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +71,13 @@ class IndexStats:
     url: str
 
 
-class RecordIndex:
+class RecordIndex(StoredEntries):
     """A record-level index, global over one table. Use ``open_index`` or ``create_index`` to get one.
 
     Threads may share it; ``close`` it when none of them uses it any more. A transaction belongs to one thread. Pickled,
     it is its URL and settings, with a snapshot: another process that opens it fails with ``IndexNotReadyError`` where it
     finds another index at the URL, or one that is behind (P20).
     """
-
-    def __init__(self, store: Store, settings: IndexSettings) -> None:
-        self.store = store
-        self.settings = settings
-        self.codec = KeyCodec(settings)
-        self.log = CommitLog(store)
-        self.owner = Owner(store)
-
-    @property
-    def url(self) -> str:
-        """Where the index is; a password is not shown."""
-        return without_password(self.store.url)
 
     # Look-ups --------------------------------------------------------------------------------------------------
 
@@ -129,30 +102,6 @@ class RecordIndex:
         """
         keys = as_key_array(record_keys)
         return self.locations(keys, self.settled(keys, timeout))
-
-    def get(self, record_keys: pa.Array, applied: int = 0) -> Entries:
-        """The entry of each record key (string array, shape (n,)), in order; tombstones included.
-
-        Args:
-            record_keys: to look up.
-            applied: the caller knows that all commits up to this sequence were applied.
-
-        Raises:
-            IndexNotReadyError: a part of the store has lost entries of these commits.
-        """
-        found = np.zeros(len(record_keys), dtype=np.uint64)
-        places, batches = tuple(zip(*self.codec.encode(record_keys), strict=True)) or ((), ())
-        for positions, entries in zip(places, self.store.look_up(batches, applied), strict=True):
-            found[positions] = entries
-        return found
-
-    def get_as_of(self, record_keys: pa.Array, sequence: int) -> Entries:
-        """The entry of each record key, with all commits up to a sequence applied; entries may be newer than that.
-
-        Raises:
-            IndexNotReadyError: the index is behind.
-        """
-        return self.get(record_keys, require_applied(self.store, sequence))
 
     def settled(
         self, record_keys: pa.Array, timeout: float, complete: Callable[[float], object] | None = None
@@ -200,63 +149,7 @@ class RecordIndex:
             f"seconds={timeout:g}; {advice}"
         )
 
-    def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
-        """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""
-        log = self.log_of(entries)
-        live = codec.is_live(entries)
-        found = entries[live]
-        names = (*log.groups_of(codec.file_groups(found)), log.instants_of(codec.sequences(found)))
-        if len(found) < len(entries):
-            row_of = pa.array(np.cumsum(live) - 1, mask=~live)
-            names = tuple(column.take(row_of) for column in names)
-        return pa.table([record_keys, *names], schema=LOCATION_SCHEMA)
-
-    def log_of(self, entries: Entries) -> LogState:
-        """A state of the commit log that knows all numbers of the entries; read only where the log has grown.
-
-        Raises:
-            CorruptIndexError: an entry has a number that the commit log never gave out.
-        """
-        log = self.log.last_read
-        if self.log.is_doubtful or not log.knows_all(entries):
-            log = self.log.refresh()
-            if not log.knows_all(entries):
-                raise CorruptIndexError(
-                    f"the index holds entries of commits that it does not know: url={self.url}; "
-                    "bootstrap the index again"
-                )
-        return log
-
     # Changes ---------------------------------------------------------------------------------------------------
-
-    def put(self, record_keys: pa.Array, entries: Entries) -> None:
-        """Write an entry for each record key (distinct, shape (n,)) unless a newer one is stored."""
-        self.store.put_all([(keys, entries[positions]) for positions, keys in self.codec.encode(record_keys)])
-
-    def applied_sequence(self) -> int | None:
-        """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
-        return self.store.applied_sequence()
-
-    def read_progress(self) -> tuple[Applied, LogState]:
-        """Up to which sequence each part of the index has all entries, and the commit log, read after that.
-
-        Raises:
-            CorruptIndexError: the commit log has lost commits whose entries are in the index.
-        """
-        applied = self.store.applied()
-        log = self.log.refresh()
-        if max(applied.greatest or 0, applied.written) > log.head:
-            raise CorruptIndexError(
-                f"the index's commit log went back to an earlier state than the entries: url={self.url} "
-                f"log={log.head} entries={max(applied.greatest or 0, applied.written)}; a server lost what it had acknowledged: "
-                "drop the index and bootstrap it again"
-            )
-        return applied, log
-
-    def scan(self, shard: int, batch_size: int = 65_536) -> Iterator[tuple[pa.StringArray, Entries]]:
-        """All entries of a shard with their record keys, tombstones included, in batches."""
-        for keys, entries in self.store.scan(shard, batch_size):
-            yield self.codec.decode(keys), entries
 
     def begin(self) -> IndexTransaction:
         """Begin a transaction on the index alone, for a table that rli does not write.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from rli.errors import CorruptIndexError
-from rli.index.record.changes import LocationChanges
+from rli.locations import LocationUpdate
 from rli.store.contract import Store
 
 
@@ -31,7 +31,7 @@ _MOST_BYTES_KEPT: Final = 512 << 10
 _SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
 
 
-def write_chunks(store: Store, writer: str, first_number: int, changes: LocationChanges) -> list[int]:
+def write_chunks(store: Store, writer: str, first_number: int, changes: LocationUpdate) -> list[int]:
     """Keep changes in the store, in chunks numbered from ``first_number``; returns the bytes of each."""
     columns = [changes.record_keys, changes.partition_paths, changes.file_ids]
     batch = pa.record_batch(columns, schema=_SCHEMA)
@@ -52,7 +52,7 @@ def may_stay(sizes: Sequence[int]) -> bool:
     return len(sizes) == 1 and sizes[0] <= _MOST_BYTES_KEPT
 
 
-def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationChanges]:
+def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationUpdate]:
     """The changes of a transaction in the order in which they are to be applied, a chunk at a time.
 
     Raises:
@@ -69,7 +69,7 @@ def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationChang
             raise CorruptIndexError(
                 f"a staged chunk is damaged: writer={writer} number={number}; bootstrap the index again"
             ) from error
-        yield LocationChanges(*(column.chunk(0) for column in table.columns))
+        yield LocationUpdate(*(column.chunk(0) for column in table.columns))
 
 
 def remove_chunks(store: Store, writer: str, count: int) -> None:

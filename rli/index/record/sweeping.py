@@ -9,17 +9,15 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
 
 from rli.hudi.timeline.instant import new_instant_time
 from rli.index.record import staging
 from rli.index.record.applying import TRANSACTIONS_KEPT, apply_transactions
+from rli.index.record.log_state import LogState
 from rli.index.record.owner import PROCESSES, StagingProcess
-
-if TYPE_CHECKING:
-    from rli.index.record.log_state import LogState
-    from rli.index.record.record_index import RecordIndex
+from rli.index.record.stored_entries import StoredEntries
 
 SILENT_SECONDS: Final = 7 * 24 * 3600.0
 """A process of another host that has shown no sign of life for so long is taken for dead."""
@@ -27,7 +25,7 @@ SILENT_SECONDS: Final = 7 * 24 * 3600.0
 _ACTION: Final = "sweep"
 
 
-def sweep(index: RecordIndex, silent_seconds: float) -> int:
+def sweep(index: StoredEntries, silent_seconds: float) -> int:
     """Remove the staged changes of dead processes; may be repeated, interrupted and raced.
 
     Args:
@@ -47,7 +45,7 @@ def sweep(index: RecordIndex, silent_seconds: float) -> int:
     return removed
 
 
-def _remove_transactions(index: RecordIndex, token: str) -> int:
+def _remove_transactions(index: StoredEntries, token: str) -> int:
     """Remove what a process staged and did not commit; returns for how many transactions."""
     while True:
         log = apply_transactions(index)
@@ -60,7 +58,7 @@ def _remove_transactions(index: RecordIndex, token: str) -> int:
     return len(staged)
 
 
-def _uncommitted(index: RecordIndex, token: str, log: LogState) -> dict[str, list[str]]:
+def _uncommitted(index: StoredEntries, token: str, log: LogState) -> dict[str, list[str]]:
     """The transactions of a process that are not among those whose chunks are kept, and the names of their chunks."""
     found: dict[str, list[str]] = defaultdict(list)
     for name in staging.names_of(index.store, token):
@@ -69,7 +67,7 @@ def _uncommitted(index: RecordIndex, token: str, log: LogState) -> dict[str, lis
     return {writer: names for writer, names in found.items() if writer not in committed}
 
 
-def _is_announced(index: RecordIndex, log: LogState, writers: list[str]) -> bool:
+def _is_announced(index: StoredEntries, log: LogState, writers: list[str]) -> bool:
     """Append a record that names transactions which cannot commit any more; False if another process was first."""
     instant = new_instant_time(datetime.now(UTC), log.last_instant)
     appended = index.log.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,13 +20,12 @@ from rli.hudi.timeline.instant import new_instant_time
 from rli.index.record import staging
 from rli.index.record.applying import apply_transactions
 from rli.index.record.changed_keys import ChangedKeys
-from rli.index.record.changes import LocationChanges
 from rli.index.record.key_watch import KeyWatch, Verdict
+from rli.index.record.log_state import LogState
+from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.sweeping import SILENT_SECONDS, sweep
+from rli.locations import LocationUpdate
 from rli.model import FileGroupId
-
-if TYPE_CHECKING:
-    from rli.index.record.log_state import LogState
-    from rli.index.record.record_index import RecordIndex
 
 _ACTION: Final = "transaction"
 _KEYS_LOOKED_UP: Final = 16_384
@@ -52,7 +51,7 @@ class IndexTransaction:
         instant: the instant that look-ups will report for the staged locations.
     """
 
-    def __init__(self, index: RecordIndex, snapshot: int, instant: str) -> None:
+    def __init__(self, index: StoredEntries, snapshot: int, instant: str) -> None:
         self._index = index
         self._snapshot = snapshot
         self._writer = index.owner.new_writer()
@@ -63,7 +62,7 @@ class IndexTransaction:
         self.instant = instant
 
     @classmethod
-    def begin(cls, index: RecordIndex) -> IndexTransaction:
+    def begin(cls, index: StoredEntries) -> IndexTransaction:
         """Bring the index up to its commit log and take a snapshot."""
         log = apply_transactions(index)
         return cls(index, log.head, new_instant_time(datetime.now(UTC), log.last_instant))
@@ -93,11 +92,11 @@ class IndexTransaction:
             InvalidKeyError: a value is null or not text, or a key occurs twice.
         """
         columns = [_text_column(locations, name) for name in ("record_key", "partition_path", "file_id")]
-        self._stage(LocationChanges(*columns))
+        self._stage(LocationUpdate(*columns))
 
     def stage_deletes(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> None:
         """Stage the removal of record keys; they may repeat, and keys that the index does not hold are no error."""
-        self._stage(LocationChanges.removing(as_key_array(record_keys).unique()))
+        self._stage(LocationUpdate.removing(as_key_array(record_keys).unique()))
 
     def commit(self) -> None:
         """Make all staged changes visible.
@@ -193,7 +192,7 @@ class IndexTransaction:
             "this process was taken for dead: begin a new transaction and tag again"
         )
 
-    def _stage(self, changes: LocationChanges) -> None:
+    def _stage(self, changes: LocationUpdate) -> None:
         self._require_open()
         if pc.count_distinct(changes.record_keys).as_py() != len(changes.record_keys):
             counts = pc.value_counts(changes.record_keys)
@@ -201,7 +200,7 @@ class IndexTransaction:
             raise InvalidKeyError(f"a record key occurs more than once: key={repeated}; stage each key once")
         self._file_groups |= changes.file_groups()
         if self._index.owner.announce():
-            self._index.sweep()
+            sweep(self._index, SILENT_SECONDS)
         self._chunk_sizes += staging.write_chunks(self._index.store, self._writer, len(self._chunk_sizes), changes)
         self._watch.add(changes.record_keys)
 

@@ -23,11 +23,11 @@ from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
 from rli.file_group import work_rows
 from rli.file_group.journal import Journal, write_journal
 from rli.file_group.journal_list import load_journals, save_journals
-from rli.index.record.changes import LocationChanges
 from rli.index.record.checkpoint import Checkpoint
 from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_record import LogRecord, record_name
 from rli.index.record.owner import StagingProcess
+from rli.locations import LocationUpdate
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
 from rli.processes import ProcessId
 from rli.settings import IndexSettings, Maintenance, TableSettings
@@ -99,7 +99,7 @@ def golden(name: str) -> bytes:
     return (GOLDEN / name).read_bytes().rstrip(b"\n")
 
 
-def in_words(changes: LocationChanges) -> list[tuple[str, str | None, str | None]]:
+def in_words(changes: LocationUpdate) -> list[tuple[str, str | None, str | None]]:
     columns = (changes.record_keys, changes.partition_paths, changes.file_ids)
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 

@@ -16,7 +16,7 @@ from rli.storage import Storage
 from rli.storage.contract import OpenedStorage
 from rli.storage.read_only import NoChanges
 from rli.view.file_slices import FileSlice, latest_slices
-from rli.view.file_system_view import LiveSlices
+from rli.view.file_system_view import FileSystemView
 
 PARTITIONS = tuple(f"p{number:03}" for number in range(120))
 FEW = frozenset(PARTITIONS[7:10])
@@ -53,12 +53,12 @@ def files() -> ObservedFiles:
 
 
 @pytest.fixture
-def slices(table: rli.Table, files: ObservedFiles) -> LiveSlices:
+def slices(table: rli.Table, files: ObservedFiles) -> FileSystemView:
     timeline = table.snapshot().timeline
     root = table.snapshot().table.storage.root
     opened = OpenedStorage(fs.PyFileSystem(fs.FSSpecHandler(files)), root, NoChanges(root))
     storage = Storage(root, _opened=opened)
-    return LiveSlices(storage, lambda base_files: latest_slices(base_files, timeline, {}))
+    return FileSystemView(storage, lambda base_files: latest_slices(base_files, timeline, {}))
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +67,16 @@ def groups(table: rli.Table) -> dict[FileGroupId, FileSlice]:
     return dict(table.snapshot().slices)
 
 
-def test_file_groups_one_by_one(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
+def test_file_groups_one_by_one(
+    slices: FileSystemView, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]
+) -> None:
     few = {group: slices[group] for group in groups if group.partition_path in FEW}
     assert few == {group: found for group, found in groups.items() if group.partition_path in FEW}
     assert FileGroupId(min(FEW), "unknown") not in slices
     assert sorted(files.listed) == sorted(FEW)
 
 
-def test_some_file_groups(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
+def test_some_file_groups(slices: FileSystemView, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
     few = [group for group in groups if group.partition_path in FEW]
     unknown = FileGroupId(min(FEW), "unknown")
     assert slices.of_groups([*few, unknown]) == {group: groups[group] for group in few}
@@ -82,24 +84,24 @@ def test_some_file_groups(slices: LiveSlices, files: ObservedFiles, groups: dict
 
 
 def test_so_many_file_groups_that_all_are_listed_at_once(
-    slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]
+    slices: FileSystemView, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]
 ) -> None:
     assert slices.of_groups(groups) == groups
     assert sorted(name for name in files.listed if name in PARTITIONS) == list(PARTITIONS)
 
 
-def test_some_partitions(slices: LiveSlices, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
+def test_some_partitions(slices: FileSystemView, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
     few = set(slices.of_partitions([*FEW, "unknown"]))
     assert few == {found for group, found in groups.items() if group.partition_path in FEW}
     assert set(slices.of_partitions(FEW)) == few
     assert set(files.listed) <= FEW
 
 
-def test_so_many_partitions_that_all_are_listed(slices: LiveSlices, groups: dict[FileGroupId, FileSlice]) -> None:
+def test_so_many_partitions_that_all_are_listed(slices: FileSystemView, groups: dict[FileGroupId, FileSlice]) -> None:
     assert {group: slices[group] for group in groups} == groups
     assert len(slices.of_partitions(PARTITIONS)) == len(PARTITIONS) == len(slices)
 
 
-def test_all_after_some(slices: LiveSlices, groups: dict[FileGroupId, FileSlice]) -> None:
+def test_all_after_some(slices: FileSystemView, groups: dict[FileGroupId, FileSlice]) -> None:
     slices.of_partitions(FEW)
     assert slices == groups

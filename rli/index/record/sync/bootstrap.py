@@ -6,9 +6,9 @@ from functools import partial
 from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
-from rli.index.record.changes import LocationChanges
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.verify import find_repeated_keys
+from rli.locations import LocationUpdate
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
@@ -73,7 +73,7 @@ def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
     file_slice, sequence = item
     rows, log = 0, index.log.refresh()
     for keys in snapshot.record_keys(file_slice):
-        LocationChanges.placing(keys, file_slice.group).apply(index, log, sequence)
+        index.apply(LocationUpdate.placing(keys, file_slice.group), log, sequence)
         rows += len(keys)
     return rows
 

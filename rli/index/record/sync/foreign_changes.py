@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import IndexNotReadyError
-from rli.index.record.changes import LocationChanges
 from rli.index.record.log_record import LogRecord
 from rli.index.record.record_index import RecordIndex
+from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice, list_partition
 from rli.view.slice_diff import first_changes
@@ -76,14 +76,14 @@ def apply_group_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord
     keys = _Keys(snapshot, change)
     went = keys.before.filter(pc.invert(pc.is_in(keys.before, value_set=keys.after)))
     log = index.log.refresh()
-    LocationChanges.removing(went).apply(index, log, record.first_sequence)
+    index.apply(LocationUpdate.removing(went), log, record.first_sequence)
     if change.after is None:
         return
     came = keys.after.filter(pc.invert(pc.is_in(keys.after, value_set=keys.before)))
     if not len(came):
         return
     position = record.located_at.index(change.after.instant, 1)
-    LocationChanges.placing(came, change.group).apply(index, log, record.first_sequence + position)
+    index.apply(LocationUpdate.placing(came, change.group), log, record.first_sequence + position)
 
 
 @dataclass(frozen=True)

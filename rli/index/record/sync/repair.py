@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from rli.codec import entries as codec
 from rli.errors import CorruptTableError, SettingsError
-from rli.index.record.changes import LocationChanges
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import judge
 from rli.index.record.sync.verify import State, VerifyReport, verify
+from rli.locations import LocationUpdate
 from rli.model import FileGroupId, KeyMode
 from rli.tasks import TaskRunner
 from rli.view.file_slices import FileSlice
@@ -92,14 +92,14 @@ def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
     for keys in snapshot.record_keys(file_slice):
         absent, wrong = judge(number, index.get(keys))
         chosen = keys.filter(pa.array(absent | wrong))
-        LocationChanges.placing(chosen, file_slice.group).apply(index, log, sequence)
+        index.apply(LocationUpdate.placing(chosen, file_slice.group), log, sequence)
 
 
 def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, shard: int) -> None:
     """Delete the keys of one shard that have no record where the index places them: a task."""
     log = index.log.refresh()
     for keys in _dangling_keys(snapshot, index, shard):
-        LocationChanges.removing(keys).apply(index, log, sequence)
+        index.apply(LocationUpdate.removing(keys), log, sequence)
 
 
 def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterable[pa.Array]:

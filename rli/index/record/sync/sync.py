@@ -19,14 +19,15 @@ from rli.file_group.journal_list import require_journals
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.changes import gathered
 from rli.index.record.log_record import LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.bootstrap import BOOTSTRAP
 from rli.index.record.sync.foreign_changes import apply_group_change, changed_groups
 from rli.index.record.sync.repair import REPAIR
+from rli.index.record.sync.result import SyncResult, withdrawn_instants
 from rli.index.record.sync.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
+from rli.locations import coalesce_updates
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.contract import Applied
@@ -44,31 +45,6 @@ SMALL_JOURNALS: Final = 4 << 20
 longer to start than so little work takes."""
 
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
-
-
-@dataclass(frozen=True, slots=True)
-class SyncResult:
-    """What a sync found.
-
-    Attributes:
-        timeline: the timeline that the index now follows.
-        log: the commit log as of that timeline.
-        applied: the instants that were applied.
-    """
-
-    timeline: Timeline
-    log: LogState
-    applied: tuple[str, ...]
-
-    @property
-    def sequence(self) -> int:
-        """The last commit sequence of the timeline: a snapshot of the index."""
-        return self.log.head
-
-    @property
-    def withdrawn(self) -> tuple[str, ...]:
-        """Commits that the index has followed and that are being rolled back: of them it holds entries, the timeline none."""
-        return tuple(_withdrawn(self.timeline, self.log))
 
 
 def sync(
@@ -153,7 +129,7 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
     _require_known_past(table, timeline, index, log)
     unseen = (instant.time for instant in _unseen(timeline, log))
     unapplied = (*unseen, *_instants(log.records_after(applied)))
-    return SyncResult(timeline, log, ()), Unseen(unapplied, tuple(_withdrawn(timeline, log)))
+    return SyncResult(timeline, log, ()), Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
 
 
 def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
@@ -205,25 +181,25 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
 def apply_journals(storage: Storage, index: RecordIndex, sequence: int, journals: Sequence[Journal]) -> None:
     """Apply journal files of one commit: a task. The fewer and the larger the writes to the store, the better."""
     log = index.log.refresh()
-    for changes in gathered(changes for journal in journals for changes in journal.changes(storage)):
-        changes.apply(index, log, sequence)
+    for changes in coalesce_updates(changes for journal in journals for changes in journal.changes(storage)):
+        index.apply(changes, log, sequence)
 
 
 def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
     """Apply one journal file of a clustering: a task."""
     log = index.log.refresh()
     for positions, changes in journal.regrouped(storage, record.located_at):
-        changes.apply(index, log, record.first_sequence + positions)
+        index.apply(changes, log, record.first_sequence + positions)
 
 
 def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
     timeline = table.load_timeline()
     # Rollbacks and restores of rli are finished by whoever finds them, under the lease; one may complete between these lines.
-    if not _withdrawn(timeline, log) or table.storage.list_files(paths.UNDOING):
+    if not withdrawn_instants(timeline, log) or table.storage.list_files(paths.UNDOING):
         return timeline
     timeline = table.load_timeline()
-    withdrawn = _withdrawn(timeline, log)
+    withdrawn = withdrawn_instants(timeline, log)
     if withdrawn and not table.storage.list_files(paths.UNDOING):
         raise IndexNotReadyError(
             f"another engine is rolling back commits that the index has followed: table={table.location} "
@@ -231,13 +207,6 @@ def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
             "and no other engine writes the table: rli index sync TABLE"
         )
     return timeline
-
-
-def _withdrawn(timeline: Timeline, log: LogState) -> list[str]:
-    """Commits that the index has followed and that are pending again, because they are being rolled back."""
-    # Of a clustering that it has rolled back, Hudi leaves the plan.
-    pending = (instant for instant in timeline.pending if instant.is_write and instant.time not in timeline.undone)
-    return [instant.time for instant in pending if log.knows(instant.time)]
 
 
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex, log: LogState) -> None:

@@ -113,7 +113,7 @@ def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: 
     after = record.located_at[start - record.first_sequence + 1 :]
     instants = (None, *takewhile(lambda time: time != record.instant, after))
     for positions, changes in journal.undone(storage, instants):
-        changes.apply(index, log, start + positions)
+        index.apply(changes, log, start + positions)
 
 
 def reread(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from rli.errors import IndexNotReadyError
 from rli.index.record.log_state import LogState
@@ -13,14 +12,12 @@ from rli.index.record.purging import floor_of
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import SAMPLE, check_slice
 from rli.index.record.sync.comparison import Comparison
+from rli.index.record.sync.result import SyncResult
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import is_whole
-
-if TYPE_CHECKING:
-    from rli.index.record.sync.sync import SyncResult
 
 
 @dataclass(frozen=True, slots=True)

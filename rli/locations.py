@@ -1,31 +1,24 @@
-"""Changes of a commit to the index, in batches of Arrow columns."""
+"""Where a commit puts record keys: batches of Arrow columns, which journals keep and indexes apply."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.codec import entries as codec
-from rli.errors import CorruptIndexError
-from rli.index.record.log_state import LogState
 from rli.model import FileGroupId
-
-if TYPE_CHECKING:
-    from rli.index.record.record_index import RecordIndex
-
 
 BATCH_KEYS: Final = 65_536
 """Keys that are written to the store together."""
 
 
 @dataclass(frozen=True, slots=True)
-class LocationChanges:
+class LocationUpdate:
     """New locations of record keys: a batch of one commit's changes to the index.
 
     Attributes:
@@ -38,7 +31,7 @@ class LocationChanges:
     file_ids: pa.Array
 
     @classmethod
-    def placing(cls, record_keys: pa.Array, group: FileGroupId) -> LocationChanges:
+    def placing(cls, record_keys: pa.Array, group: FileGroupId) -> LocationUpdate:
         """Changes that place all keys in one file group."""
         count = len(record_keys)
         return cls(
@@ -48,35 +41,19 @@ class LocationChanges:
         )
 
     @classmethod
-    def removing(cls, record_keys: pa.Array) -> LocationChanges:
+    def removing(cls, record_keys: pa.Array) -> LocationUpdate:
         """Changes that delete all keys."""
         nothing = pa.nulls(len(record_keys), pa.string())
         return cls(record_keys, nothing, nothing)
-
-    def apply(self, index: RecordIndex, log: LogState, sequence: int | NDArray[np.int64]) -> None:
-        """Bring the changes into the index as those of one commit sequence, or of one for each key.
-
-        May be repeated and raced.
-
-        Args:
-            index: the index.
-            log: a state of its log, as a call of the caller returned it (P18); it has the file groups.
-            sequence: of the commit.
-
-        Raises:
-            CorruptIndexError: the log names no such file group.
-        """
-        numbers = file_group_numbers(log, self.partition_paths, self.file_ids)
-        index.put(self.record_keys, codec.pack(sequence, numbers))
 
     def file_groups(self) -> set[FileGroupId]:
         """The file groups that keys are placed in."""
         return {group for group in named_groups(self.partition_paths, self.file_ids).groups if group is not None}
 
 
-def gathered(changes: Iterable[LocationChanges]) -> Iterator[LocationChanges]:
+def coalesce_updates(changes: Iterable[LocationUpdate]) -> Iterator[LocationUpdate]:
     """The same changes, all of one commit sequence and of different keys, in batches of ``BATCH_KEYS`` or more."""
-    pending: list[LocationChanges] = []
+    pending: list[LocationUpdate] = []
     keys = 0
     for part in changes:
         pending.append(part)
@@ -88,8 +65,8 @@ def gathered(changes: Iterable[LocationChanges]) -> Iterator[LocationChanges]:
         yield _joined(pending)
 
 
-def _joined(parts: Sequence[LocationChanges]) -> LocationChanges:
-    return LocationChanges(
+def _joined(parts: Sequence[LocationUpdate]) -> LocationUpdate:
+    return LocationUpdate(
         pa.concat_arrays([part.record_keys for part in parts]),
         pa.concat_arrays([part.partition_paths for part in parts]),
         pa.concat_arrays([part.file_ids for part in parts]),
@@ -116,28 +93,6 @@ def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
     unique, codes = np.unique(path_codes * len(ids) + id_codes, return_inverse=True)
     groups = [_group(paths[code // len(ids)], ids[code % len(ids)]) for code in unique.tolist()]
     return NamedGroups(groups, codes)
-
-
-def file_group_numbers(log: LogState, partition_paths: pa.Array, file_ids: pa.Array) -> NDArray[np.uint64]:
-    """The number of each row's file group, ``TOMBSTONE`` where the file id is null.
-
-    Raises:
-        CorruptIndexError: the commit log names no such file group.
-    """
-    named = named_groups(partition_paths, file_ids)
-    number_of = log.numbers_of([group for group in named.groups if group])
-    numbers = [codec.TOMBSTONE if group is None else _known(number_of, group) for group in named.groups]
-    return np.array(numbers, dtype=np.uint64)[named.codes] if numbers else np.empty(0, np.uint64)
-
-
-def _known(numbers: Mapping[FileGroupId, int], group: FileGroupId) -> int:
-    number = numbers.get(group)
-    if number is None:
-        raise CorruptIndexError(
-            f"the index does not know this file group: partition={group.partition_path} file_id={group.file_id}; "
-            "bootstrap the index again"
-        )
-    return number
 
 
 def _group(partition_path: str | None, file_id: str | None) -> FileGroupId | None:

@@ -1,0 +1,40 @@
+"""What a sync of an index with the timeline found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rli.hudi.timeline.timeline import Timeline
+from rli.index.record.log_state import LogState
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """What a sync found.
+
+    Attributes:
+        timeline: the timeline that the index now follows.
+        log: the commit log as of that timeline.
+        applied: the instants that were applied.
+    """
+
+    timeline: Timeline
+    log: LogState
+    applied: tuple[str, ...]
+
+    @property
+    def sequence(self) -> int:
+        """The last commit sequence of the timeline: a snapshot of the index."""
+        return self.log.head
+
+    @property
+    def withdrawn(self) -> tuple[str, ...]:
+        """Commits that the index has followed and that are being rolled back: of them it holds entries, the timeline none."""
+        return tuple(withdrawn_instants(self.timeline, self.log))
+
+
+def withdrawn_instants(timeline: Timeline, log: LogState) -> list[str]:
+    """Commits that the index has followed and that are pending again, because they are being rolled back."""
+    # Of a clustering that it has rolled back, Hudi leaves the plan.
+    pending = (instant for instant in timeline.pending if instant.is_write and instant.time not in timeline.undone)
+    return [instant.time for instant in pending if log.knows(instant.time)]
