@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rli.store.capacity import Capacity
+from rli.store import Capacity
 
 # 27 bytes on disk for a UUID, with Snappy and FAST_DIFF.
 _BYTES_BESIDE_KEY: Final = 11

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rli.errors import StoreUnavailableError
-from rli.store.retries import Retries
+from rli.store import Retries
 from rli_hbase.connections import Connections
 from rli_hbase.errors import ANSWERS, SOUND, is_transient, never_answered, shorten, translated_errors
 from rli_hbase.url import HbaseSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from rli.store.contract import Store
+from rli.store import Store
 from rli_hbase.control import ControlRecords
 from rli_hbase.lifecycle import drop_generation
 from rli_hbase.table import IndexTable

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ENTRY_WIDTH, Entries, sequences, supersedes
 from rli.errors import CorruptIndexError
+from rli.store import ENTRY_WIDTH, EncodedKeys, Entries, sequences, supersedes
 from rli_hbase.table import IndexTable
 from rli_hbase.thrift import BatchMutation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rli.store.health import Finding, Verdict
+from rli.store import Finding, Verdict
 from rli_hbase.client import Client
 from rli_hbase.keyspace import CONTROL, ENTRIES, LONG, shard_row
 from rli_hbase.table_making import FOR_EVER

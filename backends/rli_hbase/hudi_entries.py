@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import TOMBSTONE, Entries
+from rli.store import TOMBSTONE, EncodedKeys, Entries
 from rli_hbase.hudi_log import HudiLog
 from rli_hbase.hudi_rows import COLUMNS, Version, keys_of, removing, rows_of, versions, writing
 from rli_hbase.rows import Rows

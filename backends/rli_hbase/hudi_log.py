@@ -19,11 +19,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from threading import Lock
 
-from rli.codec.entries import Entries, file_groups, is_live, sequences
 from rli.errors import CorruptIndexError
 from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_record import RECORD_PREFIX, LogRecord, record_name
-from rli.store.contract import Store
+from rli.store import Entries, Store, file_groups, is_live, sequences
 from rli_hbase.hudi_rows import Version
 
 

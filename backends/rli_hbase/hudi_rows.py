@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.codec import record_keys as codec
-from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.lengths import Positions
 from rli.errors import CorruptIndexError, InvalidKeyError
+from rli.store import EncodedKeys
 from rli_hbase.thrift import BatchMutation, Mutation
 
 FAMILY: Final = b"_s"

@@ -10,13 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, Entries
+from rli import KeyMode
 from rli.errors import SettingsError
-from rli.model import KeyMode
-from rli.settings import IndexSettings
-from rli.store.contract import StoreStats
-from rli.store.health import Finding
+from rli.store import ABSENT, EncodedKeys, Entries, Finding, IndexSettings, StoreStats
 from rli_hbase.client import Client
 from rli_hbase.controlled_store import ControlledStore
 from rli_hbase.hudi_entries import HudiEntries

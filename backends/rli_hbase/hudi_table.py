@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rli.errors import SettingsError
-from rli.store.health import Finding, Verdict
+from rli.store import Finding, Verdict
 from rli_hbase.client import Client
 from rli_hbase.errors import NotThereYetError, is_table_missing
 from rli_hbase.health import family_finding

@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
+from rli.store import EncodedKeys
 
 VERSION: Final = 1
 

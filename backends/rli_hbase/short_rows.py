@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import Entries
+from rli.store import EncodedKeys, Entries
 from rli_hbase.entries import EntryRows, from_cells
 from rli_hbase.keyspace import SHARD_WIDTH, short_rows
 from rli_hbase.thrift import BatchMutation, Mutation

@@ -7,10 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, Entries, is_live
-from rli.store.contract import StoreStats
-from rli.store.health import Finding
+from rli.store import ABSENT, EncodedKeys, Entries, Finding, StoreStats, is_live
 from rli_hbase.client import Client
 from rli_hbase.controlled_store import ControlledStore
 from rli_hbase.entries import EntryRows, from_cells, to_batches

@@ -8,9 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import Field
 
 from rli.errors import SettingsError
-from rli.settings import StoredSettings
-from rli.store.retries import DEFAULT_DEADLINE_SECONDS
-from rli.urls import without_password
+from rli.store import DEFAULT_DEADLINE_SECONDS, StoredSettings, without_password
 
 _FORM: Final = "hbase://host:port/?table=name"
 _DEFAULT_PORT: Final = 9090

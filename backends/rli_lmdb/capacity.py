@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rli.codec.entries import ENTRY_WIDTH
-from rli.store.capacity import Capacity
+from rli.store import ENTRY_WIDTH, Capacity
 
 # 38.5 bytes of file for the 24 of a UUID and its entry; pages are two thirds full after random insertions, and those
 # of the last transactions are set aside.

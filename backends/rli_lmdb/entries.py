@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import Entries
+from rli.store import EncodedKeys, Entries
 
 if TYPE_CHECKING:
     import lmdb

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, Entries
+from rli.store import ABSENT, EncodedKeys, Entries
 from rli_lmdb.entries import Database, EntryTable, Page, Transaction
 from rli_lmdb.keyspace import SHARD_WIDTH, pack_records, record_type, shard_bytes, successor
 

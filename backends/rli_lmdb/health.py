@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from rli.store.health import Finding, Verdict
+from rli.store import Finding, Verdict
 from rli_lmdb.environment import DATA_FILE
 from rli_lmdb.errors import translated_errors
 

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.codec.entries import ENTRY_WIDTH, Entries
+from rli.store import ENTRY_WIDTH, Entries
 
 VERSION: Final = 1
 

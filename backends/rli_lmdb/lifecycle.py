@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError
 from rli.storage.local_files import sync, sync_folders_above
-from rli.store.home import home_of_file
+from rli.store import home_of_file
 from rli_lmdb.entries import Database, Transaction
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE, Environment, identity_of
 from rli_lmdb.errors import translated_errors

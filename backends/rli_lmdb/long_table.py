@@ -6,9 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, ENTRY_WIDTH, Entries
 from rli.errors import CorruptIndexError
+from rli.store import ABSENT, ENTRY_WIDTH, EncodedKeys, Entries
 from rli_lmdb.entries import EntryTable, Page, Transaction
 from rli_lmdb.keyspace import SHARD_WIDTH, long_key, shard_bytes
 

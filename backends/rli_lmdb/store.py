@@ -10,12 +10,21 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, is_old_tombstone, sequences, supersedes
 from rli.errors import SettingsError, StoreUnavailableError
-from rli.store.contract import Store, StoreStats
-from rli.store.health import Finding
-from rli.urls import without_password
+from rli.store import (
+    ABSENT,
+    TOMBSTONE,
+    EncodedKeys,
+    Entries,
+    Finding,
+    Store,
+    StoreStats,
+    file_groups,
+    is_old_tombstone,
+    sequences,
+    supersedes,
+    without_password,
+)
 from rli_lmdb.entries import EntryTable, Transaction
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE
 from rli_lmdb.errors import translated_errors

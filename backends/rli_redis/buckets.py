@@ -24,8 +24,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.codec.entries import TOMBSTONE, Entries, file_groups, sequences
 from rli.errors import CorruptIndexError
+from rli.store import TOMBSTONE, Entries, file_groups, sequences
 
 Positions: TypeAlias = NDArray[np.int64]
 Layouts: TypeAlias = NDArray[np.uint8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rli.store.capacity import Capacity
+from rli.store import Capacity
 from rli_redis.buckets import HEADER_WIDTH
 from rli_redis.segments import entries_per_bucket, record_width
 

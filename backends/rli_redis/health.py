@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.errors import SettingsError
-from rli.store.health import Finding, Verdict
+from rli.store import Finding, Verdict
 from rli_redis.servers import Command, Servers, info_fields
 
 _LOG = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from rli.errors import (
     IndexNotReadyError,
     SettingsError,
 )
-from rli.settings import StoredSettings
+from rli.store import StoredSettings
 from rli_redis.contents import make_contents, remove_contents
 from rli_redis.keyspace import DIGITS, ID_LENGTH, Names, header_key, id_key, key_prefix
 from rli_redis.scripts import CREATE_INDEX, REMOVE_HEADER, REPLACE_HEADER

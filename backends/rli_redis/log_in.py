@@ -14,8 +14,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from rli.store.credentials import Credentials, as_server, credentials_for
-from rli.urls import StoredUrl
+from rli.store import Credentials, StoredUrl, as_server, credentials_for
 
 PASSWORD_VARIABLE: Final = "RLI_REDIS_PASSWORD"  # noqa: S105  (the name of a variable)
 SENTINEL_PASSWORD_VARIABLE: Final = "RLI_REDIS_SENTINEL_PASSWORD"  # noqa: S105

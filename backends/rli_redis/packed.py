@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.codec.entries import ABSENT, Entries
+from rli.store import ABSENT, Entries
 from rli_redis.buckets import (
     HEADER_WIDTH,
     STAMP_WIDTH,

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.codec.encoded_keys import EncodedKeys
 from rli.errors import CorruptIndexError
+from rli.store import EncodedKeys
 from rli_redis.buckets import NO_RECORDS, Positions
 from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Presence

@@ -7,9 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import Entries
 from rli.errors import StoreUnavailableError
+from rli.store import EncodedKeys, Entries
 from rli_redis.buckets import Positions, decode
 from rli_redis.reading import BYTES_PER_COMMAND, Reader
 from rli_redis.segments import Family, addresses

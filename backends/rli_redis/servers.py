@@ -19,7 +19,7 @@ from hiredis import pack_command
 from redis.connection import Connection, ConnectionPool
 from redis.exceptions import NoScriptError, RedisClusterException, RedisError, ResponseError
 
-from rli.store.retries import Retries
+from rli.store import Retries
 from rli_redis.errors import is_demoted, translated_errors
 from rli_redis.keyspace import Names
 from rli_redis.scripts import Script

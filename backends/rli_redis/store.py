@@ -8,11 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, Entries
 from rli.errors import StoreUnavailableError
-from rli.store.contract import Applied, Store, StoreStats
-from rli.store.health import Finding
+from rli.store import ABSENT, EncodedKeys, Entries, Finding, Store, StoreStats, Watermarks
 from rli_redis.cluster import ClusterServers
 from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
@@ -101,7 +98,7 @@ class RedisStore(Store):
     def setbacks(self) -> int:
         return self._control.setbacks
 
-    def applied(self) -> Applied:
+    def applied(self) -> Watermarks:
         self._opened()
         applied = self._marks.read(self.applied_sequence())
         self._epochs.bind(applied.written)
@@ -110,7 +107,7 @@ class RedisStore(Store):
             self._evidence = applied.evidence
         return applied
 
-    def mark_applied(self, since: Applied, sequence: int) -> bool:
+    def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         self._opened()
         return self._marks.raise_to(sequence, since) and super().mark_applied(since, sequence)
 

@@ -22,9 +22,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from pydantic import Field, SecretStr
 
 from rli.errors import SettingsError
-from rli.settings import StoredSettings
-from rli.store.retries import DEFAULT_DEADLINE_SECONDS
-from rli.urls import StoredUrl, parse_url, without_password
+from rli.store import DEFAULT_DEADLINE_SECONDS, StoredSettings, StoredUrl, parse_url, without_password
 from rli_redis.log_in import log_in
 
 _DEFAULT_PORT: Final = 6379

@@ -25,8 +25,7 @@ from typing import Final
 import numpy as np
 
 from rli.errors import CorruptIndexError, SettingsError
-from rli.settings import IndexSettings
-from rli.store.contract import SETTINGS, Applied
+from rli.store import SETTINGS, IndexSettings, Watermarks
 from rli_redis.control import ControlRecords
 from rli_redis.epochs import Epochs
 from rli_redis.keyspace import Names
@@ -91,13 +90,13 @@ class Marks:
         self._epochs = epochs
         self._shard_count = 0
 
-    def read(self, announced: int | None) -> Applied:
+    def read(self, announced: int | None) -> Watermarks:
         """What the shards say, given what the control record says."""
         # Before the marks: what they say then holds for as long as these processes live.
         evidence = self._servers.incarnations()
         marks = self._marks_in(self._epochs.present(evidence), announced or 0).values()
         applied = [announced or 0, *(mark.applied for mark in marks)]
-        return Applied(
+        return Watermarks(
             least=None if announced is None else min(applied),
             greatest=max(applied),
             written=max((mark.greatest for mark in marks), default=0),
@@ -120,7 +119,7 @@ class Marks:
         self._epochs.known = epoch
         return marks
 
-    def raise_to(self, sequence: int, since: Applied) -> bool:
+    def raise_to(self, sequence: int, since: Watermarks) -> bool:
         """Note in all shards that they have the entries of all commits after ``since.least`` up to ``sequence``.
 
         Args:
@@ -157,7 +156,7 @@ class Marks:
             if not isinstance(reply, int) or reply < sequence:
                 raise self._presence.went_back(sequence, int(reply))
 
-    def _raising(self, place: int, shards: list[int], sequence: int, since: Applied) -> Command:
+    def _raising(self, place: int, shards: list[int], sequence: int, since: Watermarks) -> Command:
         incarnation = since.evidence.get(self._servers.node_name(place), "")
         return Command.run(place, MARK_APPLIED, self._keys(shards), [incarnation, since.least or 0, sequence])
 

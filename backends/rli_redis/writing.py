@@ -12,10 +12,18 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import ABSENT, TOMBSTONE, Entries, file_groups, is_old_tombstone, sequences, supersedes
 from rli.errors import IndexNotFoundError
-from rli.store.contract import APPLIED
+from rli.store import (
+    ABSENT,
+    APPLIED,
+    TOMBSTONE,
+    EncodedKeys,
+    Entries,
+    file_groups,
+    is_old_tombstone,
+    sequences,
+    supersedes,
+)
 from rli_redis.buckets import Positions, empty_bucket, random_step
 from rli_redis.contents import remove_control, remove_families
 from rli_redis.control import ControlRecords

@@ -8,18 +8,15 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Lock
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import numpy as np
 
-from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import Entries, file_groups, is_live, sequences
-from rli.errors import IndexNotFoundError, SettingsError, StoreUnavailableError
-from rli.store.contract import Store, StoreStats
-from rli.store.home import home_of_file
+from rli import IndexNotFoundError, SettingsError, StoreUnavailableError
+from rli.store import EncodedKeys, Entries, Store, StoreStats, file_groups, home_of_file, is_live, sequences
 
 _BUSY_SECONDS = 30.0
 
@@ -55,7 +52,7 @@ class SqliteStore(Store):
         self._generation = generation
         self._process = os.getpid()
         self._lock = Lock()
-        self._connection: sqlite3.Connection | None = _connect(path)
+        self._connection: sqlite3.Connection | None = _connect(url, path)
 
     @property
     def url(self) -> str:
@@ -177,8 +174,7 @@ def open_sqlite_store(url: str, *, create: bool) -> SqliteStore:
     path = unquote(parts.path)
     if not create and not os.path.exists(path):
         raise IndexNotFoundError(f"there is no index: url={url}; create it first")
-    connection = _connect(path)
-    with _translated_errors(url):
+    with closing(_connect(url, path)) as connection, _translated_errors(url):
         connection.executescript(_TABLES)
         connection.execute("BEGIN IMMEDIATE")
         generation = _generation(connection)
@@ -186,16 +182,16 @@ def open_sqlite_store(url: str, *, create: bool) -> SqliteStore:
             generation = uuid4().hex
             connection.execute("INSERT INTO generation VALUES (?)", (generation,))
         connection.commit()
-        connection.close()
     if generation is None:
         raise IndexNotFoundError(f"there is no index: url={url}; create it first")
     return SqliteStore(url, path, generation)
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    return connection
+def _connect(url: str, path: str) -> sqlite3.Connection:
+    with _translated_errors(url):
+        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        return connection
 
 
 def _generation(connection: sqlite3.Connection) -> str | None:
@@ -208,7 +204,9 @@ def _translated_errors(url: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreUnavailableError(f"SQLite refused: url={url} cause={error}; see to it, then try again") from error
+        raise StoreUnavailableError(
+            f"SQLite cannot use the file ({error}): url={url}; check its folder, its rights and the free space, then try again"
+        ) from error
 
 
 def _open_copy(url: str) -> SqliteStore:

@@ -7,8 +7,8 @@ A store keeps two kinds of things for one index:
   it may be repeated, interrupted half way and repeated, or raced by another process, and the outcome is the same.
 * **control records**: few, small, named byte strings (settings, commit log, lease), changed by compare-and-set.
 
-And it keeps **marks**: up to which commit sequence it has the entries of all commits. A store of several servers, each
-of which may lose its last changes while the others keep theirs, keeps one in each part that can be lost on its own.
+And it keeps **watermarks**: up to which commit sequence it has the entries of all commits. A store of several servers,
+each of which may lose its last changes while the others keep theirs, keeps one in each part that can be lost on its own.
 
 ``rli.testing.StoreConformance`` is the executable form of this contract.
 """
@@ -29,18 +29,18 @@ SETTINGS: Final = "settings"
 """The control record that holds the settings of the index (``rli.settings.IndexSettings``)."""
 
 APPLIED: Final = "applied"
-"""The control record that holds the mark of a store that goes back in time as a whole, if at all."""
+"""The control record that holds the watermark of a store that goes back in time as a whole, if at all."""
 
-_LONGEST_MARK: Final = 10
+_LONGEST_WATERMARK: Final = 10
 _SHOWN: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class Watermarks:
     """Up to which commit sequence entries are in a store.
 
     Attributes:
-        least: every part of the store has the entries of all commits up to this one; None before the first mark.
+        least: every part of the store has the entries of all commits up to this one; None before the first watermark.
         greatest: some part has them up to this one. Far greater than ``least`` where a part has lost entries.
         written: no part was given entries of a greater commit sequence; 0 where the store does not note it. Entries of
             commits that the log does not know show that the log was lost.
@@ -51,6 +51,10 @@ class Applied:
     greatest: int | None
     written: int = 0
     evidence: Mapping[str, str] = field(default_factory=dict)
+
+
+Applied = Watermarks
+"""The name of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +160,19 @@ class Store(ABC):
         """
         return 0
 
-    # Marks -----------------------------------------------------------------------------------------------------
+    # Watermarks ------------------------------------------------------------------------------------------------
 
     def applied_sequence(self) -> int | None:
-        """The last commit sequence that was marked as applied; None before the first mark."""
+        """The last commit sequence that was marked as applied; None before the first watermark."""
         stored = self.read_control(APPLIED)
         return None if stored is None else _sequence_in(stored)
 
-    def applied(self) -> Applied:
-        """What every part of the store says; to be asked for before entries are written that are to be marked."""
+    def applied(self) -> Watermarks:
+        """The watermarks of every part of the store; to be read before the entries that ``mark_applied`` will count."""
         sequence = self.applied_sequence()
-        return Applied(sequence, sequence)
+        return Watermarks(sequence, sequence)
 
-    def mark_applied(self, since: Applied, sequence: int) -> bool:
+    def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         """Note that the entries of all commits after ``since.least`` and up to ``sequence`` are in the store.
 
         Returns:
@@ -206,11 +210,11 @@ class Store(ABC):
         self.close()
 
 
-def _sequence_in(mark: bytes) -> int:
-    """The sequence of a mark. Only its canonical text passes: a mark is raised by comparing it with that."""
-    if len(mark) <= _LONGEST_MARK and mark.isdigit() and str(int(mark)).encode() == mark:
-        return int(mark)
+def _sequence_in(stored: bytes) -> int:
+    """The sequence of a watermark. Only its canonical text passes: a watermark is raised by comparing it with that."""
+    if len(stored) <= _LONGEST_WATERMARK and stored.isdigit() and str(int(stored)).encode() == stored:
+        return int(stored)
     raise CorruptIndexError(
-        f"the mark of applied commits is damaged: record={APPLIED} content={mark[:_SHOWN]!r}; bootstrap the index again: "
+        f"the watermark of applied commits is damaged: record={APPLIED} content={stored[:_SHOWN]!r}; bootstrap the index again: "
         "rli index bootstrap TABLE"
     )
