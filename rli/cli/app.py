@@ -9,20 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 import rli
-from rli.cli import (
-    INTERRUPTED,
-    bench,
-    capacity,
-    cluster_command,
-    demo,
-    doctor,
-    housekeeping_commands,
-    index_commands,
-    lease_commands,
-    read_commands,
-    undo_commands,
-    write_commands,
-)
+from rli.cli import INTERRUPTED
+from rli.cli.commands import bench, capacity, cluster, doctor, housekeeping, index, lease, read, undo, write
+from rli.cli.demo import command as demo
 from rli.cli.output import FAILED, print_error
 from rli.errors import RliError
 
@@ -79,13 +68,13 @@ def _root(
 
 
 demo.register(app)
-write_commands.register(app)
-undo_commands.register(app)
-cluster_command.register(app)
-housekeeping_commands.register(app)
-read_commands.register(app)
-index_commands.register(app)
-lease_commands.register(app)
+write.register(app)
+undo.register(app)
+cluster.register(app)
+housekeeping.register(app)
+read.register(app)
+index.register(app)
+lease.register(app)
 doctor.register(app)
 capacity.register(app)
 bench.register(app)

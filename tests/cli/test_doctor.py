@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rli as library
-from rli.cli import checkup_store
+from rli.cli.checkup import store as checkup_store
 from tests.cli.conftest import Outcome, Rli
 
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli as library
-from rli.cli.column_types import ExpectedColumns
-from rli.cli.input_files import RecordFile, snake_case
-from rli.cli.json_columns import BLOCK_BYTES
+from rli.cli.files.column_types import ExpectedColumns
+from rli.cli.files.input import RecordFile, snake_case
+from rli.cli.files.json_columns import BLOCK_BYTES
 from tests.cli.conftest import Rli
 
 

@@ -12,7 +12,7 @@ import typer
 from rli.cli.options import JsonOption, add_command
 from rli.errors import SettingsError
 
-_SOURCE: Final = Path(__file__).resolve().parents[2]
+_SOURCE: Final = Path(__file__).resolve().parents[3]
 
 
 def register(app: typer.Typer) -> None:

@@ -21,7 +21,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import rli_spark
-from rli.cli.write_options import WriteOptions
+from rli.cli.engines.options import WriteOptions
 from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError
 from rli.hudi.meta_columns import RECORD_KEY
@@ -65,7 +65,7 @@ class SparkEngine:
         _require_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         resources = ExitStack()
-        log_settings = resources.enter_context(as_file(files("rli.cli") / "log4j2.properties"))
+        log_settings = resources.enter_context(as_file(files("rli.cli.engines") / "log4j2.properties"))
         java_options = f"-Dlog4j2.configurationFile={log_settings.as_uri()} {_SMALL_JAVA if small else ''}"
         builder = SparkSession.builder.appName("rli").config("spark.driver.extraJavaOptions", java_options.strip())
         for name, value in {**_SETTINGS, **(_SMALL if small else {})}.items():

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from rli.cli.checkup_store import look_at_index
-from rli.cli.checkup_table import TableCheckup
+from rli.cli.checkup.store import look_at_index
+from rli.cli.checkup.table import TableCheckup
 from rli.cli.options import IndexOption, JsonOption, add_command
 from rli.cli.output import FOUND, out_console, report, without_controls
 from rli.store.health import Finding, Verdict

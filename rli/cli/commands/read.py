@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 import rli
+from rli.cli.files.output import require_known_ending, write_records
 from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOption, add_command, split_columns
 from rli.cli.output import FOUND, human_bytes, out_console, print_note, print_rows, report
-from rli.cli.output_files import require_known_ending, write_records
 from rli.hudi.timeline.instant import Instant
 from rli.index.record.record_index import LOOKUP_SECONDS
 from rli.view.snapshot import Snapshot

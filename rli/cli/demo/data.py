@@ -11,8 +11,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.cli.column_types import ExpectedColumns
-from rli.cli.input_files import RecordFile
+from rli.cli.files.column_types import ExpectedColumns
+from rli.cli.files.input import RecordFile
 
 RECORD_KEY: Final = "domain_name"
 PARTITION: Final = "domain_type"

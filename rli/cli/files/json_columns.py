@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from rli.cli.column_types import ExpectedColumns, fitted_column
+from rli.cli.files.column_types import ExpectedColumns, fitted_column
+from rli.cli.files.text_columns import guessed_times
 from rli.cli.output import print_note
-from rli.cli.text_columns import guessed_times
 from rli.errors import InvalidInputError
 
 BLOCK_BYTES: Final = 16 << 20

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from rli.cli.column_types import ExpectedColumns, typed_columns, without_empty
-from rli.cli.json_columns import BLOCK_BYTES, JsonColumns, read_json
+from rli.cli.files.column_types import ExpectedColumns, typed_columns, without_empty
+from rli.cli.files.json_columns import BLOCK_BYTES, JsonColumns, read_json
 from rli.errors import InvalidInputError, SchemaError, SettingsError
 
 _COLUMN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

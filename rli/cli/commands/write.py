@@ -10,9 +10,10 @@ import pyarrow as pa
 import typer
 
 import rli
-from rli.cli.column_types import ExpectedColumns, parse_column_types
-from rli.cli.engines import Engine, EngineName, SupportsParquetFiles, open_engine
-from rli.cli.input_files import FileKind, RecordFile, read_lines
+from rli.cli.engines.choice import Engine, EngineName, SupportsParquetFiles, open_engine
+from rli.cli.engines.options import WriteOptions
+from rli.cli.files.column_types import ExpectedColumns, parse_column_types
+from rli.cli.files.input import FileKind, RecordFile, read_lines
 from rli.cli.options import (
     IndexOption,
     JsonOption,
@@ -29,7 +30,6 @@ from rli.cli.options import (
 )
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
-from rli.cli.write_options import WriteOptions
 from rli.errors import InvalidInputError, SettingsError
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange
 from rli.table.table import Table

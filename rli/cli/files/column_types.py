@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from rli.cli import text_columns
+from rli.cli.files import text_columns
 from rli.cli.output import print_note
 from rli.errors import CorruptTableError, InvalidInputError, SchemaError
 from rli.table.table import Table

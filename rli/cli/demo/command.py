@@ -20,12 +20,12 @@ from rich.text import Text
 
 import rli
 from rli.cli.command_line import command_line
-from rli.cli.demo_data import ORDERING, PARTITION, RECORD_KEY, Batch, load_batches
-from rli.cli.demo_folder import make_room, mark_as_made_here
-from rli.cli.engines import Engine, EngineName, LocalEngine, open_engine
+from rli.cli.demo.data import ORDERING, PARTITION, RECORD_KEY, Batch, load_batches
+from rli.cli.demo.folder import make_room, mark_as_made_here
+from rli.cli.engines.choice import Engine, EngineName, LocalEngine, open_engine
+from rli.cli.engines.options import WriteOptions
 from rli.cli.options import add_command
 from rli.cli.output import FOUND, human_bytes, out_console, print_facts, print_rows
-from rli.cli.write_options import WriteOptions
 from rli.model import CommitResult, Step
 from rli.table.table import Table
 

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from rli.cli.write_options import WriteOptions
+from rli.cli.engines.options import WriteOptions
 from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError
 from rli.model import CommitResult
@@ -79,6 +79,6 @@ def open_engine(name: EngineName, *, small: bool = False) -> Engine:
             'PySpark is not installed: engine=spark; install it (pip install "record-level-index[spark]"), '
             "or give --engine local"
         )
-    from rli.cli.spark_engine import SparkEngine  # noqa: PLC0415  (an optional dependency)
+    from rli.cli.engines.spark import SparkEngine  # noqa: PLC0415  (an optional dependency)
 
     return SparkEngine.start(small=small)

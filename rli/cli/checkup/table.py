@@ -6,7 +6,7 @@ import shutil
 import time
 from typing import Final
 
-from rli.cli.checkup_store import look_at_index, problem
+from rli.cli.checkup.store import look_at_index, problem
 from rli.cli.output import human_bytes
 from rli.commit.lease_breaking import lease_holder
 from rli.commit.liveness import Holding

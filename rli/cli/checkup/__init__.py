@@ -1,0 +1,1 @@
+"""What ``rli doctor`` looks at."""

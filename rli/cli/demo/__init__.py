@@ -1,0 +1,1 @@
+"""``rli demo``: a story told with real data."""

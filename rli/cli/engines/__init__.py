@@ -1,0 +1,1 @@
+"""Engines that the command line writes tables with."""

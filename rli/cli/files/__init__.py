@@ -1,0 +1,1 @@
+"""Files of records that commands read and write."""
