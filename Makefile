@@ -107,11 +107,11 @@ UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --g
 
 .PHONY: lock
 lock: $(VENV)/.dev ## Write requirements/*.lock again (LOCK_ARGS=--upgrade takes newer versions)
-	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --group dev --constraint requirements/spark35.txt \
+	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group dev --constraint requirements/spark35.txt \
 		-o requirements/dev.lock
-	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --group build --constraint requirements/dev.lock \
+	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group build --constraint requirements/dev.lock \
 		-o requirements/runtime.lock
-	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --group spark4 -o requirements/spark4.lock
+	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group spark4 -o requirements/spark4.lock
 
 .PHONY: clean
 clean: ## Remove the environments, builds and caches
