@@ -63,6 +63,7 @@ from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import whole_snapshot
 from rli.write import local_engine
+from rli.write.choices import chosen_attempts, chosen_partition_change
 from rli.write.clustering import cluster
 
 _NO_TABLE: Final = "the records are no table: type={}{}; give a pyarrow.Table or a data frame"
@@ -160,11 +161,11 @@ class Table:
                 this write was committed, the timeline tells.
         """
         return local_engine.upsert(
-            self.refreshed(),
+            self._refreshed(),
             self.index,
             as_arrow_table(records),
-            self.partition_change(on_partition_change),
-            attempts=self.attempts(attempts),
+            chosen_partition_change(self.settings, on_partition_change),
+            attempts=chosen_attempts(self.settings, attempts),
             on_step=on_step,
             caller=CallerMetadata.of(transaction, metadata),
         )
@@ -195,10 +196,10 @@ class Table:
             RliError: as for ``upsert``.
         """
         return local_engine.delete(
-            self.refreshed(),
+            self._refreshed(),
             self.index,
             as_key_array(record_keys),
-            attempts=self.attempts(attempts),
+            attempts=chosen_attempts(self.settings, attempts),
             on_step=on_step,
             caller=CallerMetadata.of(transaction, metadata),
         )
@@ -355,11 +356,11 @@ class Table:
         if smaller_than is not None and smaller_than < 1:
             raise InvalidInputError(f"smaller_than must be at least 1: smaller_than={smaller_than}; give bytes")
         return cluster(
-            self.refreshed(),
+            self._refreshed(),
             self.index,
             smaller_than,
             tasks=tasks or InProcess(),
-            attempts=self.attempts(attempts),
+            attempts=chosen_attempts(self.settings, attempts),
             on_step=on_step,
         )
 
@@ -470,7 +471,7 @@ class Table:
                 f"neither an instant nor a time: as_of={as_of!r}; give a text, a date or a datetime"
             )
         text = as_of.isoformat() if isinstance(as_of, date) else as_of
-        return whole_snapshot(self.refreshed(), None if text is None else parse_instant_time(text))
+        return whole_snapshot(self._refreshed(), None if text is None else parse_instant_time(text))
 
     def lookup(
         self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, timeout: float = LOOKUP_SECONDS
@@ -492,7 +493,7 @@ class Table:
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
         keys = as_key_array(record_keys)
-        definition, index = self.refreshed(), self.index
+        definition, index = self._refreshed(), self.index
         latest = time.monotonic() + timeout
         await_synced(definition, index, timeout)
         entries = index.settled(keys, max(0.0, latest - time.monotonic()), partial(await_synced, definition, index))
@@ -500,12 +501,12 @@ class Table:
 
     def timeline(self) -> tuple[Instant, ...]:
         """All instants of the active timeline, in order."""
-        return self.refreshed().load_timeline().instants
+        return self._refreshed().load_timeline().instants
 
     @property
     def schema(self) -> pa.Schema | None:
         """Schema of the records; None in a table that was never written."""
-        return Snapshot.now(self.refreshed()).schema
+        return Snapshot.now(self._refreshed()).schema
 
     # The index -------------------------------------------------------------------------------------------------
 
@@ -535,7 +536,7 @@ class Table:
         """
         self._require_no_other_index(self.definition.index_url if url is None else url)
         self.definition = adopt(self.definition, url)
-        definition = self.refreshed()
+        definition = self._refreshed()
         settings = definition.require_settings()
         if not definition.properties.record_key_fields and not definition.properties.populate_meta_fields:
             raise UnsupportedTableError(
@@ -559,10 +560,10 @@ class Table:
 
         What dead writers and power cuts left is cleaned up first: a rollback that was interrupted is finished.
         """
-        definition, writer = self.refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
+        definition, writer = self._refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
         recover(definition, self.index, writer)
         undo_torn(definition, self.index, writer)
-        return sync(self.refreshed(), self.index, tasks or InProcess())
+        return sync(self._refreshed(), self.index, tasks or InProcess())
 
     def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
         """Compare index and table, key by key, as of one commit sequence. Writers may go on.
@@ -580,7 +581,7 @@ class Table:
             CorruptTableError: a base file is damaged.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
-        definition, index = self.refreshed(), self.index
+        definition, index = self._refreshed(), self.index
         look = partial(whole_state, definition, partial(await_synced, definition, index, timeout))
         return verify(look, index, tasks or InProcess())
 
@@ -593,7 +594,7 @@ class Table:
         """
         runner = tasks or InProcess()
         # Under the lease from the first look on: entries are corrected as those of the next commit.
-        definition, index = self.refreshed(), self.index
+        definition, index = self._refreshed(), self.index
         with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}"):
             return mend_index(definition, index, runner)
 
@@ -628,32 +629,6 @@ class Table:
             drop_store(self.definition.index_url)
         self.close()
 
-    # Parts for engines -----------------------------------------------------------------------------------------
-
-    def refreshed(self) -> TableDefinition:
-        """The definition as it is stored now: other engines may have changed the table's properties."""
-        self.definition = definition = self.definition.reloaded()
-        return definition
-
-    def partition_change(self, chosen: OnPartitionChange | str | None) -> OnPartitionChange:
-        """What is chosen, or else what the table's settings say."""
-        if chosen is None:
-            return self.settings.on_partition_change
-        try:
-            return OnPartitionChange(chosen)
-        except ValueError as error:
-            raise InvalidInputError(
-                f"no such choice: on_partition_change={chosen!r}; choose one of {[str(item) for item in OnPartitionChange]}"
-            ) from error
-
-    def attempts(self, chosen: int | None) -> int:
-        """How often a write is tried: what is chosen, or else what the table's settings say."""
-        if chosen is None:
-            return self.settings.write_attempts
-        if chosen < 1:
-            raise InvalidInputError(f"a write needs at least one attempt: attempts={chosen}; give 1 or more")
-        return chosen
-
     def close(self) -> None:
         """Give the index's connections back."""
         index, self._index = self._index, None
@@ -666,10 +641,15 @@ class Table:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _refreshed(self) -> TableDefinition:
+        """The definition as it is stored now: other engines may have changed the table's properties."""
+        self.definition = definition = self.definition.reloaded()
+        return definition
+
     @contextmanager
     def _exclusively(self, service: str) -> Iterator[tuple[TableDefinition, Fence]]:
         """Hold the lease for a table service; the index has followed the timeline."""
-        with table_service(self.refreshed(), self.index, service) as entered:
+        with table_service(self._refreshed(), self.index, service) as entered:
             yield entered
 
     def _open_index(self) -> RecordIndex:

@@ -21,6 +21,7 @@ from rli.hudi.key_generator import KeyGenerator, require_record_keys
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.table.table import pass_over
 from rli.view.caller_metadata import CallerMetadata
+from rli.write.choices import chosen_attempts
 from rli.write.maintenance import write_and_maintain
 from rli.write.tagging import current_locations, delete_rows, groups_of, require_slices
 from rli_spark.batches import arrow_schema, keep
@@ -69,8 +70,8 @@ def delete(
         RliError: as for ``Table.delete``.
     """
     caller = CallerMetadata.of(transaction, metadata)
-    most = table.attempts(attempts)
-    definition, index = table.refreshed(), table.index
+    most = chosen_attempts(table.settings, attempts)
+    definition, index = table.definition.reloaded(), table.index
     require_reachable(df.sparkSession, index)
     key_generator = definition.key_generator
     if RECORD_KEY not in df.columns:

@@ -39,7 +39,7 @@ def tag(df: DataFrame, table: Table, *, timeout: float = LOOKUP_SECONDS) -> Data
     taken = [name for name in TAG_COLUMNS if name in df.columns]
     if taken:
         raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
-    definition, index = table.refreshed(), table.index
+    definition, index = table.definition.reloaded(), table.index
     require_reachable(df.sparkSession, index)
     await_synced(definition, index, timeout)
     schema = arrow_schema(df)

@@ -36,6 +36,7 @@ from rli.storage import Storage
 from rli.table.table import pass_over
 from rli.view.caller_metadata import CallerMetadata
 from rli.view.file_slices import FileSlice
+from rli.write.choices import chosen_attempts, chosen_partition_change
 from rli.write.maintenance import write_and_maintain
 from rli.write.placement import Placement, plan_placements, records_placed
 from rli.write.tagging import (
@@ -111,8 +112,11 @@ def upsert(
         RliError: as for ``Table.upsert``.
     """
     caller = CallerMetadata.of(transaction, metadata)
-    on_change, most = table.partition_change(on_partition_change), table.attempts(attempts)
-    definition, index = table.refreshed(), table.index
+    on_change, most = (
+        chosen_partition_change(table.settings, on_partition_change),
+        chosen_attempts(table.settings, attempts),
+    )
+    definition, index = table.definition.reloaded(), table.index
     require_reachable(df.sparkSession, index)
     key_generator, ordering = definition.key_generator, definition.properties.ordering_field
     data = df.drop(*META_COLUMNS)

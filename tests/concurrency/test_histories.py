@@ -127,7 +127,7 @@ def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: py
         with open_table(table.location) as own:
             while not ended.is_set():
                 if own.index.stats().tombstones:
-                    with table_service(own.refreshed(), own.index, "purge") as (definition, _):
+                    with table_service(own.definition.reloaded(), own.index, "purge") as (definition, _):
                         purge.purge_tombstones(definition, own.index, 1)
 
     with ThreadPoolExecutor(1) as threads:
@@ -142,7 +142,7 @@ def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: py
     for number in range(2):
         table.upsert(records((f"gone-{number}", "x", 1, 1.0)))
         table.delete([f"gone-{number}"])
-    with table_service(table.refreshed(), table.index, "purge") as (definition, _):
+    with table_service(table.definition.reloaded(), table.index, "purge") as (definition, _):
         purge.purge_tombstones(definition, table.index, 1)
     assert floor_of(table.index) > 0
     assert table.verify_index().agrees

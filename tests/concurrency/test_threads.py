@@ -82,5 +82,5 @@ def test_a_sync_does_not_count_commits_that_another_thread_has_read_of_meanwhile
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(table.lookup, ["b"]).result()
 
-        synced = sync(table.refreshed(), table.index, InProcess(), on_registered=let_others_work)
+        synced = sync(table.definition.reloaded(), table.index, InProcess(), on_registered=let_others_work)
         assert synced.sequence == len(synced.timeline.completed_writes) == 1

@@ -44,7 +44,7 @@ def commit_version(table: Table, version: int) -> str:
 def turn_into_version_9(table: Table) -> None:
     """Make an empty table one of version 9, as Hudi 1.1 and later do."""
     assert table.timeline() == ()
-    definition = table.refreshed()
+    definition = table.definition.reloaded()
     changes = {
         Key.VERSION: "9",
         Key.LAYOUT_VERSION: "2",

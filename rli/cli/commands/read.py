@@ -146,7 +146,7 @@ def timeline(
     as_json: JsonOption = False,
 ) -> None:
     """List the instants of the table, the oldest first, with what each commit did."""
-    snapshot = Snapshot.now(rli.open_table(table).refreshed())
+    snapshot = Snapshot.now(rli.open_table(table).definition.reloaded())
     instants = snapshot.timeline.instants
     rows = [_timeline_row(snapshot, instant) for instant in instants[-(limit or len(instants)) :]]
     report(rows, as_json=as_json, render=lambda: _print_timeline(rows))

@@ -124,7 +124,7 @@ def restore(
 
 
 def _last_commit(table: Table) -> str:
-    latest = table.refreshed().load_timeline().latest_write
+    latest = table.definition.reloaded().load_timeline().latest_write
     if latest is None:
         raise InstantNotFoundError(f"there is no commit to roll back: table={table.location}")
     return latest.time
