@@ -48,7 +48,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 def _live_files(table: rli.Table) -> list[Path]:
     """The base files that are the table now, none of which an upsert removes."""
-    return [Path(table.location, file_slice.path) for file_slice in table.snapshot().slices.values()]
+    return [Path(file) for file in table.scan().files()]
 
 
 def _rewrite(files: list[Path], folder: Path) -> None:

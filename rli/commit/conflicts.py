@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from rli.codec import entries as codec
 from rli.errors import ConflictError
 from rli.file_group.journal import Journal
-from rli.hudi.base_file import BaseFileReader
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.record.log_state import LogState
@@ -25,6 +24,8 @@ from rli.index.record.record_index import RecordIndex
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.tasks import TaskRunner
+from rli.view.file_slice_reader import FileSliceReader
+from rli.view.file_slices import DataFile, FileSlice
 from rli.view.paths import unpublished_file
 from rli.view.snapshot import Snapshot
 
@@ -189,7 +190,9 @@ def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) ->
     schema = pa.schema([(RECORD_KEY, pa.string()), (COMMIT_TIME, pa.string())])
 
     def keys_of(stat: WriteStat) -> Iterable[pa.Array]:
-        with BaseFileReader(storage, unpublished_file(instant, stat.path)) as reader:
+        group = FileGroupId(stat.partition_path, stat.file_id)
+        unpublished = FileSlice(group, instant, DataFile(unpublished_file(instant, stat.path), stat.file_size))
+        with FileSliceReader(storage, unpublished) as reader:
             for batch in reader.batches(schema):
                 yield batch.filter(pc.equal(batch.column(COMMIT_TIME), instant)).column(RECORD_KEY)
 

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from rli.errors import CorruptTableError
 from rli.storage import Storage
 from rli.view import paths
-from rli.view.file_slices import list_base_files
+from rli.view.file_listing import files_written_at
 
 _MANIFEST: Final = TypeAdapter(list[str])
 
@@ -21,7 +21,7 @@ def listed_files(storage: Storage, instant: str) -> list[str]:
         return []
     if _is_cut_short(manifest):
         # A power cut has torn it: base files are known by their names, too.
-        return [part.path for part in list_base_files(storage) if part.instant == instant]
+        return files_written_at(storage, instant)
     try:
         return _MANIFEST.validate_json(manifest)
     except ValidationError as error:

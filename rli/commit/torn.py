@@ -40,7 +40,7 @@ from rli.services.rollback import finish_rollback
 from rli.tasks import InProcess
 from rli.view import paths
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import list_base_files
+from rli.view.file_listing import files_written_at
 from rli.view.snapshot import Snapshot
 from rli.view.whole_commits import broken_part
 
@@ -222,8 +222,7 @@ def _files_of(table: TableDefinition, torn: TornCommit) -> dict[str, tuple[str, 
         posixpath.join(journal.group.partition_path, f"{posixpath.splitext(journal.name)[0]}_{torn.time}.parquet")
         for journal in journals
     )
-    listed = (part.path for part in list_base_files(table.storage) if part.instant == torn.time)
-    return _by_partition(table, {*listed, *by_journal})
+    return _by_partition(table, {*files_written_at(table.storage, torn.time), *by_journal})
 
 
 def _by_partition(table: TableDefinition, files: Iterable[str]) -> dict[str, tuple[str, ...]]:

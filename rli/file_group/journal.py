@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from rli.errors import CorruptTableError
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.hudi.base_file import READ_BATCH_ROWS
 from rli.locations import LocationUpdate, named_groups
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.view.file_slice_reader import READ_BATCH_ROWS
 from rli.view.paths import journal_file
 
 Positions: TypeAlias = NDArray[np.int64]

@@ -18,7 +18,7 @@ from rli.file_group import work_rows
 from rli.file_group.journal import Journal, write_journal
 from rli.file_group.merge import MergePlan, merge_batch, plan_merge
 from rli.file_group.work_rows import Change
-from rli.hudi.base_file import BaseFileReader, BaseFileWriter, WrittenFile, new_bloom_filter
+from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import (
@@ -34,6 +34,7 @@ from rli.hudi.schema import conform
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
+from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file
 
@@ -111,7 +112,7 @@ def write_file_group(
         plan = _plan(context, target, rows, None)
         written = _write(context, target, str(name), rows, plan=plan, reader=None)
     else:
-        with BaseFileReader(context.storage, target.base.path) as reader:
+        with FileSliceReader(context.storage, target.base) as reader:
             plan = _plan(context, target, rows, reader)
             if plan.changes_nothing:
                 return FileGroupResult(plan.counts, None, None)
@@ -145,13 +146,13 @@ def read_ordering(storage: Storage, base: FileSlice, field: pa.Field, record_key
         Shape (n,); null where the slice has no such key or no value for it.
     """
     schema = pa.schema([pa.field(RECORD_KEY, pa.string()), field])
-    with BaseFileReader(storage, base.path) as reader:
+    with FileSliceReader(storage, base) as reader:
         stored = reader.read_columns(schema)
     positions = pc.index_in(record_keys, value_set=stored.column(RECORD_KEY))
     return stored.column(field.name).take(positions).combine_chunks()
 
 
-def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, reader: BaseFileReader | None) -> MergePlan:
+def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, reader: FileSliceReader | None) -> MergePlan:
     ordering = context.schema.field(context.ordering_field) if context.ordering_field else None
     row_ordering = rows.column(ordering.name).combine_chunks() if ordering else None
     fields = [pa.field(RECORD_KEY, pa.string()), *([ordering] if ordering else [])]
@@ -167,7 +168,7 @@ def _write(
     rows: pa.Table,
     *,
     plan: MergePlan,
-    reader: BaseFileReader | None,
+    reader: FileSliceReader | None,
 ) -> WrittenFile:
     records = _records_of(context, target.group, file_name, rows)
     added = records.take(pa.array(plan.added))
@@ -197,15 +198,15 @@ def base_file_path(group: FileGroupId, file_name: str) -> str:
     return f"{group.partition_path}/{file_name}" if group.partition_path else file_name
 
 
-def _bloom_filter(reader: BaseFileReader | None, added: int) -> tuple[BloomFilter, bool]:
+def _bloom_filter(reader: FileSliceReader | None, added: int) -> tuple[BloomFilter, bool]:
     """A filter for the new file, and whether it holds the stored keys already."""
-    footer = reader.footer() if reader is not None else None
-    if footer is None:
+    if reader is None:
         return new_bloom_filter(added), True
-    if footer.bloom_filter is not None and footer.bloom_filter.room >= added:
-        return footer.bloom_filter, True
+    stored = reader.bloom_filter
+    if stored is not None and stored.room >= added:
+        return stored, True
     # Half as much again as is needed now, so that the next few commits can add to it.
-    return new_bloom_filter((footer.rows + added) * 3 // 2), False
+    return new_bloom_filter((reader.rows + added) * 3 // 2), False
 
 
 def _records_of(context: WriteContext, group: FileGroupId, file_name: str, rows: pa.Table) -> pa.Table:

@@ -36,7 +36,7 @@ from rli.storage import Storage
 from rli.view import paths
 from rli.view.caller_transactions import delete_uncommitted_records
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice, list_base_files
+from rli.view.file_slices import FileSlice
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.snapshot import Snapshot
 
@@ -79,14 +79,20 @@ def archive(
     kept = earliest_kept(timeline, max(keep_commits, count - (most_commits or count)))
     if kept is None:
         return ArchiveResult(0, None, 0)
-    base_files = list_base_files(table.storage)
-    boundary = _boundary(Snapshot(table, timeline), kept.time, base_files)
+    snapshot = Snapshot(table, timeline)
+    stored = snapshot.slices.all_versions()
+    boundary = _boundary(snapshot, kept.time, stored)
     leaving = _instants_before(timeline, boundary)
     if not leaving:
         # What an archive may have left that was interrupted at its end.
         delete_journals(table, boundary)
         return ArchiveResult(0, _oldest_write(timeline, ""), 0)
-    dead = [part.path for part in base_files if part.instant < boundary and not timeline.is_visible(part.instant)]
+    dead = [
+        file.path
+        for part in stored
+        if part.instant < boundary and not timeline.is_visible(part.instant)
+        for file in part.files
+    ]
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     table.storage.discard_files(dead)
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
@@ -99,10 +105,10 @@ def archive(
     return ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
 
 
-def _boundary(snapshot: Snapshot, kept: str, base_files: list[FileSlice]) -> str:
+def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:
     """The time from which on nothing is archived."""
     timeline = snapshot.timeline
-    present = {part.group for part in base_files}
+    present = {part.group for part in stored}
     limits = [kept]
     limits += [instant.time for instant in timeline.pending if instant.action != Action.SAVEPOINT]
     limits += [_newest_beside(timeline, savepoint.time) for savepoint in timeline.savepoints]

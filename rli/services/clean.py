@@ -28,7 +28,7 @@ from rli.services.fence import Fence, remove_unfinished_drafts
 from rli.services.undo_plan import planned_files
 from rli.view import paths
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice, list_base_files
+from rli.view.file_slices import FileSlice
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.snapshot import Snapshot
 
@@ -84,7 +84,7 @@ def clean(
     return CleanResult(
         instant=instant,
         earliest_kept=earliest.time,
-        files_deleted=len(unneeded),
+        files_deleted=sum(len(file_slice.files) for file_slice in unneeded),
         bytes_deleted=sum(file_slice.size for file_slice in unneeded),
         # A restore to a savepoint needs the journals of all later commits.
         journals_deleted=0
@@ -117,21 +117,19 @@ def earliest_kept(timeline: Timeline, keep_commits: int) -> Instant | None:
 
 def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:
     """The base files that nobody needs who reads as of the earliest kept commit, a later one, or a savepoint."""
-    base_files = list_base_files(snapshot.table.storage)
+    stored = snapshot.slices.all_versions()
     saved = {
-        file_slice.path
+        file_slice
         for instant in snapshot.timeline.savepoints
-        for file_slice in snapshot.as_of(instant.time).live_slices(base_files).values()
+        for file_slice in snapshot.as_of(instant.time).live_slices(stored).values()
     }
-    return [
-        file_slice for file_slice in _superseded(snapshot, base_files, earliest.time) if file_slice.path not in saved
-    ]
+    return [file_slice for file_slice in _superseded(snapshot, stored, earliest.time) if file_slice not in saved]
 
 
-def _superseded(snapshot: Snapshot, base_files: Iterable[FileSlice], earliest: str) -> Iterator[FileSlice]:
+def _superseded(snapshot: Snapshot, stored: Iterable[FileSlice], earliest: str) -> Iterator[FileSlice]:
     """Old versions in file groups, all of those replaced before the earliest kept commit, and what rollbacks left."""
     groups: dict[FileGroupId, list[FileSlice]] = defaultdict(list)
-    for file_slice in base_files:
+    for file_slice in stored:
         if snapshot.timeline.is_visible(file_slice.instant):
             groups[file_slice.group].append(file_slice)
         elif file_slice.instant in snapshot.timeline.undone:
@@ -148,7 +146,8 @@ def _carry_out(
     files: dict[str, tuple[str, ...]] = {}
     for file_slice in unneeded:
         partition_path = file_slice.group.partition_path
-        files[partition_path] = (*files.get(partition_path, ()), table.storage.full_path(file_slice.path))
+        full_paths = (table.storage.full_path(file.path) for file in file_slice.files)
+        files[partition_path] = (*files.get(partition_path, ()), *full_paths)
     last = timeline.completed_writes[-1]
     plan = CleanPlan(earliest.time, earliest.action, last.time, files)
     instant = timeline.next_time(table.now())
@@ -172,7 +171,7 @@ def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence
         plan = CleanPlan.from_avro(planned, f"{instant}.{Action.CLEAN}.{State.REQUESTED}")
         switch_off_metadata_table(table.storage, table.reloaded().properties)
         fence.start(instant, Action.CLEAN)
-        live = {file_slice.path for file_slice in Snapshot(table, timeline).slices.values()}
+        live = {file.path for file_slice in Snapshot(table, timeline).slices.values() for file in file_slice.files}
         # In any order: none of them is needed, and whoever repeats the clean deletes those that are left.
         table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
         milliseconds = int((time.monotonic() - started) * 1000)

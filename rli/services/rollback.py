@@ -18,7 +18,6 @@ from rli.services.fence import Fence
 from rli.services.undo_plan import planned_files, require_undoable, written_files
 from rli.view import paths
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import list_partition
 from rli.view.snapshot import Snapshot
 
 
@@ -96,8 +95,7 @@ def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMe
     }
     kept = {
         found
-        for partition_path in {group.partition_path for group in needed}
-        for file_slice in list_partition(snapshot.table.storage, partition_path)
+        for file_slice in snapshot.slices.all_versions({group.partition_path for group in needed})
         # Of a replaced file group, a clean leaves the last version or none.
         for found in ((file_slice.group, file_slice.instant), (file_slice.group, None))
     }

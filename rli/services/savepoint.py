@@ -49,8 +49,8 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     require_files_as_of(current, past)
     files: dict[str, tuple[str, ...]] = {}
     for group, file_slice in sorted(past.slices.items()):
-        name = posixpath.basename(file_slice.path)
-        files[group.partition_path] = (*files.get(group.partition_path, ()), name)
+        names = (posixpath.basename(file.path) for file in file_slice.files)
+        files[group.partition_path] = (*files.get(group.partition_path, ()), *names)
     metadata = SavepointMetadata(_SAVED_BY, int(time.time() * 1000), comment, files)
     mark = paths.service_mark(saved, Action.SAVEPOINT)
     table.storage.write_bytes(mark, b"")

@@ -1,58 +1,60 @@
-"""File slices: which base files make up the table at an instant."""
+"""File slices: which data files make up the table at an instant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rli.errors import UnsupportedTableError
-from rli.hudi.file_names import EXTENSION, BaseFileName
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
-from rli.storage import Storage, StoredFile
+from rli.storage import Storage
 
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
-_OTHER_FORMATS: Final = (".lance", ".orc", ".hfile")
 
 
 @dataclass(frozen=True, slots=True)
-class FileSlice:
-    """A base file: the state of a file group from one instant on.
+class DataFile:
+    """A base file or a log file.
 
     Attributes:
-        group: the file group.
-        instant: the instant that wrote the file.
         path: relative to the table.
         size: bytes.
     """
 
-    group: FileGroupId
-    instant: str
     path: str
     size: int
 
 
-def list_base_files(storage: Storage) -> list[FileSlice]:
-    """All base files of all partitions, visible or not.
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """The state of a file group from one instant on: ``rli.view.file_slice_reader`` reads it.
 
-    Raises:
-        UnsupportedTableError: a partition holds files of another format, or log files (merge-on-read).
+    Attributes:
+        group: the file group.
+        instant: the instant that wrote its base file.
+        base: its base file; None if it has log files alone.
+        logs: the log files that change the base file's records, the oldest first. Listings refuse log files today.
     """
-    slices: list[FileSlice] = []
-    for folder in ("", *(name for name in storage.list_folders() if name != ".hoodie")):
-        files = storage.list_files(folder, recursive=bool(folder))
-        slices.extend(_slices_of(files))
-    return slices
 
+    group: FileGroupId
+    instant: str
+    base: DataFile | None
+    logs: tuple[DataFile, ...] = ()
 
-def list_partition(storage: Storage, partition_path: str) -> list[FileSlice]:
-    """All base files of one partition."""
-    return list(_slices_of(storage.list_files(partition_path)))
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """All its files, the base file first."""
+        return self.logs if self.base is None else (self.base, *self.logs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.size for file in self.files)
 
 
 def latest_slices(
-    base_files: Iterable[FileSlice],
+    slices: Iterable[FileSlice],
     timeline: Timeline,
     replaced: Mapping[FileGroupId, str],
     as_of: str | None = None,
@@ -60,13 +62,13 @@ def latest_slices(
     """The newest visible slice of each file group.
 
     Args:
-        base_files: as listed.
+        slices: as listed.
         timeline: says which instants completed.
         replaced: for each replaced file group, the instant of the replacement.
         as_of: only instants up to this one count; all of them if None.
     """
     latest: dict[FileGroupId, FileSlice] = {}
-    for candidate in base_files:
+    for candidate in slices:
         if as_of is not None and candidate.instant > as_of:
             continue
         if not timeline.is_visible(candidate.instant):
@@ -87,17 +89,3 @@ def write_partition_metadata(storage: Storage, partition_path: str, instant: str
     if not storage.exists(path):
         depth = len(partition_path.split("/")) if partition_path else 0
         storage.create(path, f"#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n".encode())
-
-
-def _slices_of(files: Iterable[StoredFile]) -> Iterator[FileSlice]:
-    for file in files:
-        if file.name.endswith(_OTHER_FORMATS) or ".log." in file.name:
-            raise UnsupportedTableError(
-                f"the table holds a file that is no Parquet base file: file={file.path}; "
-                "rli reads copy-on-write tables with Parquet base files"
-            )
-        if file.name.startswith(".") or not file.name.endswith(EXTENSION):
-            continue
-        name = BaseFileName.parse(file.name)
-        folder = file.path.rpartition("/")[0]
-        yield FileSlice(FileGroupId(folder, name.file_id), name.instant, file.path, file.size)

@@ -1,4 +1,4 @@
-"""The live file slices of a table, listed no further than they are asked for."""
+"""The file slices of a table, listed no further than they are asked for."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from typing import Final
 
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.view.file_slices import FileSlice, list_base_files, list_partition
+from rli.view.file_listing import FileListing
+from rli.view.file_slices import FileSlice
 
 _MOST_LISTED_ALONE: Final = 100
 """Partitions; who needs more of them lists the whole table."""
 
 
 class FileSystemView(Mapping[FileGroupId, FileSlice]):
-    """The live slice of each file group.
+    """The live slice of each file group. All that ask for data files of a table ask its view: ``Snapshot.slices``.
 
     A write that touches few of many partitions lists these alone.
 
     Args:
+        listing: of the table.
         storage: of the table.
-        live: tells the live ones of some base files.
+        live: tells the live ones of some slices.
     """
 
     def __init__(
-        self, storage: Storage, live: Callable[[Sequence[FileSlice]], Mapping[FileGroupId, FileSlice]]
+        self,
+        listing: FileListing,
+        storage: Storage,
+        live: Callable[[Sequence[FileSlice]], Mapping[FileGroupId, FileSlice]],
     ) -> None:
+        self._listing = listing
         self._storage = storage
         self._live = live
         self._found: dict[FileGroupId, FileSlice] = {}
@@ -42,15 +48,29 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
         self._list({group.partition_path for group in groups})
         return {group: self._found[group] for group in groups if group in self._found}
 
+    def all_versions(self, partition_paths: Collection[str] | None = None) -> list[FileSlice]:
+        """The slices that are stored at this moment: live, superseded, replaced, and those that no commit shows.
+
+        Args:
+            partition_paths: of the partitions to list; by default all.
+        """
+        if partition_paths is None:
+            return self._listing.all_slices()
+        return [found for path in sorted(partition_paths) for found in self._listing.slices_of(path)]
+
     def list_all(self) -> None:
         """List what is not listed yet: of files that are deleted from now on, each is missed when it is read."""
         if not self._is_whole:
-            self._found = {**self._live(list_base_files(self._storage)), **self._found}
+            self._found = {**self._live(self._listing.all_slices()), **self._found}
             self._is_whole = True
 
     def first_deleted(self) -> FileSlice | None:
-        """A slice that was listed and whose file is not there any more; None if all are."""
-        return next((found for found in self._found.values() if not self._storage.exists(found.path)), None)
+        """A slice that was listed and that lacks a file by now; None if all are whole."""
+        return next((found for found in self._found.values() if not self.has_files(found)), None)
+
+    def has_files(self, file_slice: FileSlice) -> bool:
+        """Whether all files of a slice are still there."""
+        return all(self._storage.exists(file.path) for file in file_slice.files)
 
     def __getitem__(self, group: FileGroupId) -> FileSlice:
         self._list([group.partition_path])
@@ -72,5 +92,5 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
             self.list_all()
             return
         for path in missing:
-            self._found.update(self._live(list_partition(self._storage, path)))
+            self._found.update(self._live(self._listing.slices_of(path)))
             self._listed.add(path)

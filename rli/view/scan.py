@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rli.errors import InvalidInputError, SchemaError
-from rli.hudi.base_file import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.meta_columns import with_meta_columns
 from rli.hudi.partition_values import partition_expression
 from rli.view.definition import TableDefinition
+from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
 from rli.view.filters import parse_where
@@ -69,7 +69,7 @@ class Scan:
         """
         storage = self.table.storage
         root = storage.root if storage.is_local else storage.location
-        return [f"{root.rstrip('/')}/{file_slice.path}" for file_slice in self.matching_slices()]
+        return [f"{root.rstrip('/')}/{only_base_file(file_slice).path}" for file_slice in self.matching_slices()]
 
     def matching_slices(self) -> list[FileSlice]:
         """The live slices that may hold such records, told by partition paths and column statistics."""
@@ -84,7 +84,7 @@ class Scan:
                 if fragment.subset(filter=self.expression, schema=dataset.schema).row_groups
             }
         storage = self.table.storage
-        return [file_slice for file_slice in live if storage.full_path(file_slice.path) in matching]
+        return [file_slice for file_slice in live if storage.full_path(only_base_file(file_slice).path) in matching]
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         live = self._live()
@@ -100,41 +100,27 @@ class Scan:
             yield from scanner.to_batches()
 
     def _live(self) -> list[FileSlice]:
-        return sorted(self.slices.values(), key=lambda file_slice: file_slice.path)
+        return sorted(self.slices.values(), key=lambda file_slice: file_slice.group)
 
     def _dataset(self, live: Sequence[FileSlice]) -> Any:
-        import pyarrow.dataset as ds  # noqa: PLC0415  (it loads pandas where that is installed)
-
-        storage, properties = self.table.storage, self.table.properties
         schema = with_meta_columns(self.table_schema or pa.schema([]))
-        parquet = ds.ParquetFileFormat()
-        fragments = [
-            parquet.make_fragment(
-                storage.full_path(file_slice.path),
-                storage.filesystem,
-                partition_expression(properties, schema, file_slice.group.partition_path),
-            )
-            for file_slice in live
-        ]
-        return ds.FileSystemDataset(fragments, schema, parquet, storage.filesystem)
+        return dataset_of(
+            self.table.storage,
+            live,
+            schema,
+            lambda file_slice: partition_expression(self.table.properties, schema, file_slice.group.partition_path),
+        )
 
     @contextmanager
     def _naming_broken_files(self, live: Sequence[FileSlice]) -> Iterator[None]:
         try:
             yield
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError) as error:
-            self._name_broken_file([file_slice.path for file_slice in live])
+            if self.table_schema is not None:
+                require_readable(self.table.storage, live, self.table_schema)
             raise SchemaError(
                 f"the filter or a column's type does not fit the table ({error}); check names and types"
             ) from error
-
-    def _name_broken_file(self, files: list[str]) -> None:
-        """Raise ``CorruptTableError`` for the first file that cannot be read, if there is one."""
-        for path in files:
-            with corrupt_unless_parquet(path), BaseFileReader(self.table.storage, path) as reader:
-                if self.table_schema is not None:
-                    for _ in reader.batches(self.table_schema):
-                        pass
 
 
 def wanted_columns(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

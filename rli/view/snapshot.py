@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rli.errors import UnsupportedTableError
 from rli.hudi.avro_schema import from_avro
-from rli.hudi.base_file import BaseFileReader
 from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
+from rli.view.file_listing import FolderListing
+from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.scan import Scan, filter_expression, wanted_columns
@@ -64,17 +64,17 @@ class Snapshot:
         newest = max(self.slices.values(), key=lambda file_slice: file_slice.instant, default=None)
         if newest is None:
             return None
-        with self.table.storage.filesystem.open_input_file(self.table.storage.full_path(newest.path)) as source:
-            return _without_meta(pq.read_schema(source).remove_metadata())
+        with self.reader(newest) as reader:
+            return _without_meta(reader.schema)
 
     @cached_property
     def slices(self) -> FileSystemView:
         """The live slice of each file group."""
-        return FileSystemView(self.table.storage, self.live_slices)
+        return FileSystemView(FolderListing(self.table.storage), self.table.storage, self.live_slices)
 
-    def live_slices(self, base_files: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
-        """The live ones of some base files."""
-        return latest_slices(base_files, self.timeline, self.replaced)
+    def live_slices(self, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
+        """The live ones of some slices."""
+        return latest_slices(slices, self.timeline, self.replaced)
 
     @cached_property
     def replaced(self) -> dict[FileGroupId, str]:
@@ -86,16 +86,20 @@ class Snapshot:
                     found.update({FileGroupId(partition_path, file_id): instant.time for file_id in file_ids})
         return found
 
+    def reader(self, file_slice: FileSlice) -> FileSliceReader:
+        """Opens a file slice; raises ``CorruptTableError`` for a file that is missing or damaged."""
+        return FileSliceReader(self.table.storage, file_slice)
+
     def record_keys(self, file_slice: FileSlice) -> Iterator[pa.Array]:
         """The record keys of a file slice, in batches.
 
         Raises:
             UnsupportedTableError: the table keeps no meta columns and its keys cannot be formed again.
         """
-        storage, properties = self.table.storage, self.table.properties
-        with BaseFileReader(storage, file_slice.path) as reader:
+        properties = self.table.properties
+        with self.reader(file_slice) as reader:
             # Tables without meta fields may have the meta columns all the same, holding nulls.
-            if properties.populate_meta_fields and RECORD_KEY in reader.column_names:
+            if properties.populate_meta_fields and RECORD_KEY in reader.schema.names:
                 for batch in reader.batches(pa.schema([pa.field(RECORD_KEY, pa.string())])):
                     yield batch.column(RECORD_KEY).combine_chunks()
                 return

@@ -22,7 +22,7 @@ def sync_table(snapshot: Snapshot) -> None:
     """Wait until the table is on the disk, as it is at present, and the folders that lead to it."""
     slices = snapshot.slices.values()
     partitions = {file_slice.group.partition_path for file_slice in slices}
-    _sync(snapshot, {file_slice.path for file_slice in slices}, partitions)
+    _sync(snapshot, {file.path for file_slice in slices for file in file_slice.files}, partitions)
     snapshot.table.storage.sync_folders_above()
 
 

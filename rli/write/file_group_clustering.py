@@ -15,13 +15,14 @@ from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal, open_journal
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path, with_file_name
-from rli.hudi.base_file import BYTES_PER_ROW_GROUP, READ_BATCH_ROWS, BaseFileReader, BaseFileWriter, new_bloom_filter
+from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.hudi.file_names import BaseFileName, new_file_id
 from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.record.record_index import RecordIndex
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
+from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file
 from rli.write.tagging import current_locations
@@ -105,7 +106,7 @@ def _write(context: ClusteringContext, sources: Sequence[FileSlice], group: File
 def _rows_of(storage: Storage, sources: Iterable[FileSlice]) -> int:
     rows = 0
     for source in sources:
-        with BaseFileReader(storage, source.path) as reader:
+        with FileSliceReader(storage, source) as reader:
             rows += reader.rows
     return rows
 
@@ -113,7 +114,7 @@ def _rows_of(storage: Storage, sources: Iterable[FileSlice]) -> int:
 def _stored(storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema) -> Iterator[pa.Table]:
     """The records of all sources, meta columns included, each with the file id of its source."""
     for source in sources:
-        with BaseFileReader(storage, source.path) as reader:
+        with FileSliceReader(storage, source) as reader:
             for batch in reader.batches(with_meta_columns(schema)):
                 file_ids = pa.repeat(pa.scalar(source.group.file_id, pa.string()), batch.num_rows)
                 yield batch.append_column(work_rows.PRIOR_FILE_ID, file_ids)

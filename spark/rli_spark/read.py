@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from rli import Table
 from rli.errors import InvalidInputError
 from rli.hudi.meta_columns import with_meta_columns
+from rli.view.file_slice_reader import only_base_file
 from rli_spark.batches import spark_schema
 from rli_spark.hadoop_paths import hadoop_paths
 
@@ -70,7 +71,7 @@ def read(
     if not live:
         frame = spark.createDataFrame([], spark_schema(full))
     else:
-        paths = hadoop_paths(spark, table.definition.storage, (file_slice.path for file_slice in live))
+        paths = hadoop_paths(spark, table.definition.storage, (only_base_file(file_slice).path for file_slice in live))
         frame = spark.read.schema(spark_schema(full)).parquet(*paths)
     if filters is not None:
         frame = frame.where(_condition(filters))

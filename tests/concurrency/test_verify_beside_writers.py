@@ -140,7 +140,8 @@ def still_number(table: Table, city: str) -> int:
 
 
 def repeat_a_record(table: Table) -> None:
-    path = Path(table.location, still_slice(table, "s2").path)
+    (file,) = still_slice(table, "s2").files
+    path = Path(table.location, file.path)
     stored = pq.read_table(path)
     [position] = np.flatnonzero(np.array(stored.column("_hoodie_record_key").to_pylist()) == "s2-3")
     pq.write_table(pa.concat_tables([stored, stored.slice(int(position), 1)]), path.with_suffix(".new"))

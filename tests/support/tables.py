@@ -78,8 +78,9 @@ def live_files(table: Table) -> dict[str, pq.ParquetFile]:
     """The live base files by their path in the table."""
     snapshot, storage = table.snapshot(), table.definition.storage
     return {
-        file_slice.path: pq.ParquetFile(storage.filesystem.open_input_file(storage.full_path(file_slice.path)))
+        file.path: pq.ParquetFile(storage.filesystem.open_input_file(storage.full_path(file.path)))
         for file_slice in snapshot.slices.values()
+        for file in file_slice.files
     }
 
 
@@ -95,7 +96,7 @@ def check_stored(table: Table) -> None:
 def stray_files(table: Table, instant: str) -> set[str]:
     """Base files with the name of a commit, the table's last one, that are not of the table."""
     folder = Path(table.location)
-    live = {file_slice.path for file_slice in table.snapshot().slices.values()}
+    live = {file.path for file_slice in table.snapshot().slices.values() for file in file_slice.files}
     return {str(file.relative_to(folder)) for file in folder.rglob(f"*_{instant}.parquet")} - live
 
 

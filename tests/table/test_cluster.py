@@ -23,7 +23,7 @@ from rli import (
 from rli.hudi.meta_columns import FILE_NAME, META_COLUMNS
 from rli.model import FileGroupId
 from rli.settings import TableSettings
-from rli.view.file_slices import FileSlice
+from rli.view.file_slices import DataFile, FileSlice
 from rli.write.clustering import plan_clustering
 from tests.crash.writes import pointed
 from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of, turn_into_version_9
@@ -237,8 +237,8 @@ def test_many_small_files_make_no_small_row_groups(tmp_path: Path) -> None:
     for number in range(20):
         table.upsert(records((f"k{number}", "x", 1, 1.0)))
     table.cluster()
-    (file_slice,) = table.snapshot().slices.values()
-    assert pq.ParquetFile(Path(table.location, file_slice.path)).metadata.num_row_groups == 1
+    (file,) = table.scan().files()
+    assert pq.ParquetFile(file).metadata.num_row_groups == 1
 
 
 def test_no_file_is_so_small(scattered: Table) -> None:
@@ -248,7 +248,7 @@ def test_no_file_is_so_small(scattered: Table) -> None:
 
 def slices(partition_path: str, *sizes: int) -> list[FileSlice]:
     return [
-        FileSlice(FileGroupId(partition_path, f"{number}-0"), "1", f"{partition_path}/{number}", size)
+        FileSlice(FileGroupId(partition_path, f"{number}-0"), "1", DataFile(f"{partition_path}/{number}", size))
         for number, size in enumerate(sizes)
     ]
 

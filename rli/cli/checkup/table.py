@@ -15,7 +15,6 @@ from rli.commit.recovery import abandoned_instants, writer_record
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.commit.torn import torn_commits
 from rli.errors import IndexNotReadyError, RliError
-from rli.hudi.base_file import BaseFileReader
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Instant
 from rli.index.record.record_index import RecordIndex
@@ -25,6 +24,7 @@ from rli.store.health import Finding, Verdict
 from rli.table.table import Table
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
+from rli.view.file_slice_reader import FileSliceReader
 from rli.view.registration import stores_password, with_index_at
 from rli.view.snapshot import Snapshot
 
@@ -159,7 +159,7 @@ class TableCheckup:
         rows, damaged = 0, 0
         for file_slice in slices.values():
             try:
-                with BaseFileReader(self._storage, file_slice.path) as reader:
+                with FileSliceReader(self._storage, file_slice) as reader:
                     rows += reader.rows
             except RliError as error:
                 damaged += 1
@@ -271,5 +271,5 @@ def _missing_files(snapshot: Snapshot) -> list[str]:
     for instant in snapshot.timeline.completed_writes:
         for stat in snapshot.commit(instant).write_stats:
             newest[FileGroupId(stat.partition_path, stat.file_id)] = stat.path
-    found = {group: file_slice.path for group, file_slice in snapshot.slices.items()}
-    return sorted(path for group, path in newest.items() if group not in snapshot.replaced and found.get(group) != path)
+    found = {file.path for file_slice in snapshot.slices.values() for file in file_slice.files}
+    return sorted(path for group, path in newest.items() if group not in snapshot.replaced and path not in found)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rli.hudi import base_file
-from rli.hudi.base_file import ROWS_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
+from rli.hudi import base_file_writer
+from rli.hudi.base_file_writer import ROWS_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
 from rli.storage import Storage
 
@@ -43,7 +43,7 @@ def test_batches_of_any_size_fill_whole_row_groups_in_their_order(tmp_path: Path
 
 
 def test_wide_records_do_not_wait_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base_file, "BYTES_PER_ROW_GROUP", records(0, 10).nbytes)
+    monkeypatch.setattr(base_file_writer, "BYTES_PER_ROW_GROUP", records(0, 10).nbytes)
     file = write(tmp_path, records(0, 9), records(9, 1), records(10, 1))
     assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [10, 1]
 

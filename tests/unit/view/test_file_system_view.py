@@ -15,6 +15,7 @@ from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.storage.contract import OpenedStorage
 from rli.storage.read_only import NoChanges
+from rli.view.file_listing import FolderListing
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 
@@ -58,7 +59,7 @@ def slices(table: rli.Table, files: ObservedFiles) -> FileSystemView:
     root = table.snapshot().table.storage.root
     opened = OpenedStorage(fs.PyFileSystem(fs.FSSpecHandler(files)), root, NoChanges(root))
     storage = Storage(root, _opened=opened)
-    return FileSystemView(storage, lambda base_files: latest_slices(base_files, timeline, {}))
+    return FileSystemView(FolderListing(storage), storage, lambda listed: latest_slices(listed, timeline, {}))
 
 
 @pytest.fixture(scope="module")

@@ -282,6 +282,6 @@ def _unless_gone(snapshot: Snapshot, file_slice: FileSlice) -> Iterator[pa.Array
     try:
         yield from snapshot.record_keys(file_slice)
     except CorruptTableError:
-        if snapshot.table.storage.exists(file_slice.path):
+        if snapshot.slices.has_files(file_slice):
             raise
         yield None

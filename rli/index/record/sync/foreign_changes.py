@@ -17,7 +17,7 @@ from rli.index.record.log_record import LogRecord
 from rli.index.record.record_index import RecordIndex
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
-from rli.view.file_slices import FileSlice, list_partition
+from rli.view.file_slices import FileSlice
 from rli.view.slice_diff import first_changes
 from rli.view.snapshot import Snapshot
 
@@ -52,8 +52,7 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
     touched = first_changes(later, before)
     base_files = [
         file_slice
-        for partition_path in sorted({group.partition_path for group in touched})
-        for file_slice in list_partition(snapshot.table.storage, partition_path)
+        for file_slice in snapshot.slices.all_versions({group.partition_path for group in touched})
         if file_slice.group in touched
     ]
     old, new = earlier.live_slices(base_files), later.live_slices(base_files)

@@ -57,7 +57,7 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
             f"keys without a record cannot be told from their digests: index={index.url} dangling={report.dangling} "
             "key_mode=digest; bootstrap the index again: rli index bootstrap TABLE"
         )
-    slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.path)
+    slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.group)
     instants = sorted({file_slice.instant for file_slice in slices})
     log = index.log.refresh()
     if log.head != state.sequence:

@@ -1,9 +1,7 @@
-"""Base files: Parquet files with Hudi's meta columns in front and Hudi's footer."""
+"""Writing base files: Parquet files with Hudi's meta columns in front and Hudi's footer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -12,11 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rli.errors import CorruptTableError
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.dictionaries import columns_with_dictionary
 from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
-from rli.hudi.schema import conform
 from rli.storage import Storage
 
 _MIN_RECORD_KEY: Final = "hoodie_min_record_key"
@@ -25,66 +21,9 @@ _MAX_RECORD_KEY: Final = "hoodie_max_record_key"
 _BLOOM_FALSE_POSITIVES: Final = 1e-3
 _SMALLEST_BLOOM_CAPACITY: Final = 1_000
 
-READ_BATCH_ROWS: Final = 65_536
 ROWS_PER_ROW_GROUP: Final = 131_072
 BYTES_PER_ROW_GROUP: Final = 128 * 1024 * 1024
 """Small batches are gathered until one of the two is reached: a reader, and each dictionary, gains by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class BaseFileFooter:
-    """What the footer of a base file says of its record keys.
-
-    Attributes:
-        rows: records in the file.
-        bloom_filter: None where the file has none.
-    """
-
-    rows: int
-    bloom_filter: BloomFilter | None
-
-
-class BaseFileReader:
-    """Reads one base file in batches; memory is bounded by a batch and a row group's columns."""
-
-    def __init__(self, storage: Storage, path: str) -> None:
-        self.path = path
-        with corrupt_unless_parquet(path):
-            source = storage.filesystem.open_input_file(storage.full_path(path))
-            self._file = pq.ParquetFile(source)
-
-    @property
-    def rows(self) -> int:
-        return int(self._file.metadata.num_rows)
-
-    @property
-    def column_names(self) -> list[str]:
-        return list(self._file.schema_arrow.names)
-
-    def footer(self) -> BaseFileFooter:
-        return BaseFileFooter(self.rows, BloomFilter.from_footer(self._file.metadata.metadata or {}, self.path))
-
-    def read_columns(self, schema: pa.Schema) -> pa.Table:
-        """The whole file, reduced to the columns of ``schema`` and made to fit it."""
-        with corrupt_unless_parquet(self.path):
-            present = [name for name in schema.names if name in self.column_names]
-            return conform(self._file.read(columns=present), schema)
-
-    def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The file's records in order, in batches of ``READ_BATCH_ROWS``, made to fit ``schema``."""
-        present = [name for name in schema.names if name in self.column_names]
-        with corrupt_unless_parquet(self.path):
-            for batch in self._file.iter_batches(READ_BATCH_ROWS, columns=present):
-                yield conform(pa.table(batch), schema)
-
-    def close(self) -> None:
-        self._file.close(force=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,22 +137,6 @@ class BaseFileWriter:
 def new_bloom_filter(record_count: int) -> BloomFilter:
     """An empty filter for a file that is expected to hold that many records."""
     return BloomFilter.create(max(record_count, _SMALLEST_BLOOM_CAPACITY), _BLOOM_FALSE_POSITIVES)
-
-
-@contextmanager
-def corrupt_unless_parquet(path: str) -> Iterator[None]:
-    """Turn what pyarrow raises for a damaged or missing file into ``CorruptTableError`` with the file's name."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise CorruptTableError(
-            f"a base file is missing: file={path}; restore it, or roll the commit back that wrote it"
-        ) from error
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise CorruptTableError(
-            f"a base file cannot be read as Parquet: file={path} ({error}); restore it, or roll the commit back "
-            "that wrote it"
-        ) from error
 
 
 def _java_bounds(keys: pa.ChunkedArray) -> tuple[str, str]:
