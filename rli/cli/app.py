@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import rli
-from rli.cli import INTERRUPTED
+from rli.cli import INTERRUPTED, PIPE_CLOSED
 from rli.cli.commands import bench, capacity, cluster, doctor, housekeeping, index, lease, read, undo, write
 from rli.cli.demo import command as demo
-from rli.cli.output import FAILED, print_error
+from rli.cli.output import FAILED, drop_output, print_error
 from rli.errors import RliError
-
-_USERS_TO_SOLVE: Final = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR}
-)
 
 
 class CommandGroup(TyperGroup):
@@ -29,8 +24,11 @@ class CommandGroup(TyperGroup):
         except RliError as error:
             print_error(str(error))
             raise typer.Exit(FAILED) from None
+        except BrokenPipeError:
+            drop_output()
+            raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
-            if error.errno not in _USERS_TO_SOLVE:
+            if error.errno is None:
                 raise
             print_error(f"the operating system refused: {error}; check permissions, paths and free space")
             raise typer.Exit(FAILED) from None
@@ -43,7 +41,8 @@ app = typer.Typer(
     name="rli",
     cls=CommandGroup,
     help="A record-level index for lakehouse tables, and tables that upsert through it.",
-    epilog="Exit status: 0 done; 1 the check found something; 2 wrong usage or input; 130 interrupted.\n\n"
+    epilog="Exit status: 0 done; 1 the check found something; 2 wrong usage or input, or a failure; 130 interrupted; "
+    "141 the reader of the output has closed it.\n\n"
     "Start with: rli demo",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -6,8 +6,12 @@ Reports go to standard output; progress, notes and errors to standard error.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
@@ -23,7 +27,7 @@ from rli.settings import StoredSettings
 FOUND: Final = 1
 """Exit status of a check that found something."""
 FAILED: Final = 2
-"""Exit status after wrong usage or input."""
+"""Exit status after wrong usage or input, or a failure."""
 
 _NOTHING: Final = "-"
 _PROSE_WIDTH: Final = 120
@@ -37,14 +41,40 @@ _SHOWN_CONTROLS: Final = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code
 _ESCAPED_IN_JSON: Final = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
 
 
+class _Reports(Console):
+    """Raises ``BrokenPipeError`` where rich would end the process with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+class _Notes(Console):
+    """Goes on where nobody can read: a note that is lost is no reason to end a write."""
+
+    def print(self, *values: Any, **options: Any) -> None:
+        with suppress(OSError):
+            super().print(*values, **options)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 def out_console() -> Console:
     """Standard output, as it is now."""
-    return Console(markup=False, highlight=False)
+    return _Reports(markup=False, highlight=False)
 
 
 def err_console() -> Console:
     """Standard error, as it is now."""
-    return Console(markup=False, highlight=False, stderr=True)
+    return _Notes(markup=False, highlight=False, stderr=True)
+
+
+def drop_output() -> None:
+    """Let what is still to be printed go nowhere, after the reader of standard output has closed it."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def without_controls(text: str) -> str:

@@ -136,8 +136,14 @@ class LocalChanges(FileChanges):
         folder, name = posixpath.split(path)
         temporary = posixpath.join(folder, local_files.temporary_name(name))
         self.make_folder(folder)
-        with self._filesystem.open_output_stream(temporary) as stream:
-            stream.write(content)
-        if content:
-            self.sync([temporary])
+        try:
+            with self._filesystem.open_output_stream(temporary) as stream:
+                stream.write(content)
+            if content:
+                self.sync([temporary])
+        except OSError:
+            # A full disk needs the room, and a creation that fails here leaves no folder behind.
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
         return temporary

@@ -54,11 +54,14 @@ def as_os_errors(path: str) -> Iterator[None]:
         yield
     except (PermissionDeniedError, UnauthenticatedError) as error:
         raise ObjectStoreRefusalError(
-            f"the object store refuses access: path={path} ({_first_line(error)}); check the credentials"
+            f"the object store refuses access: path={path} ({_first_line(error)}); check the credentials: "
+            "give them as storage_options or as environment variables (docs/object-stores.md)"
         ) from error
     except BaseError as error:
         raise ObjectStoreError(
-            f"the object store failed: path={path} ({_first_line(error)}); check its address, the bucket and the network"
+            f"the object store failed: path={path} ({_first_line(error)}); check the bucket's name, "
+            "the address of the store, the credentials and the network: give them as storage_options or as environment "
+            "variables (docs/object-stores.md)"
         ) from error
 
 

@@ -41,7 +41,11 @@ def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterat
         TableExistsError: there is a table already, or another process is creating one.
     """
     made = [folder for folder in paths.FOLDERS if not storage.exists(folder)]
-    _claim(storage, settings, index_url)
+    try:
+        _claim(storage, settings, index_url)
+    except OSError:
+        _delete_empty(storage, made)
+        raise
     try:
         _require_no_table(storage)
         yield
@@ -56,8 +60,12 @@ def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterat
         raise
     finally:
         storage.delete_files([paths.CLAIM])
-        for folder in made:
-            storage.delete_empty_folder(folder)
+        _delete_empty(storage, made)
+
+
+def _delete_empty(storage: Storage, folders: list[str]) -> None:
+    for folder in folders:
+        storage.delete_empty_folder(folder)
 
 
 def _claim(storage: Storage, settings: TableSettings, index_url: str) -> None:

@@ -53,6 +53,7 @@ from rli.services.restore import RestoreResult, finish_restore, request_restore,
 from rli.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
+from rli.store.registry import open_store
 from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
 from rli.view.caller_metadata import CallerMetadata
@@ -535,6 +536,9 @@ class Table:
             UnsupportedTableError: the records have no keys.
         """
         self._require_no_other_index(self.definition.index_url if url is None else url)
+        if url is not None:
+            # A URL that cannot be used is refused before the table keeps it.
+            open_store(url, create=True).close()
         self.definition = adopt(self.definition, url)
         definition = self._refreshed()
         settings = definition.require_settings()

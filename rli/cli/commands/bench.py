@@ -46,6 +46,8 @@ def bench(
             f"the benchmarks are part of rli's source, and this is an installed package: package={_SOURCE}; "
             "clone the repository and run: make bench"
         )
+    # Before an hour of measuring.
+    output.mkdir(parents=True, exist_ok=True)
     options = [*(["--quick"] if quick else []), *(["--json"] if as_json else []), "--output", str(output.absolute())]
     command = [sys.executable, "-m", "benchmarks", *options, *(names or [])]
     raise typer.Exit(subprocess.run(command, cwd=_SOURCE, check=False).returncode)  # noqa: S603  (our own module)

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import rli
-from rli.cli.files.output import require_known_ending, write_records
+from rli.cli.files.output import require_output, write_records
 from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOption, add_command, split_columns
 from rli.cli.output import FOUND, human_bytes, out_console, print_note, print_rows, report
 from rli.hudi.timeline.instant import Instant
@@ -91,7 +91,7 @@ def read(
     records were written where.
     """
     if output is not None:
-        require_known_ending(output)
+        require_output(output)
     snapshot = rli.open_table(table).snapshot(as_of)
     records = snapshot.read(split_columns(columns) or None, where)
     if output is not None:

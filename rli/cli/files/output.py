@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
@@ -13,34 +14,58 @@ import pyarrow.feather as pa_feather
 import pyarrow.parquet as pq
 
 from rli.cli.output import to_json
-from rli.errors import SchemaError, SettingsError
+from rli.errors import InvalidInputError, SchemaError, SettingsError
 
 _BATCH_ROWS: Final = 10_000
 
 
-def require_known_ending(path: str) -> None:
-    """Refuse a name that does not tell its format; raises ``SettingsError``."""
+def require_output(path: str) -> None:
+    """Refuse a file that cannot be written, before there is anything to write.
+
+    Raises:
+        SettingsError: the name does not tell its format.
+        InvalidInputError: its folder does not exist or cannot be written, or a folder or a device has its name.
+    """
     if _ending(path) not in _WRITERS:
         raise SettingsError(f"the name of the file does not tell its format: file={path}; use {', '.join(_WRITERS)}")
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise InvalidInputError(f"there is no such folder: file={path} folder={folder}; make it, or name another file")
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise InvalidInputError(f"this is not a regular file: file={path}; name another file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidInputError(
+            f"permission to write is denied: file={path} folder={folder}; name a file in a folder of your own"
+        )
 
 
 def write_records(records: pa.Table, path: str) -> None:
     """Write records in the format that the name's ending says; a file that is there is replaced once all is written.
 
+    A link stays, and the file that it names is replaced.
+
     Raises:
         SchemaError: the format cannot hold a column's type.
+        InvalidInputError: the file cannot be written; an earlier file of the name is as it was.
     """
-    unfinished = f"{path}.{os.getpid()}.tmp"
+    target = os.path.realpath(path)
+    unfinished = f"{target}.{os.getpid()}.tmp"
     try:
         _WRITERS[_ending(path)](records, unfinished)
-        os.replace(unfinished, path)
+        os.replace(unfinished, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
             f"the format cannot hold a column of the table: file={path} ({error}); leave the column out with "
             "--columns, or write .parquet or .arrow"
         ) from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InvalidInputError(
+            f"the file cannot be written: file={path} ({reason}); check permissions and free space"
+        ) from error
     finally:
-        if os.path.exists(unfinished):
+        with suppress(OSError):
             os.unlink(unfinished)
 
 
