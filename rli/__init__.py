@@ -24,6 +24,7 @@ from rli.errors import (
     UnsupportedTableError,
     VoidAttemptError,
 )
+from rli.index.record.commits import IndexCommit, PendingTransaction
 from rli.index.record.record_index import IndexStats, RecordIndex, create_index, open_index
 from rli.index.record.sync.verify import VerifyReport
 from rli.index.record.transaction import IndexTransaction
@@ -46,6 +47,7 @@ __all__ = [
     "CorruptIndexError",
     "CorruptTableError",
     "Durability",
+    "IndexCommit",
     "IndexExistsError",
     "IndexMismatchError",
     "IndexNotFoundError",
@@ -61,6 +63,7 @@ __all__ = [
     "Maintenance",
     "OnPartitionChange",
     "PartitionChangeError",
+    "PendingTransaction",
     "RecordIndex",
     "RestoreResult",
     "RliError",

@@ -8,10 +8,11 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
+from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array
 from rli.commit.exclusive_service import made_ready, table_service
 from rli.commit.mending import mend_index
@@ -66,8 +67,6 @@ from rli.view.time_travel import whole_snapshot
 from rli.write import local_engine
 from rli.write.choices import chosen_attempts, chosen_partition_change
 from rli.write.clustering import cluster
-
-_NO_TABLE: Final = "the records are no table: type={}{}; give a pyarrow.Table or a data frame"
 
 
 def pass_over(_: Step) -> None:
@@ -720,20 +719,3 @@ def _is_gone(index: RecordIndex) -> bool:
     except IndexNotFoundError:
         return True
     return False
-
-
-def as_arrow_table(records: Any) -> pa.Table:
-    """Records as an Arrow table; raises ``InvalidInputError`` for what Arrow makes none of."""
-    if isinstance(records, pa.Table):
-        return records
-    try:
-        if isinstance(records, pa.RecordBatchReader):
-            return records.read_all()
-        if type(records).__module__.partition(".")[0] == "pandas":
-            # Row labels are no column, whatever a filter or a sort has made of them.
-            return pa.Table.from_pandas(records, preserve_index=False)
-        if hasattr(records, "__arrow_c_stream__") or isinstance(records, pa.RecordBatch):
-            return pa.table(records)
-    except (pa.ArrowException, AttributeError, TypeError) as error:
-        raise InvalidInputError(_NO_TABLE.format(type(records).__name__, f" ({error})")) from error
-    raise InvalidInputError(_NO_TABLE.format(type(records).__name__, ""))

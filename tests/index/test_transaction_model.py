@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from rli import ConflictError, IndexTransaction, create_index, open_index
 from rli.index.record import key_watch
@@ -32,6 +33,7 @@ class Expected:
     began_at: int
     seen: dict[str, FileGroupId]
     staged: dict[str, FileGroupId | None] = field(default_factory=dict)
+    number: str = ""
 
 
 class TransactionMachine(RuleBasedStateMachine):
@@ -39,6 +41,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     make_url: ClassVar[staticmethod[[str], str]]
     transactions = Bundle("transactions")
+    prepared = Bundle("prepared")
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,6 +51,9 @@ class TransactionMachine(RuleBasedStateMachine):
         self.places: dict[str, FileGroupId] = {}
         self.changed_at: dict[str, int] = {}
         self.commits = 0
+        self.held: dict[str, Expected] = {}
+        self.waiting: list[str] = []
+        self.history: list[tuple[str, dict[str, str]]] = []
 
     @initialize(look_ups=st.sampled_from([1, 1024]))
     def choose_how_to_check(self, look_ups: int) -> None:
@@ -60,7 +66,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(expected=transactions, keys=SOME_KEYS)
     def tag(self, expected: Expected, keys: list[str]) -> None:
-        if self.changed_since(expected, keys):
+        if self.changed_since(expected, keys) or self.held_of(keys):
             with pytest.raises(ConflictError):
                 expected.transaction.tag(keys)
         else:
@@ -79,20 +85,60 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(expected=consumes(transactions))
     def commit(self, expected: Expected) -> None:
-        conflicting = self.changed_since(expected, list(expected.staged))
-        if conflicting:
-            with pytest.raises(ConflictError) as raised:
-                expected.transaction.commit()
-            assert set(raised.value.keys) == conflicting
-            assert raised.value.key_count == len(conflicting)
+        if self.meets_conflict(expected, expected.transaction.commit):
             return
-        expected.transaction.commit()
-        self.commits += bool(expected.staged)
+        committed = expected.transaction.commit()
+        if not expected.staged:
+            assert committed.sequence is None
+            return
+        assert committed.placed == sum(place is not None for place in expected.staged.values())
+        assert committed.deleted == sum(place is None for place in expected.staged.values())
+        self.take_over(expected, {})
+
+    @rule(target=prepared, expected=consumes(transactions), number=st.uuids().map(str))
+    def prepare(self, expected: Expected, number: str) -> Any:
+        if self.meets_conflict(expected, lambda: expected.transaction.prepare({"table.version": number})):
+            return multiple()
+        expected.transaction.prepare({"table.version": number})
+        expected.number = number
+        self.held |= dict.fromkeys(expected.staged, expected)
+        self.waiting.append(number)
+        return expected
+
+    @rule(expected=consumes(prepared), is_own=st.booleans(), is_committed=st.booleans())
+    def decide(self, expected: Expected, *, is_own: bool, is_committed: bool) -> None:
+        pending = {found.metadata["table.version"]: found for found in self.index.pending()}
+        decided = expected.transaction if is_own else pending[expected.number]
+        assert pending[expected.number].id == expected.transaction.id
+        self.held = {key: holder for key, holder in self.held.items() if holder is not expected}
+        self.waiting.remove(expected.number)
+        if is_committed:
+            assert decided.commit().metadata == {"table.version": expected.number}
+            self.take_over(expected, {"table.version": expected.number})
+        else:
+            decided.abort()
+
+    def meets_conflict(self, expected: Expected, act: Callable[[], object]) -> bool:
+        changed, held = self.changed_since(expected, list(expected.staged)), self.held_of(expected.staged)
+        if not changed and not held:
+            return False
+        with pytest.raises(ConflictError) as raised:
+            act()
+        assert raised.value.key_count == len(raised.value.keys)
+        if changed:
+            assert set(raised.value.keys) == changed
+        else:
+            assert {self.held[key].transaction.instant for key in raised.value.keys} == set(raised.value.instants)
+        return True
+
+    def take_over(self, expected: Expected, metadata: dict[str, str]) -> None:
+        self.commits += 1
         for key, place in expected.staged.items():
             self.changed_at[key] = self.commits
             self.places.pop(key, None)
             if place is not None:
                 self.places[key] = place
+        self.history.append((expected.transaction.instant, metadata))
 
     @rule(expected=consumes(transactions))
     def abort(self, expected: Expected) -> None:
@@ -107,9 +153,14 @@ class TransactionMachine(RuleBasedStateMachine):
     def look_up(self) -> None:
         assert places_of(self.index, KEYS) == self.places
         assert self.index.stats().entries == len(self.places)
+        assert [found.metadata["table.version"] for found in self.index.pending()] == self.waiting
+        assert [(commit.instant, commit.metadata) for commit in reversed(self.index.history())] == self.history
 
     def changed_since(self, expected: Expected, keys: list[str]) -> set[str]:
         return {key for key in keys if self.changed_at.get(key, 0) > expected.began_at}
+
+    def held_of(self, keys: Iterable[str]) -> set[str]:
+        return set(keys) & self.held.keys()
 
     def teardown(self) -> None:
         key_watch._LOOK_UPS_PER_READ = 1024  # type: ignore[misc]  # noqa: SLF001

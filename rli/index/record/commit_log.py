@@ -12,7 +12,7 @@ is the commit itself: the log is its timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
@@ -80,6 +80,10 @@ class CommitLog:
         undoes: Sequence[str] = (),
         keeps_chunks: bool = False,
         swept: Sequence[str] = (),
+        metadata: Mapping[str, str] | None = None,
+        placed: int | None = None,
+        deleted: int | None = None,
+        chunks: Sequence[str] = (),
     ) -> LogState | None:
         """Add a record right behind a state of the log.
 
@@ -95,6 +99,10 @@ class CommitLog:
             undoes: instants that it takes back.
             keeps_chunks: whether the chunks stay for a while after they were applied.
             swept: writers that append nothing behind it.
+            metadata: of the caller.
+            placed: record keys with a new location.
+            deleted: record keys that are removed.
+            chunks: names of the chunks, if not all of them are numbered.
 
         Returns:
             The log with the record at its end, or None when another writer appended first: refresh, check again, and
@@ -116,6 +124,10 @@ class CommitLog:
             undoes=tuple(undoes),
             keeps_chunks=keeps_chunks,
             swept=tuple(swept),
+            metadata=tuple(sorted((metadata or {}).items())),
+            placed=placed,
+            deleted=deleted,
+            chunks=tuple(chunks),
         )
         _require_numbers_left(record)
         content = record.to_json()

@@ -46,9 +46,11 @@ class KeyWatch:
         self._sequence = sequence
         self._hashes: list[NDArray[np.int64]] = []
 
-    def add(self, record_keys: pa.Array) -> None:
-        """Watch further keys (string array, shape (n,))."""
-        self._hashes.append(np.sort(_hashes_of(record_keys)))
+    def add(self, record_keys: pa.Array) -> NDArray[np.int64]:
+        """Watch further keys (string array, shape (n,)); returns their hashes, ascending."""
+        hashes = np.sort(_hashes_of(record_keys))
+        self._hashes.append(hashes)
+        return hashes
 
     def restart(self, sequence: int) -> None:
         """From now on, ask about transactions after a sequence: the caller looks all keys up as of it."""
@@ -71,7 +73,7 @@ class KeyWatch:
 
     def _compare(self, record: LogRecord) -> Verdict:
         try:
-            for changes in staging.read_chunks(self._store, record.writer, record.staged_chunks):
+            for changes in staging.read_chunks(self._store, record.writer, record.chunk_names):
                 if self._has_any(_hashes_of(changes.record_keys)):
                     return Verdict.CHANGED
         except staging.ChunksGoneError:

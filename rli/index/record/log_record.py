@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.errors import CorruptIndexError
+from rli.index.record import staging
 from rli.json_text import parse_json
 from rli.model import FileGroupId
 
 RECORD_PREFIX: Final = "commit/"
 """Prefix of the names of the log's control records."""
 
+TRANSACTION: Final = "transaction"
+"""The action of a transaction on the index alone."""
+
+PREPARE: Final = "prepare"
+"""The action of a record that announces a prepared transaction (P35); it brings no changes."""
+
 _RECORD_VERSION: Final = 1
+_WITH_NEWER_PARTS: Final = 2
+"""The version of records that an older rli must not pass over: they announce, or name their chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +31,7 @@ class LogRecord:
 
     Attributes:
         instant: the instant of the table's timeline, or of the transaction; None for a repair.
-        action: the action of the timeline, or "bootstrap", "repair", "transaction", "sweep".
+        action: the action of the timeline, or "bootstrap", "repair", "transaction", "prepare", "sweep".
         first_sequence: the first commit sequence that the record owns; it owns ``len(located_at)`` of them.
         located_at: for each sequence, the instant that look-ups report for its entries.
         first_file_group: number of the first file group that the record introduces.
@@ -33,6 +42,10 @@ class LogRecord:
         undoes: instants whose changes this record takes back, the newest first (rollback, restore).
         keeps_chunks: whether the chunks stay for a while after they were applied.
         swept: writers whose staged changes are removed: none of them appends a record behind this one (P30).
+        metadata: names and texts that the caller of a transaction has kept with it.
+        placed: record keys that a transaction gave a location; None in records of older versions.
+        deleted: record keys that a transaction removed; None in records of older versions.
+        chunks: the names of its chunks, if not all of them are numbered; ``staged_chunks`` is 0 then.
     """
 
     instant: str | None
@@ -47,6 +60,15 @@ class LogRecord:
     undoes: tuple[str, ...] = ()
     keeps_chunks: bool = False
     swept: tuple[str, ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
+    placed: int | None = None
+    deleted: int | None = None
+    chunks: tuple[str, ...] = ()
+
+    @property
+    def chunk_names(self) -> tuple[str, ...]:
+        """The names of all its chunks, in the order in which they were staged."""
+        return self.chunks or staging.numbered(self.staged_chunks)
 
     @property
     def instants(self) -> tuple[str, ...]:
@@ -60,7 +82,7 @@ class LogRecord:
     def to_json(self) -> bytes:
         return json.dumps(
             {
-                "version": _RECORD_VERSION,
+                "version": _WITH_NEWER_PARTS if self.chunks or self.action == PREPARE else _RECORD_VERSION,
                 "instant": self.instant,
                 "action": self.action,
                 "locatedAt": self.located_at,
@@ -72,6 +94,10 @@ class LogRecord:
                 **({"undoes": self.undoes} if self.undoes else {}),
                 **({"keepsChunks": True} if self.keeps_chunks else {}),
                 **({"swept": self.swept} if self.swept else {}),
+                **({"metadata": dict(self.metadata)} if self.metadata else {}),
+                **({} if self.placed is None else {"placed": self.placed}),
+                **({} if self.deleted is None else {"deleted": self.deleted}),
+                **({"chunks": self.chunks} if self.chunks else {}),
             },
             separators=(",", ":"),
         ).encode()
@@ -81,7 +107,7 @@ class LogRecord:
         """Read a record; raises ``CorruptIndexError`` if it is damaged, or of another version."""
         try:
             fields = parse_json(content)
-            if fields["version"] != _RECORD_VERSION:
+            if fields["version"] not in {_RECORD_VERSION, _WITH_NEWER_PARTS}:
                 raise CorruptIndexError(
                     f"a record of the index's commit log has another version: version={fields['version']} "
                     f"sequence={first_sequence}; use the version of rli that wrote it"
@@ -99,8 +125,12 @@ class LogRecord:
                 undoes=tuple(fields.get("undoes", ())),
                 keeps_chunks=fields.get("keepsChunks") is True,
                 swept=tuple(fields.get("swept", ())),
+                metadata=tuple(sorted(fields.get("metadata", {}).items())),
+                placed=fields.get("placed"),
+                deleted=fields.get("deleted"),
+                chunks=tuple(fields.get("chunks", ())),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(
                 f"a record of the index's commit log is damaged: sequence={first_sequence}; bootstrap the index again"
             ) from error

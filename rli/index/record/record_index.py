@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final, Self
 
 import pyarrow as pa
@@ -18,10 +19,12 @@ from rli.errors import (
     IndexMismatchError,
     IndexNotFoundError,
     IndexNotReadyError,
+    InvalidInputError,
     RliError,
     SettingsError,
 )
 from rli.index.record.applying import apply_transactions
+from rli.index.record.commits import IndexCommit, PendingTransaction, commits_in, pending_in
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.snapshot import IndexSnapshot, give_identity
 from rli.index.record.stored_entries import StoredEntries
@@ -163,6 +166,55 @@ class RecordIndex(StoredEntries):
                 "or create an index of its own for other data"
             )
         return IndexTransaction.begin(self)
+
+    def pending(self) -> list[PendingTransaction]:
+        """The transactions that were prepared, and neither committed nor aborted; the oldest first.
+
+        Each holds its keys until it is decided. If its writer died, ask the table whether it has the commit of this
+        transaction, then commit or abort it.
+
+        Example:
+            >>> with index.begin() as txn:
+            ...     txn.stage(pa.table({"record_key": ["k1"], "partition_path": ["p"], "file_id": ["f-0"]}))
+            ...     txn.prepare({"delta.version": "17"})
+            >>> [left] = index.pending()
+            >>> left.metadata, left.placed
+            ({'delta.version': '17'}, 1)
+            >>> left.abort()
+        """
+        return [] if self.settings.table_id is not None else pending_in(self)
+
+    def history(self, limit: int | None = None) -> list[IndexCommit]:
+        """The commits of transactions, the newest first.
+
+        Args:
+            limit: how many to return at most; all by default.
+
+        Raises:
+            IndexMismatchError: the index belongs to a table, whose timeline has its commits.
+        """
+        if limit is not None and limit < 1:
+            raise InvalidInputError(f"the limit must be 1 or more: limit={limit}")
+        return list(islice(self._commits(), limit))
+
+    def last_commit(self, having: str | None = None) -> IndexCommit | None:
+        """The newest commit of a transaction; None if there is none.
+
+        Args:
+            having: a name of metadata; commits without it are passed over. By its text a caller knows up to which version of
+                its own table the index is.
+
+        Raises:
+            IndexMismatchError: the index belongs to a table, whose timeline has its commits.
+        """
+        return next((commit for commit in self._commits() if having is None or having in commit.metadata), None)
+
+    def _commits(self) -> Iterator[IndexCommit]:
+        if self.settings.table_id is not None:
+            raise IndexMismatchError(
+                f"this index follows the timeline of a table: url={self.url}; see the commits of the table: rli timeline TABLE"
+            )
+        return commits_in(self.log.refresh())
 
     def sweep(self, *, silent_seconds: float = SILENT_SECONDS) -> int:
         """Remove the staged changes of transactions whose processes died before the commit.

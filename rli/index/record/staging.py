@@ -1,8 +1,11 @@
 """Changes of a transaction on the index alone, kept in the store until they are all applied.
 
-A transaction writes its changes in chunks, control records ``stage/<writer>/<number>``. Once its commit is in
+A transaction writes its changes in chunks, control records ``stage/<writer>/<name>``. Once its commit is in
 the commit log, any process can apply the chunks; once they are applied, they are removed. Only those of the newest
 small transactions stay a while longer, for others to check against (P29).
+
+Chunks of one process are numbered. Tasks of an engine write chunks under random names: of each task the transaction
+takes the chunks of one attempt, and those of other attempts are removed unread.
 
 Chunks are applied from last to first: entries of one sequence do not replace each other, so what was staged last
 for a key is what stays.
@@ -31,19 +34,36 @@ _MOST_BYTES_KEPT: Final = 512 << 10
 _SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
 
 
-def write_chunks(store: Store, writer: str, first_number: int, changes: LocationUpdate) -> list[int]:
-    """Keep changes in the store, in chunks numbered from ``first_number``; returns the bytes of each."""
+def numbered(count: int, first: int = 0) -> tuple[str, ...]:
+    """The names of some chunks of one process."""
+    return tuple(f"{number:06d}" for number in range(first, first + count))
+
+
+def write_chunks(
+    store: Store, writer: str, changes: LocationUpdate, *, first: int = 0, prefix: str = ""
+) -> dict[str, int]:
+    """Keep changes in the store; returns the names of the chunks, and the bytes of each.
+
+    Args:
+        store: of the index.
+        writer: identity of the transaction.
+        changes: to keep.
+        first: the number of the first chunk.
+        prefix: begins the names; empty for chunks of the transaction's own process.
+    """
     columns = [changes.record_keys, changes.partition_paths, changes.file_ids]
     batch = pa.record_batch(columns, schema=_SCHEMA)
-    sizes: list[int] = []
-    for start in range(0, batch.num_rows, _ROWS_PER_CHUNK):
+    starts = range(0, batch.num_rows, _ROWS_PER_CHUNK)
+    sizes: dict[str, int] = {}
+    for start, number in zip(starts, numbered(len(starts), first), strict=True):
         sink = pa.BufferOutputStream()
         options = ipc.IpcWriteOptions(compression="zstd")
         with ipc.new_stream(sink, _SCHEMA, options=options) as stream:
             stream.write_batch(batch.slice(start, _ROWS_PER_CHUNK))
         content = sink.getvalue().to_pybytes()
-        store.compare_and_set(_name(writer, first_number + len(sizes)), None, content)
-        sizes.append(len(content))
+        name = f"{prefix}{number}"
+        store.compare_and_set(_name(writer, name), None, content)
+        sizes[name] = len(content)
     return sizes
 
 
@@ -52,33 +72,39 @@ def may_stay(sizes: Sequence[int]) -> bool:
     return len(sizes) == 1 and sizes[0] <= _MOST_BYTES_KEPT
 
 
-def read_chunks(store: Store, writer: str, count: int) -> Iterator[LocationUpdate]:
+def read_chunks(store: Store, writer: str, names: Sequence[str]) -> Iterator[LocationUpdate]:
     """The changes of a transaction in the order in which they are to be applied, a chunk at a time.
 
     Raises:
         ChunksGoneError: a chunk is gone.
         CorruptIndexError: a chunk is damaged.
     """
-    for number in reversed(range(count)):
-        content = store.read_control(_name(writer, number))
+    for name in reversed(names):
+        content = store.read_control(_name(writer, name))
         if content is None:
             raise ChunksGoneError
         try:
             table = ipc.open_stream(content).read_all().combine_chunks()
         except pa.ArrowInvalid as error:
             raise CorruptIndexError(
-                f"a staged chunk is damaged: writer={writer} number={number}; bootstrap the index again"
+                f"a staged chunk is damaged: writer={writer} name={name}; bootstrap the index again"
             ) from error
         yield LocationUpdate(*(column.chunk(0) for column in table.columns))
 
 
-def remove_chunks(store: Store, writer: str, count: int) -> None:
+def remove_chunks(store: Store, writer: str, names: Sequence[str]) -> None:
     """Remove the chunks of a transaction; may be repeated."""
     # The last chunk goes last: its presence means that the removal is unfinished.
-    if not count or store.read_control(_name(writer, count - 1)) is None:
+    if not names or store.read_control(_name(writer, names[-1])) is None:
         return
-    for number in range(count):
-        remove(store, _name(writer, number))
+    for name in names:
+        remove(store, _name(writer, name))
+
+
+def remove_others(store: Store, writer: str, kept: Sequence[str]) -> None:
+    """Remove the chunks of a transaction that it does not name: those of attempts that were given up."""
+    for name in set(names_of(store, f"{writer}/")) - full_names(writer, kept):
+        remove(store, name)
 
 
 def remove(store: Store, name: str) -> None:
@@ -87,14 +113,19 @@ def remove(store: Store, name: str) -> None:
 
 
 def names_of(store: Store, token: str) -> list[str]:
-    """The names of the chunks of all writers whose identities begin with a token."""
+    """The names of the records of all chunks of writers whose identities begin with a token."""
     return [name for name, _ in store.scan_control(f"{_PREFIX}{token}")]
 
 
+def full_names(writer: str, names: Sequence[str]) -> set[str]:
+    """The names of the records of some chunks."""
+    return {_name(writer, name) for name in names}
+
+
 def writer_of(name: str) -> str:
-    """The writer of the chunk with this name."""
+    """The writer of the chunk whose record has this name."""
     return name.removeprefix(_PREFIX).partition("/")[0]
 
 
-def _name(writer: str, number: int) -> str:
-    return f"{_PREFIX}{writer}/{number:06d}"
+def _name(writer: str, name: str) -> str:
+    return f"{_PREFIX}{writer}/{name}"

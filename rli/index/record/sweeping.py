@@ -7,7 +7,7 @@ right behind all records that it has read. So a process that was taken for dead 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
@@ -15,8 +15,10 @@ from uuid import uuid4
 from rli.hudi.timeline.instant import new_instant_time
 from rli.index.record import staging
 from rli.index.record.applying import TRANSACTIONS_KEPT, apply_transactions
+from rli.index.record.log_record import TRANSACTION, LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.owner import PROCESSES, StagingProcess
+from rli.index.record.prepared import Prepared, State, all_prepared, finish_decided, forget
 from rli.index.record.stored_entries import StoredEntries
 
 SILENT_SECONDS: Final = 7 * 24 * 3600.0
@@ -35,6 +37,7 @@ def sweep(index: StoredEntries, silent_seconds: float) -> int:
     Returns:
         How many transactions were removed.
     """
+    finish_decided(index)
     now = time.time()
     removed = 0
     for name, content in index.store.scan_control(PROCESSES):
@@ -46,25 +49,36 @@ def sweep(index: StoredEntries, silent_seconds: float) -> int:
 
 
 def _remove_transactions(index: StoredEntries, token: str) -> int:
-    """Remove what a process staged and did not commit; returns for how many transactions."""
+    """Remove what a process staged and nobody will need; returns of how many transactions that did not commit."""
     while True:
         log = apply_transactions(index)
-        staged = _uncommitted(index, token, log)
-        if not staged or _is_announced(index, log, sorted(staged)):
+        # After the log: a transaction that is prepared by now is announced in the log, or will find our record there.
+        prepared = _prepared_without(index, token)
+        newest = _newest(log)
+        needed: set[str] = set().union(*(staging.full_names(p.writer, p.chunks) for p in prepared))
+        needed.update(*(staging.full_names(record.writer, record.chunk_names) for record in newest))
+        unneeded = [name for name in staging.names_of(index.store, token) if name not in needed]
+        ended = {p.writer for p in prepared} | {record.writer for record in newest if record.action == TRANSACTION}
+        lost = sorted({staging.writer_of(name) for name in unneeded} - ended)
+        if not lost or _is_announced(index, log, lost):
             break
-    for names in staged.values():
-        for name in names:
-            staging.remove(index.store, name)
-    return len(staged)
+    for name in unneeded:
+        staging.remove(index.store, name)
+    return len(lost)
 
 
-def _uncommitted(index: StoredEntries, token: str, log: LogState) -> dict[str, list[str]]:
-    """The transactions of a process that are not among those whose chunks are kept, and the names of their chunks."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for name in staging.names_of(index.store, token):
-        found[staging.writer_of(name)].append(name)
-    committed = {record.writer for record in log.records_after(max(0, log.head - TRANSACTIONS_KEPT - 1))}
-    return {writer: names for writer, names in found.items() if writer not in committed}
+def _prepared_without(index: StoredEntries, token: str) -> list[Prepared]:
+    """The prepared transactions; those are forgotten whose process, which is dead, did not know yet that they were."""
+    found = all_prepared(index)
+    for prepared in found:
+        if prepared.state is State.PREPARING and prepared.writer.startswith(token):
+            forget(index, prepared)
+    return all_prepared(index)
+
+
+def _newest(log: LogState) -> Sequence[LogRecord]:
+    """The records of transactions whose chunks are kept, and those whose chunks may be on their way out."""
+    return log.records_after(max(0, log.head - TRANSACTIONS_KEPT - 1))
 
 
 def _is_announced(index: StoredEntries, log: LogState, writers: list[str]) -> bool:

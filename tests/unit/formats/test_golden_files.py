@@ -27,6 +27,7 @@ from rli.index.record.checkpoint import Checkpoint
 from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_record import LogRecord, record_name
 from rli.index.record.owner import StagingProcess
+from rli.index.record.prepared import Prepared, State
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId, KeyMode, OnPartitionChange
 from rli.processes import ProcessId
@@ -131,6 +132,44 @@ def test_log_records_of_transactions() -> None:
     for name, record in (("log-record-1-kept.json", kept), ("log-record-1-sweep.json", swept)):
         assert LogRecord.from_json(7, golden(name)) == record
         assert record.to_json() == golden(name)
+
+
+def test_log_records_with_metadata_and_chunks_of_tasks() -> None:
+    told = replace(
+        RECORD, action="transaction", metadata=(("batch", ""), ("delta.version", "17")), placed=5, deleted=0, covers=()
+    )
+    tasks = replace(told, staged_chunks=0, chunks=("000000", "0123abcd-000000"))
+    fence = replace(RECORD, instant=None, action="prepare", staged_chunks=0, file_groups=(), covers=())
+    for name, record in (
+        ("log-record-1-metadata.json", told),
+        ("log-record-2-tasks.json", tasks),
+        ("log-record-2-prepare.json", fence),
+    ):
+        assert LogRecord.from_json(7, golden(name)) == record
+        assert record.to_json() == golden(name)
+
+
+def test_record_of_a_prepared_transaction() -> None:
+    prepared = Prepared(
+        writer="token-1",
+        state=State.PREPARED,
+        instant=INSTANT,
+        snapshot=6,
+        fence=7,
+        chunks=("000000", "0123abcd-000000"),
+        keeps_chunks=False,
+        placed=5,
+        deleted=1,
+        metadata=(("delta.version", "17"),),
+        prepared_at=1717156800.5,
+        process=ProcessId("a host/pid:[1]", 7, "1416602"),
+    )
+    stored = golden("prepared-1.json")
+    assert Prepared.from_json("prepared/token-1", stored) == replace(prepared, content=stored)
+    assert prepared.to_json() == stored
+    for damaged in (b"{", stored.replace(b'"version":1', b'"version":2'), stored.replace(b'"prepared"', b'"done"')):
+        with pytest.raises(CorruptIndexError, match="record=prepared/token-1"):
+            Prepared.from_json("prepared/token-1", damaged)
 
 
 def test_record_of_a_process_that_stages() -> None:
@@ -243,7 +282,7 @@ def test_updates_alone_need_no_journal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["log-record-1.json", "index-settings-1.json", "table-1.json"])
 def test_a_newer_version_is_refused(name: str) -> None:
     content = json.loads(golden(name))
-    content["version" if "version" in content else "format_version"] = 2
+    content["version" if "version" in content else "format_version"] = 3
     newer = json.dumps(content).encode()
     readers: dict[str, Callable[[bytes], object]] = {
         "log": partial(LogRecord.from_json, 7),

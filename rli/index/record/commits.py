@@ -1,0 +1,168 @@
+"""What transactions on the index alone have committed, and what waits for its caller's decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Self
+
+from rli.errors import ConflictError
+from rli.index.record.log_record import TRANSACTION, LogRecord
+from rli.index.record.log_state import LogState
+from rli.index.record.prepared import (
+    Prepared,
+    State,
+    advance,
+    finish_abort,
+    finish_commit,
+    finish_decided,
+    read_prepared,
+)
+from rli.index.record.stored_entries import StoredEntries
+from rli.view.caller_metadata import CallerMetadata
+
+_RECORDS_AT_ONCE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCommit:
+    """A commit of a transaction on the index alone.
+
+    Attributes:
+        instant: that look-ups report for its locations; None where nothing was committed.
+        sequence: its place in the order of all commits; None where nothing was committed.
+        placed: record keys that got a location; None if an older version of rli committed it.
+        deleted: record keys that were removed, known to the index or not; None as for ``placed``.
+        metadata: names and texts that the caller gave.
+    """
+
+    instant: str | None
+    sequence: int | None
+    placed: int | None
+    deleted: int | None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: LogRecord) -> Self:
+        """The commit that a record of the log is."""
+        return cls(record.instant, record.first_sequence, record.placed, record.deleted, dict(record.metadata))
+
+
+NOTHING_COMMITTED: Final = IndexCommit(None, None, 0, 0)
+
+
+def commits_in(log: LogState) -> Iterator[IndexCommit]:
+    """The transactions of a log, the newest first."""
+    last = log.head
+    while last > 0:
+        first = max(0, last - _RECORDS_AT_ONCE)
+        for record in reversed(log.records_after(first)):
+            if record.first_sequence <= last and record.action == TRANSACTION:
+                yield IndexCommit.of(record)
+        last = first
+
+
+@dataclass(frozen=True, slots=True)
+class PendingTransaction:
+    """A transaction that was prepared, and neither committed nor aborted. ``RecordIndex.pending`` finds them.
+
+    Its writer may be at work between the commit to its own table and that to the index. If the writer died, ask its table
+    whether it has the commit, then ``commit`` or ``abort``.
+
+    Attributes:
+        id: names the transaction: ``IndexTransaction.id``.
+        instant: that look-ups will report.
+        placed: record keys that get a location.
+        deleted: record keys that are removed.
+        metadata: that it was prepared with.
+        prepared_at: by the clock of its host.
+        writer_is_dead: whether the process that prepared it ran on this host and has ended; False if nobody here knows.
+    """
+
+    id: str
+    instant: str
+    placed: int
+    deleted: int
+    metadata: Mapping[str, str]
+    prepared_at: datetime
+    writer_is_dead: bool
+    _index: StoredEntries = field(repr=False, compare=False)
+    _prepared: Prepared = field(repr=False, compare=False)
+
+    def commit(self, metadata: Mapping[str, str] | None = None) -> IndexCommit:
+        """Commit it: its writer's table has the commit.
+
+        Args:
+            metadata: in addition to that which it was prepared with.
+
+        Raises:
+            ConflictError: it was aborted.
+        """
+        return commit_prepared(self._index, self._prepared, CallerMetadata.of(None, metadata).texts)
+
+    def abort(self) -> None:
+        """Abort it: its writer's table does not have the commit, and will not get it.
+
+        Raises:
+            ConflictError: it was committed.
+        """
+        abort_prepared(self._index, self._prepared)
+
+
+def pending_in(index: StoredEntries) -> list[PendingTransaction]:
+    """The prepared transactions that wait for a decision, the oldest first."""
+    found = [prepared for prepared in finish_decided(index) if prepared.state is State.PREPARED]
+    return [
+        PendingTransaction(
+            id=prepared.writer,
+            instant=prepared.instant,
+            placed=prepared.placed,
+            deleted=prepared.deleted,
+            metadata=dict(prepared.metadata),
+            prepared_at=datetime.fromtimestamp(prepared.prepared_at, UTC),
+            writer_is_dead=prepared.process.is_known_dead,
+            _index=index,
+            _prepared=prepared,
+        )
+        for prepared in sorted(found, key=lambda prepared: (prepared.prepared_at, prepared.writer))
+    ]
+
+
+def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str]) -> IndexCommit:
+    """Decide that a prepared transaction takes effect, and see to it; may be repeated and raced.
+
+    Raises:
+        ConflictError: it was aborted.
+    """
+    while (found := read_prepared(index, prepared.writer)) is not None and found.state is not State.ABORTING:
+        if found.state is State.COMMITTING:
+            return IndexCommit.of(finish_commit(index, found))
+        advance(index, found, State.COMMITTING, metadata=texts)
+    record = prepared.commit_in(index.log.refresh())
+    if record is None:
+        raise ConflictError(
+            f"the prepared transaction was aborted by another process: url={index.url} instant={prepared.instant}; if the "
+            "table has its commit, place the records of that commit in a new transaction",
+            instants=(prepared.instant,),
+        )
+    return IndexCommit.of(record)
+
+
+def abort_prepared(index: StoredEntries, prepared: Prepared) -> None:
+    """Decide that a prepared transaction takes no effect, and remove it; may be repeated and raced.
+
+    Raises:
+        ConflictError: it was committed.
+    """
+    while (found := read_prepared(index, prepared.writer)) is not None and found.state is not State.COMMITTING:
+        aborting = found if found.state is State.ABORTING else advance(index, found, State.ABORTING)
+        if aborting is not None:
+            finish_abort(index, aborting)
+            return
+    if found is not None or prepared.commit_in(index.log.refresh()) is not None:
+        raise ConflictError(
+            f"the prepared transaction was committed by another process: url={index.url} instant={prepared.instant}; to "
+            "take it back, place its records again in a new transaction",
+            instants=(prepared.instant,),
+        )

@@ -1,0 +1,355 @@
+"""Prepared transactions: their changes lie in the store, and only their caller can tell whether they take effect (P35).
+
+A caller prepares a transaction, commits to its own table, and then commits the transaction. If it dies in between, its
+table alone tells whether the transaction is to be committed. Until then no other transaction takes any of its keys.
+
+A control record ``prepared/<writer>`` stands for each of them, with a state:
+
+* *preparing*: the caller does not know yet that it is prepared. Then a record of the log announces it, behind all records
+  that it was checked against.
+* *prepared*: it waits for the decision.
+* *committing* or *aborting*: it is decided. Whoever finds it finishes it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rli.errors import ConflictError, CorruptIndexError
+from rli.index.record import staging
+from rli.index.record.applying import apply_transactions
+from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord
+from rli.index.record.log_state import LogState
+from rli.index.record.stored_entries import StoredEntries
+from rli.locations import LocationUpdate
+from rli.model import FileGroupId
+from rli.processes import ProcessId
+
+_PREFIX: Final = "prepared/"
+_VERSION: Final = 1
+_SAMPLE: Final = 10
+
+
+class State(StrEnum):
+    """How far a prepared transaction has come."""
+
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A transaction as its control record shows it.
+
+    Attributes:
+        writer: identity of the transaction.
+        state: how far it has come.
+        instant: that look-ups will report.
+        snapshot: the last commit sequence that it was built on.
+        fence: the sequence of the record that announces it; 0 while it is being prepared.
+        chunks: the names of its chunks.
+        keeps_chunks: whether they stay for a while after they were applied.
+        placed, deleted: how many record keys get a location, and how many are removed.
+        metadata: of the caller.
+        prepared_at: seconds since the epoch, by the clock of its host.
+        process: that prepared it.
+        content: of the control record, as it was read.
+    """
+
+    writer: str
+    state: State
+    instant: str
+    snapshot: int
+    fence: int
+    chunks: tuple[str, ...]
+    keeps_chunks: bool
+    placed: int
+    deleted: int
+    metadata: tuple[tuple[str, str], ...]
+    prepared_at: float
+    process: ProcessId
+    content: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """Of the control record."""
+        return _PREFIX + self.writer
+
+    def is_announced_in(self, log: LogState) -> bool:
+        """Whether the log has the record that announces it, so that whoever appends behind that must heed it."""
+        if self.fence:
+            return self.fence <= log.head
+        return self._finds(log, self.snapshot, PREPARE) is not None
+
+    def commit_in(self, log: LogState) -> LogRecord | None:
+        """The record of its commit; None if the log has none."""
+        return self._finds(log, max(self.snapshot, self.fence), TRANSACTION)
+
+    def _finds(self, log: LogState, after: int, action: str) -> LogRecord | None:
+        found = (r for r in log.records_after(after) if r.writer == self.writer and r.action == action)
+        return next(found, None)
+
+    def to_json(self) -> bytes:
+        process = self.process
+        stored = _Stored(
+            version=_VERSION,
+            state=self.state,
+            instant=self.instant,
+            snapshot=self.snapshot,
+            fence=self.fence,
+            chunks=self.chunks,
+            keepsChunks=self.keeps_chunks,
+            placed=self.placed,
+            deleted=self.deleted,
+            metadata=dict(self.metadata),
+            preparedAt=self.prepared_at,
+            host=process.host,
+            pid=process.pid,
+            started=process.started,
+        )
+        return json.dumps(stored.model_dump(), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, name: str, content: bytes) -> Prepared:
+        """Read a record; raises ``CorruptIndexError`` if it is damaged, or of a newer version."""
+        try:
+            stored = _Stored.model_validate_json(content)
+        except ValidationError as error:
+            raise CorruptIndexError(
+                f"a prepared transaction cannot be read: record={name}; use the version of rli that wrote it, or drop "
+                "the index and build it again from the table's files"
+            ) from error
+        return cls(
+            writer=name.removeprefix(_PREFIX),
+            state=stored.state,
+            instant=stored.instant,
+            snapshot=stored.snapshot,
+            fence=stored.fence,
+            chunks=stored.chunks,
+            keeps_chunks=stored.keepsChunks,
+            placed=stored.placed,
+            deleted=stored.deleted,
+            metadata=tuple(sorted(stored.metadata.items())),
+            prepared_at=stored.preparedAt,
+            process=ProcessId(stored.host, stored.pid, stored.started),
+            content=content,
+        )
+
+
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class _Stored(BaseModel):
+    """The record as JSON; its names are those of the stored format."""
+
+    model_config = ConfigDict(strict=True)
+
+    version: Literal[1]
+    state: Annotated[State, Field(strict=False)]
+    instant: str
+    snapshot: _Count
+    fence: _Count
+    chunks: Annotated[tuple[str, ...], Field(strict=False)]
+    keepsChunks: bool  # noqa: N815
+    placed: _Count
+    deleted: _Count
+    metadata: dict[str, str]
+    preparedAt: Annotated[float, Field(allow_inf_nan=False)]  # noqa: N815
+    host: str
+    pid: Annotated[int, Field(ge=0, lt=2**31)]
+    started: str
+
+
+def all_prepared(index: StoredEntries) -> list[Prepared]:
+    """All prepared transactions that are not finished."""
+    return [Prepared.from_json(name, content) for name, content in index.store.scan_control(_PREFIX)]
+
+
+def read_prepared(index: StoredEntries, writer: str) -> Prepared | None:
+    """The prepared transaction of a writer; None if it was finished, or never was one."""
+    content = index.store.read_control(_PREFIX + writer)
+    return None if content is None else Prepared.from_json(_PREFIX + writer, content)
+
+
+def write_preparing(index: StoredEntries, preparing: Prepared) -> Prepared:
+    """Write the record of a transaction that is being prepared; returns it as it is stored."""
+    new = replace(preparing, state=State.PREPARING, fence=0, prepared_at=time.time(), process=ProcessId.current())
+    content = new.to_json()
+    index.store.compare_and_set(new.name, None, content)
+    return replace(new, content=content)
+
+
+def advance(
+    index: StoredEntries, prepared: Prepared, state: State, *, fence: int = 0, metadata: Mapping[str, str] | None = None
+) -> Prepared | None:
+    """Give a transaction its next state; None if another process was first."""
+    new = replace(
+        prepared,
+        state=state,
+        fence=fence or prepared.fence,
+        metadata=tuple(sorted({**dict(prepared.metadata), **(metadata or {})}.items())),
+    )
+    content = new.to_json()
+    return replace(new, content=content) if index.store.compare_and_set(new.name, prepared.content, content) else None
+
+
+def forget(index: StoredEntries, prepared: Prepared) -> bool:
+    """Remove the record of a transaction; False if another process has changed it since it was read."""
+    return index.store.compare_and_set(prepared.name, prepared.content, None)
+
+
+def finish_decided(index: StoredEntries) -> list[Prepared]:
+    """Finish what is decided; returns the transactions that wait for their decision, or are being prepared."""
+    undecided = []
+    for prepared in all_prepared(index):
+        if prepared.state is State.COMMITTING:
+            finish_commit(index, prepared)
+        elif prepared.state is State.ABORTING:
+            finish_abort(index, prepared)
+        else:
+            undecided.append(prepared)
+    return undecided
+
+
+def finish_commit(index: StoredEntries, committing: Prepared) -> LogRecord:
+    """Append the record of a transaction that is to be committed, and apply it; may be repeated and raced."""
+    while True:
+        log = apply_transactions(index)
+        record = committing.commit_in(log)
+        if record is not None:
+            forget(index, committing)
+            return record
+        groups: set[FileGroupId] = set()
+        try:
+            for changes in staging.read_chunks(index.store, committing.writer, committing.chunks):
+                groups |= changes.file_groups()
+        except staging.ChunksGoneError:
+            if committing.commit_in(index.log.refresh()) is not None:
+                continue
+            raise CorruptIndexError(
+                f"the staged changes of a prepared transaction are gone: url={index.url} instant={committing.instant}; "
+                "the store went back to an earlier state: drop the index and build it again from the table's files"
+            ) from None
+        append_transaction(
+            index,
+            log,
+            committing.writer,
+            committing.instant,
+            groups,
+            Staged(committing.chunks, committing.keeps_chunks, committing.placed, committing.deleted),
+            dict(committing.metadata),
+        )
+
+
+def finish_abort(index: StoredEntries, aborting: Prepared) -> None:
+    """Remove all that a transaction has staged; may be repeated and raced."""
+    staging.remove_others(index.store, aborting.writer, ())
+    forget(index, aborting)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a transaction has staged: see ``Prepared``."""
+
+    chunks: tuple[str, ...]
+    keeps_chunks: bool
+    placed: int
+    deleted: int
+
+
+def append_transaction(  # noqa: PLR0917  (the fields of a record)
+    index: StoredEntries,
+    log: LogState,
+    writer: str,
+    instant: str,
+    file_groups: Iterable[FileGroupId],
+    staged: Staged,
+    metadata: Mapping[str, str],
+) -> LogState | None:
+    """Add the record of a transaction right behind a state of the log; see ``CommitLog.append``."""
+    is_numbered = staged.chunks == staging.numbered(len(staged.chunks))
+    return index.log.append(
+        log,
+        instant,
+        TRANSACTION,
+        file_groups=sorted(file_groups),
+        writer=writer,
+        located_at=[instant],
+        staged_chunks=len(staged.chunks) if is_numbered else 0,
+        keeps_chunks=staged.keeps_chunks,
+        metadata=metadata,
+        placed=staged.placed,
+        deleted=staged.deleted,
+        chunks=() if is_numbered else staged.chunks,
+    )
+
+
+def require_not_held(index: StoredEntries, keys: Iterable[pa.Array], own: str, log: LogState | None = None) -> None:
+    """Raise ``ConflictError`` if prepared transactions of others hold any of some keys.
+
+    Args:
+        index: the index.
+        keys: string arrays; read only if there are prepared transactions.
+        own: the writer of the transaction that asks.
+        log: those that were announced behind this state of the log are passed over; they check against what is appended
+            to it. None to pass over those that are being prepared.
+    """
+    holders = [p for p in all_prepared(index) if p.writer != own and _holds(p, log)]
+    if not holders:
+        return
+    own_keys = list(keys)
+    for holder in holders:
+        taken = list(_taken(index, holder, own_keys))
+        if taken:
+            raise _conflict(holder, pa.concat_arrays(taken).unique())
+
+
+def _holds(prepared: Prepared, log: LogState | None) -> bool:
+    if prepared.state is State.ABORTING:
+        return False
+    if log is None:
+        return prepared.state is not State.PREPARING
+    if prepared.state is State.COMMITTING and prepared.commit_in(log) is not None:
+        # The entries of a commit in the log tell whether it changed a key.
+        return False
+    return prepared.is_announced_in(log)
+
+
+def _taken(index: StoredEntries, holder: Prepared, keys: Sequence[pa.Array]) -> Iterator[pa.Array]:
+    try:
+        for changes in staging.read_chunks(index.store, holder.writer, holder.chunks):
+            for some in keys:
+                found = some.filter(pc.is_in(some, value_set=changes.record_keys))
+                if len(found):
+                    yield found
+    except staging.ChunksGoneError:
+        # It was decided meanwhile. If it was committed, the log has grown.
+        return
+
+
+def _conflict(holder: Prepared, keys: pa.Array) -> ConflictError:
+    sample = tuple(keys.slice(0, _SAMPLE).to_pylist())
+    return ConflictError(
+        f"{len(keys)} record keys are held by a prepared transaction: keys={list(sample)} instant={holder.instant} "
+        f"metadata={dict(holder.metadata)}; try again when its writer has committed it. If the writer died, decide "
+        "about the transaction: RecordIndex.pending",
+        keys=sample,
+        key_count=len(keys),
+        instants=(holder.instant,),
+    )
+
+
+def changes_of(index: StoredEntries, prepared: Prepared) -> Iterator[LocationUpdate]:
+    """The changes of a prepared transaction; see ``staging.read_chunks``."""
+    return staging.read_chunks(index.store, prepared.writer, prepared.chunks)
