@@ -21,7 +21,7 @@ from rli.view.file_slices import FileSlice
 from rli.write.placement import Placement
 from rli.write.tagging import departures, groups_of, place, require_slice
 from rli_spark.batches import map_tables, tasks_for
-from rli_spark.packets import DATA, ROUTE, packed, routes, sent, shared_out, table_of, unpack, unpacked
+from rli_spark.row_batches import DATA, ROUTE, packed, routes, sent, shared_out, table_of, unpack, unpacked
 from rli_spark.requests import require_same
 from rli_spark.tally import Tally
 from rli_spark.zip_directories import watch_zip_directories

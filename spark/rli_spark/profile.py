@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.model import FileGroupId
-from rli_spark.packets import DATA, HASHES, ROWS, packed, table_of
+from rli_spark.row_batches import DATA, HASHES, ROWS, packed, table_of
 from rli_spark.tally import Tally
 
 TAGGED: Final = pa.schema(

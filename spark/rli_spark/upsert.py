@@ -55,7 +55,7 @@ from rli_spark.batches import arrow_schema, keep, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
 from rli_spark.file_groups import whole_groups, write_file_groups
-from rli_spark.packets import DATA, unpack
+from rli_spark.row_batches import DATA, unpack
 from rli_spark.profile import TAGGED, Profile, packet, packet_of_read, tagged
 from rli_spark.requests import Request, require_same
 from rli_spark.tally import Tally

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from rli_spark.packets import ROUTE, packed, routes, sent, shared_out, unpack
+from rli_spark.row_batches import ROUTE, packed, routes, sent, shared_out, unpack
 
 pytestmark = pytest.mark.spark
 
