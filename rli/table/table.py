@@ -32,6 +32,7 @@ from rli.errors import (
     RliError,
     UnsupportedTableError,
 )
+from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
 from rli.index.record.record_index import (
     LOOKUP_SECONDS,
@@ -45,7 +46,7 @@ from rli.index.record.sync.bootstrap import bootstrap
 from rli.index.record.sync.result import SyncResult
 from rli.index.record.sync.sync import sync
 from rli.index.record.sync.verify import VerifyReport, verify, whole_state
-from rli.model import CommitResult, KeyMode, OnPartitionChange, Step
+from rli.model import CommitResult, KeyMode, OnPartitionChange
 from rli.services.archive import ArchiveResult, archive
 from rli.services.clean import CleanResult, clean, finish_cleans
 from rli.services.fence import Fence
@@ -57,20 +58,17 @@ from rli.settings import Maintenance, TableSettings
 from rli.store.registry import open_store
 from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
-from rli.view.caller_metadata import CallerMetadata
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.registration import adopt, save_settings
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import whole_snapshot
-from rli.write import local_engine
-from rli.write.choices import chosen_attempts, chosen_partition_change
 from rli.write.clustering import cluster
-
-
-def pass_over(_: Step) -> None:
-    """Takes the report of a step and does nothing."""
+from rli.write.delete import delete
+from rli.write.local_engine import LocalEngine
+from rli.write.options import WriteOptions, pass_over
+from rli.write.upsert import upsert
 
 
 class Table:
@@ -160,14 +158,13 @@ class Table:
             StoreUnavailableError: the index's store does not answer. What was committed before is kept; whether
                 this write was committed, the timeline tells.
         """
-        return local_engine.upsert(
+        return upsert(
             self._refreshed(),
             self.index,
+            LocalEngine(),
             as_arrow_table(records),
-            chosen_partition_change(self.settings, on_partition_change),
-            attempts=chosen_attempts(self.settings, attempts),
-            on_step=on_step,
-            caller=CallerMetadata.of(transaction, metadata),
+            WriteOptions.of(attempts, transaction, metadata, on_step),
+            on_partition_change=on_partition_change,
         )
 
     def delete(
@@ -195,13 +192,12 @@ class Table:
         Raises:
             RliError: as for ``upsert``.
         """
-        return local_engine.delete(
+        return delete(
             self._refreshed(),
             self.index,
-            as_key_array(record_keys),
-            attempts=chosen_attempts(self.settings, attempts),
-            on_step=on_step,
-            caller=CallerMetadata.of(transaction, metadata),
+            LocalEngine(),
+            pa.table({RECORD_KEY: as_key_array(record_keys)}),
+            WriteOptions.of(attempts, transaction, metadata, on_step),
         )
 
     def rollback(self, instant: str) -> str:
@@ -355,12 +351,13 @@ class Table:
         """
         if smaller_than is not None and smaller_than < 1:
             raise InvalidInputError(f"smaller_than must be at least 1: smaller_than={smaller_than}; give bytes")
+        definition = self._refreshed()
         return cluster(
-            self._refreshed(),
+            definition,
             self.index,
             smaller_than,
             tasks=tasks or InProcess(),
-            attempts=chosen_attempts(self.settings, attempts),
+            attempts=WriteOptions(attempts).attempts_of(definition),
             on_step=on_step,
         )
 

@@ -1,173 +1,137 @@
-"""Writing a table in this process: the plain-Python engine.
+"""The plain-Python engine: writes a table in this process.
 
 Memory is bounded by the batch that is written and by the file groups that are written at a time: one for each core, up to eight.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.codec.key_arrays import as_key_array
-from rli.commit.conflicts import ReadSet, newer_keys
-from rli.commit.write_transaction import OnStep, PreparedWrite, WriteTransaction
+from rli.commit.conflicts import SomeKeys
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
-from rli.hudi.file_names import new_file_id
-from rli.hudi.key_generator import require_record_keys
-from rli.hudi.schema import conform
-from rli.hudi.table_features import require_writable
+from rli.file_group.writer import FileGroupResult, FileGroupTarget, write_file_group
 from rli.index.record.record_index import RecordIndex
-from rli.model import CommitResult, FileGroupId, OnPartitionChange, Step
-from rli.tasks import InProcess, InThreads
-from rli.view.caller_metadata import CallerMetadata
+from rli.locations import named_groups
+from rli.model import FileGroupId
+from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view.definition import TableDefinition
-from rli.write.maintenance import write_and_maintain
-from rli.write.placement import plan_placements
-from rli.write.tagging import (
-    current_locations,
-    delete_rows,
-    departures,
-    groups_of,
-    late_arrivals,
-    newest_of,
-    place,
-    require_no_moves,
-    require_slice,
-    require_slices,
-    to_work_rows,
-    with_keys,
-)
+from rli.write.contract import Engine, Request, TaggedRows, Tagging, WorkloadProfile, WritePlan
+from rli.write.keying import Keying
+from rli.write.tagging import LateMoves, Locator, departures, groups_of, place
 
 
-def upsert(
-    table: TableDefinition,
-    index: RecordIndex,
-    records: pa.Table,
-    on_change: OnPartitionChange,
-    *,
-    attempts: int,
-    on_step: OnStep,
-    caller: CallerMetadata,
-) -> CommitResult:
-    """Insert, update and move records; see ``Table.upsert``."""
-    require_writable(table.properties)
-    ordering = table.properties.ordering_field
-    keyed = newest_of(with_keys(records, table.key_generator, ordering), ordering)
-    return write_and_maintain(
-        partial(WriteTransaction.begin, table, index, InProcess(), on_step, caller=caller),
-        partial(_write_records, keyed, records.nbytes / max(records.num_rows, 1), on_change),
-        attempts,
-        InProcess(),
-    )
+@dataclass(frozen=True, slots=True)
+class LocalEngine(Engine):
+    """Writes tables from a ``pyarrow.Table`` in this process."""
+
+    syncs_in_tasks: ClassVar[bool] = False
+
+    @property
+    def tasks(self) -> TaskRunner:
+        return InProcess()
+
+    @contextmanager
+    def request(
+        self,
+        source: pa.Table,
+        keying: Keying,
+        table: TableDefinition,  # noqa: ARG002  (for engines that keep a request in files)
+        index: RecordIndex,  # noqa: ARG002
+    ) -> Iterator[Request]:
+        keyed = keying.distinct(keying.keyed(source))
+        yield _LocalRequest(keyed, keying.schema(keyed.schema), source.nbytes / max(source.num_rows, 1))
 
 
-def delete(
-    table: TableDefinition,
-    index: RecordIndex,
-    record_keys: pa.Array,
-    *,
-    attempts: int,
-    on_step: OnStep,
-    caller: CallerMetadata,
-) -> CommitResult:
-    """Remove records by key; see ``Table.delete``."""
-    keys = as_key_array(record_keys).unique()
-    require_record_keys(keys)
-    return write_and_maintain(
-        partial(WriteTransaction.begin, table, index, InProcess(), on_step, caller=caller),
-        partial(_write_deletes, keys),
-        attempts,
-        InProcess(),
-    )
+@dataclass(frozen=True, slots=True)
+class _LocalRequest(Request):
+    keyed: pa.Table
+    schema: pa.Schema
+    bytes_per_row: float
+
+    @property
+    def _keys(self) -> pa.Array:
+        return self.keyed.column(work_rows.RECORD_KEY).combine_chunks()
+
+    @contextmanager
+    def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
+        tagged = tagging(self.keyed, locator)
+        yield _LocalRows.of(tagged.rows, tagged.left_out)
+
+    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
+        return choose(self._keys)
 
 
-def _write_records(
-    keyed: pa.Table, bytes_per_record: float, on_change: OnPartitionChange, write: WriteTransaction
-) -> PreparedWrite:
-    data = [field for field in keyed.schema if not field.name.startswith(work_rows.PREFIX)]
-    schema = write.schema_with(pa.schema(data))
-    fitting = conform(keyed, pa.schema([*(keyed.schema.field(name) for name in keyed.column_names[:2]), *schema]))
-    keys = fitting.column(work_rows.RECORD_KEY).combine_chunks()
-    rows = to_work_rows(fitting, current_locations(write.index, keys, write.sequence), on_change)
-    write.on_step(Step.TAGGED)
-    in_time = _without_late_arrivals(write, rows)
-    late = rows.num_rows - in_time.num_rows
-    arriving = in_time.filter(_is(in_time, Change.MOVE_IN))
-    if on_change is OnPartitionChange.FAIL:
-        require_no_moves(arriving.num_rows, arriving.column(work_rows.RECORD_KEY).slice(0, 5).to_pylist())
-    placed = _placed(write, in_time.filter(_is(in_time, Change.INSERT, Change.MOVE_IN)), bytes_per_record)
-    work = pa.concat_tables([in_time.filter(_is(in_time, Change.UPDATE)), placed, departures(arriving)])
-    write.on_step(Step.RESOLVED)
-    results = list(_write_groups(write, write.context(schema, is_synced=False), work))
-    return PreparedWrite(results, schema, "UPSERT", late, ReadSet(_origins(rows)))
+@dataclass(frozen=True, slots=True)
+class _LocalRows(TaggedRows):
+    """Work rows by what they do.
+
+    Attributes:
+        staying: update or delete a record where it is.
+        inserted, moving: have no file group yet.
+        profile: counts of all.
+    """
+
+    staying: pa.Table
+    inserted: pa.Table
+    moving: pa.Table
+    profile: WorkloadProfile
+
+    @classmethod
+    def of(cls, rows: pa.Table, left_out: int) -> _LocalRows:
+        staying = _of_changes(rows, Change.UPDATE, Change.DELETE)
+        inserted, moving = _of_changes(rows, Change.INSERT), _of_changes(rows, Change.MOVE_IN)
+        profile = WorkloadProfile(
+            inserted=_partition_counts(inserted),
+            changed=_origin_counts(staying),
+            leaving=_origin_counts(moving),
+            left_out=left_out,
+        )
+        return cls(staying, inserted, moving, profile)
+
+    def without_late_moves(self, late: LateMoves) -> TaggedRows:
+        by_origin = groups_of(self.moving, work_rows.PRIOR_FILE_GROUP)
+        moving = pa.concat_tables(InThreads().run(lambda moves: late.without(*moves), by_origin))
+        return replace(self, moving=moving, profile=replace(self.profile, arriving=_partition_counts(moving)))
+
+    def keys_of_moves(self, most: int) -> list[str]:
+        keys: list[str] = self.moving.column(work_rows.RECORD_KEY).slice(0, most).to_pylist()
+        return keys
+
+    def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
+        new = pa.concat_tables([self.inserted, self.moving]) if self.moving.num_rows else self.inserted
+        placed = place(new, plan.placements) if new.num_rows else new
+        work = pa.concat_tables([self.staying, placed, departures(self.moving)])
+        targets = [
+            (FileGroupTarget(group, plan.slices.get(group)), rows, f"{number}-0-0")
+            for number, (group, rows) in enumerate(groups_of(work))
+        ]
+        return InThreads().run(lambda target: write_file_group(plan.context, *target), targets)
 
 
-def _write_deletes(keys: pa.Array, write: WriteTransaction) -> PreparedWrite:
-    schema = write.snapshot.schema or pa.schema([])
-    rows = delete_rows(keys, current_locations(write.index, keys, write.sequence), schema)
-    write.on_step(Step.TAGGED)
-    results = list(_write_groups(write, write.context(schema, is_synced=False), rows))
-    read = ReadSet(_origins(rows), partial(newer_keys, write.index, write.sequence, keys))
-    return PreparedWrite(results, schema, "DELETE", len(keys) - rows.num_rows, read)
-
-
-def _origins(rows: pa.Table) -> frozenset[FileGroupId]:
-    """The file groups where the records of work rows are stored."""
-    return frozenset(group for group, _ in groups_of(rows, work_rows.PRIOR_FILE_GROUP))
-
-
-def _without_late_arrivals(write: WriteTransaction, rows: pa.Table) -> pa.Table:
-    """Work rows less the arriving records that are older than what is stored in their old partition."""
-    ordering = write.table.properties.ordering_field
-    arriving = rows.filter(_is(rows, Change.MOVE_IN))
-    if ordering is None or not arriving.num_rows:
+def _of_changes(rows: pa.Table, *changes: Change) -> pa.Table:
+    """The rows that do one of some things: not copied if all or none of them do."""
+    wanted = pc.is_in(rows.column(work_rows.CHANGE), value_set=pa.array([int(change) for change in changes], pa.int8()))
+    count = pc.sum(wanted).as_py() or 0
+    if count == rows.num_rows:
         return rows
-    late: list[pa.Array] = []
-    by_origin = dict(groups_of(arriving, work_rows.PRIOR_FILE_GROUP))
-    slices = require_slices(write.snapshot.slices, by_origin)
-    for group, part in by_origin.items():
-        field = pa.field(ordering, rows.schema.field(ordering).type)
-        mask = late_arrivals(write.table.storage, slices[group], field, part)
-        late.append(part.column(work_rows.RECORD_KEY).combine_chunks().filter(mask))
-    too_late = pa.concat_arrays(late)
-    return rows.filter(pc.invert(pc.is_in(rows.column(work_rows.RECORD_KEY), value_set=too_late)))
+    return rows.filter(wanted) if count else rows.slice(0, 0)
 
 
-def _placed(write: WriteTransaction, new_rows: pa.Table, bytes_per_record: float) -> pa.Table:
-    if not new_rows.num_rows:
-        return new_rows
-    counted = pc.value_counts(new_rows.column(work_rows.PARTITION_PATH).combine_chunks())
-    new_records = Counter({entry["values"]: entry["counts"] for entry in counted.to_pylist()})
-    placements = plan_placements(
-        new_records,
-        write.bytes_per_record(bytes_per_record),
-        write.snapshot.slices.of_partitions(new_records),
-        write.table.require_settings(),
-        new_file_id,
-    )
-    return place(new_rows, placements)
+def _partition_counts(rows: pa.Table) -> Mapping[str, int]:
+    counted = pc.value_counts(rows.column(work_rows.PARTITION_PATH).combine_chunks())
+    return {entry["values"]: entry["counts"] for entry in counted.to_pylist()}
 
 
-def _write_groups(write: WriteTransaction, context: WriteContext, work: pa.Table) -> Iterable[FileGroupResult]:
-    new = pc.unique(work.filter(_is(work, Change.INSERT, Change.MOVE_IN)).column(work_rows.FILE_ID))
-    may_be_new = set(new.to_pylist())
-    by_group = dict(groups_of(work))
-    live = write.snapshot.slices.of_groups(by_group)
-    targets: list[tuple[FileGroupTarget, pa.Table, str]] = []
-    for number, (group, rows) in enumerate(by_group.items()):
-        base = live.get(group) if group.file_id in may_be_new else require_slice(live, group)
-        targets.append((FileGroupTarget(group, base), rows, f"{number}-0-0"))
-    for result in InThreads().run(lambda target: write_file_group(context, *target), targets):
-        yield result
-        write.on_step(Step.FILE_GROUP_WRITTEN)
-    write.on_step(Step.WRITTEN)
-
-
-def _is(rows: pa.Table, *changes: Change) -> pa.ChunkedArray:
-    return pc.is_in(rows.column(work_rows.CHANGE), value_set=pa.array([int(change) for change in changes], pa.int8()))
+def _origin_counts(rows: pa.Table) -> Mapping[FileGroupId, int]:
+    """How many of the rows' records are stored in each file group."""
+    named = named_groups(*(rows.column(name).combine_chunks() for name in work_rows.PRIOR_FILE_GROUP))
+    counts = np.bincount(named.codes, minlength=len(named.groups)).tolist()
+    return {group: count for group, count in zip(named.groups, counts, strict=True) if group is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -31,6 +32,93 @@ from rli.write.placement import Placement
 _SAMPLE: Final = 5
 
 KEY_COLUMNS: Final = (work_rows.RECORD_KEY, work_rows.WANTED_PARTITION_PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedBatch:
+    """Work rows of some keyed rows.
+
+    Attributes:
+        rows: of schema ``work_rows.work_schema``; new and moving records have no file group yet.
+        left_out: record keys that change nothing.
+    """
+
+    rows: pa.Table
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Locator:
+    """Locates record keys as of a commit sequence. Picklable.
+
+    Attributes:
+        index: of the table.
+        sequence: the commit sequence.
+    """
+
+    index: RecordIndex
+    sequence: int
+
+    def locate(self, record_keys: pa.Array) -> pa.Table:
+        """The location of each key (distinct, shape (n,)), in order; see ``current_locations``."""
+        return current_locations(self.index, record_keys, self.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertTagging:
+    """Tags the records of an upsert. Picklable.
+
+    Attributes:
+        schema: of the records after the write.
+        on_change: what becomes of records whose partition changed.
+    """
+
+    schema: pa.Schema
+    on_change: OnPartitionChange
+
+    def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
+        fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
+        fitting = conform(keyed, pa.schema([*fields, *self.schema]))
+        keys = fitting.column(work_rows.RECORD_KEY).combine_chunks()
+        return TaggedBatch(to_work_rows(fitting, locator.locate(keys), self.on_change))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTagging:
+    """Tags record keys to delete. Picklable.
+
+    Attributes:
+        schema: of the table's records.
+    """
+
+    schema: pa.Schema
+
+    def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
+        keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
+        rows = delete_rows(keys, locator.locate(keys), self.schema)
+        return TaggedBatch(rows, len(keys) - rows.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class LateMoves:
+    """Leaves out moving records that are older than the record that is stored in their old partition. Picklable.
+
+    Attributes:
+        storage: of the table.
+        slices: the live slice of each file group that records leave.
+        ordering: the ordering field; None in a table without one, where no record is late.
+    """
+
+    storage: Storage
+    slices: Mapping[FileGroupId, FileSlice]
+    ordering: pa.Field | None
+
+    def without(self, group: FileGroupId, moves: pa.Table) -> pa.Table:
+        """The moves of one file group that are in time, in their order."""
+        if self.ordering is None:
+            return moves
+        late = late_arrivals(self.storage, self.slices[group], self.ordering, moves)
+        return moves.filter(pc.invert(late)) if pc.any(late).as_py() else moves
 
 
 def with_keys(records: pa.Table, key_generator: KeyGenerator, ordering_field: str | None) -> pa.Table:

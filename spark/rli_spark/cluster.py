@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
 from rli.commit.write_transaction import OnStep
-from rli.table.table import pass_over
+from rli.write.options import pass_over
 from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks
 

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from rli.commit.conflicts import SomeKeys, sum_of
 from rli.commit.requests import RequestFolder
 from rli.errors import VoidAttemptError
+from rli.file_group import work_rows
+from rli.hudi.meta_columns import META_COLUMNS
 from rli.storage import Storage
-from rli_spark.batches import TableFunction, for_look_ups, map_tables, tasks_for
+from rli.write.contract import Request, TaggedRows, Tagging
+from rli.write.keying import Keying
+from rli.write.tagging import Locator
+from rli_spark.batches import arrow_schema, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import HASHES, PARTS, RequestFile, read_rows, write_part
-from rli_spark.tally import Tally
+from rli_spark.tagged_rows import TAGGED, SparkRows, heading_of_read, tagged_batches
+from rli_spark.tally import Tally, require_same
+from rli_spark.tie_breaker import Tied, with_tie_breaker
 
 KeyedFunction = Callable[[list[pa.Table]], Iterator[pa.Table]]
 """What a task makes of all requested rows of its keys, in tables whose order is always the same."""
 
+_CHOSEN: Final = pa.schema(
+    [
+        ("count_of_keys", pa.int64()),
+        ("sample", pa.list_(pa.string())),
+        ("read_keys", pa.int64()),
+        ("read_hashes", pa.int64()),
+    ]
+)
+
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SparkRequest(Request):
     """Keyed rows in files, which outlive the executors that wrote them.
 
     Spark's cache would be no place for them: what is lost of it is computed again, and a frame may give other rows then.
@@ -31,30 +50,80 @@ class Request:
     Attributes:
         spark: the session.
         folder: where the files are.
+        keying: what formed the rows.
         files: one of each task that had rows.
+        schema: of the records.
+        bytes_per_row: on average.
     """
 
     spark: SparkSession
     folder: RequestFolder
+    keying: Keying
     files: tuple[RequestFile, ...]
+    schema: pa.Schema
+    bytes_per_row: float
 
     @classmethod
-    def of(cls, frame: DataFrame, keyed: TableFunction, folder: RequestFolder) -> Request:
+    def of(cls, frame: DataFrame, keying: Keying, folder: RequestFolder) -> SparkRequest:
         """Compute the keyed rows of a frame.
 
         Args:
             frame: the input.
-            keyed: as for ``map_tables``; gives tables with the column ``work_rows.RECORD_KEY``.
+            keying: forms them.
             folder: takes the files.
         """
         storage, path = folder.storage, folder.path
+        if keying.has_records:
+            frame = frame.drop(*META_COLUMNS)
+        # Fails here, on no records, if a column is missing or of a wrong type.
+        schema = keying.schema(keying.keyed(arrow_schema(frame).empty_table()).schema)
+        if keying.has_records:
+            frame, keying = with_tie_breaker(frame), Tied(keying)
+
+        def keyed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+            for table in for_look_ups(tables):
+                yield keying.distinct(keying.keyed(table))
+
         with unwrapped_errors():
-            parts = map_tables(frame, lambda tables: write_part(storage, path, keyed(for_look_ups(tables))), PARTS)
+            parts = map_tables(frame, lambda tables: write_part(storage, path, keyed(tables)), PARTS)
             # Of each task Spark takes the row of one attempt. The files of other attempts are named by nobody.
             rows = sorted(parts.collect(), key=lambda row: row.task)
         if len({row.task for row in rows}) < len(rows):
             raise VoidAttemptError(f"tasks of a request gave more than one result: folder={path}; write again")
-        return cls(frame.sparkSession, folder, tuple(map(_file_of, rows)))
+        files = tuple(map(_file_of, rows))
+        keys = sum(file.tally.keys for file in files)
+        return cls(frame.sparkSession, folder, keying, files, schema, sum(file.size for file in files) / max(keys, 1))
+
+    @contextmanager
+    def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
+        keying = self.keying
+
+        def work(requested: list[pa.Table]) -> Iterator[pa.Table]:
+            if requested:
+                rows = pa.concat_tables(requested)
+                yield heading_of_read(Tally.of(rows.column(work_rows.RECORD_KEY)))
+                yield tagged_batches(tagging(keying.distinct(rows), locator))
+
+        with ExitStack() as kept:
+            with unwrapped_errors():
+                rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row)
+            require_same("read", self.tally, rows.read)
+            yield rows
+
+    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
+        keying = self.keying
+
+        def look(requested: list[pa.Table]) -> Iterator[pa.Table]:
+            if requested:
+                rows = pa.concat_tables(requested)
+                read = Tally.of(rows.column(work_rows.RECORD_KEY))
+                chosen = choose(keying.distinct(rows).column(work_rows.RECORD_KEY).combine_chunks())
+                yield pa.table([[chosen.count], [list(chosen.sample)], [read.keys], [read.hashes]], schema=_CHOSEN)
+
+        with unwrapped_errors():
+            rows = self.by_key(look, _CHOSEN).collect()
+        require_same("read", self.tally, sum((Tally(row.read_keys, row.read_hashes) for row in rows), Tally()))
+        return sum_of(SomeKeys(row.count_of_keys, tuple(row.sample)) for row in rows)
 
     @property
     def tally(self) -> Tally:
@@ -65,10 +134,6 @@ class Request:
     def size(self) -> int:
         """Bytes of the rows in memory."""
         return sum(file.size for file in self.files)
-
-    @property
-    def bytes_per_row(self) -> float:
-        return self.size / max(self.tally.keys, 1)
 
     def by_key(self, function: KeyedFunction, schema: pa.Schema) -> DataFrame:
         """What a function makes of the rows, all those of one key in the same task.
@@ -89,25 +154,6 @@ class Request:
                 yield from function(rows)
 
         return map_tables(self.spark.range(0, tasks, 1, tasks), run, schema)
-
-    def require_whole(self, read: Tally) -> None:
-        """Raise ``VoidAttemptError`` unless the tasks of an attempt have read all rows once."""
-        require_same("read", self.tally, read)
-
-
-def require_same(done: str, expected: Tally, found: Tally) -> None:
-    """Raise ``VoidAttemptError`` if the tasks of a write had other keys than those before them.
-
-    Args:
-        done: what they did with the keys.
-        expected: the keys of the stage before.
-        found: their own.
-    """
-    if found != expected:
-        raise VoidAttemptError(
-            f"the tasks of this write have {done} other records than were requested: expected={expected} "
-            f"found={found}; nothing was written: write again, and if it happens again, check the storage of the table"
-        )
 
 
 def _file_of(row: Row) -> RequestFile:

@@ -1,7 +1,8 @@
-"""Packets: rows on their way between Spark's tasks, many of them in one binary cell.
+"""Row batches: rows on their way between Spark's tasks, many of them in one binary cell.
 
-Spark touches every cell of every row it keeps, sorts, shuffles or hands to Python. Of packets it sees a few, however
-many rows there are, and the rows stay in Arrow's own format from the task that makes them to the task that writes them.
+Spark touches every cell of every row it keeps, sorts, shuffles or hands to Python. Of row batches it sees a few cells,
+however many rows there are, and the rows stay in Arrow's own format from the task that makes them to the task that writes
+them.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from pyspark.sql import DataFrame
 Item = TypeVar("Item")
 
 ROWS: Final = "rows"
-"""Column of a packet: how many rows are in it."""
+"""Column of a row batch: how many rows are in it."""
 
 DATA: Final = "data"
-"""Column of a packet: the rows, as a stream of Arrow's IPC format."""
+"""Column of a row batch: the rows, as a stream of Arrow's IPC format."""
 
 HASHES: Final = "hashes"
-"""Column of a packet: the sum of the hashes of its keys; see ``rli_spark.tally``."""
+"""Column of a row batch: the sum of the hashes of its keys; see ``rli_spark.tally``."""
 
-ROUTE: Final = "route"
-"""Column of a packet: says which task gets it; see ``sent``."""
+SHUFFLE_KEY: Final = "shuffle_key"
+"""Column of a row batch: says which task gets it; see ``sent``."""
 
 _SPARK_HASH_SEED: Final = 42
 
 
-def table_of(packets: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    """Packets, each the values of its columns in their order, as a table of ``schema``."""
-    return pa.Table.from_pylist([dict(zip(schema.names, packet, strict=True)) for packet in packets], schema)
+def table_of(batches: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    """Row batches, each the values of its columns in their order, as a table of ``schema``."""
+    return pa.Table.from_pylist([dict(zip(schema.names, batch, strict=True)) for batch in batches], schema)
 
 
 def packed(rows: pa.Table) -> bytes:
-    """Rows as the content of one packet."""
+    """Rows as the content of one row batch."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
@@ -46,25 +47,25 @@ def packed(rows: pa.Table) -> bytes:
     return content
 
 
-def unpacked(packets: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of each packet."""
-    for table in packets:
+def unpacked(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of each row batch."""
+    for table in tables:
         for content in table.column(DATA):
             yield unpack(content.as_buffer())
 
 
 def unpack(content: pa.Buffer | bytes) -> pa.Table:
-    """The rows of one packet, without copying them."""
+    """The rows of one row batch, without copying them."""
     return pa.ipc.open_stream(pa.py_buffer(content)).read_all()
 
 
-def sent(packets: DataFrame, tasks: int) -> DataFrame:
-    """The packets, each in the partition that its ``ROUTE`` leads to, one of ``routes(tasks)``."""
-    return packets.repartition(tasks, ROUTE)
+def sent(batches: DataFrame, tasks: int) -> DataFrame:
+    """The row batches, each in the task of its ``SHUFFLE_KEY``, one of ``shuffle_keys(tasks)``."""
+    return batches.repartition(tasks, SHUFFLE_KEY)
 
 
-def routes(tasks: int) -> list[int]:
-    """For each of some tasks a number that Spark sends to it and not to another one.
+def shuffle_keys(tasks: int) -> list[int]:
+    """One shuffle key per task, each hashing to a partition of its own.
 
     Left to itself, Spark spreads a few numbers by their hash, which gives one task nothing and the next one the work
     of three. The hash is that of ``org.apache.spark.unsafe.hash.Murmur3_x86_32``; were it another one some day, the

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rli.codec.fingerprints import fingerprints
 from rli.codec.record_keys import encode
+from rli.errors import VoidAttemptError
 
 _MODULUS: Final = 1 << 64
 _SIGN: Final = 1 << 63
@@ -35,6 +36,21 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.keys + other.keys, _signed(self.hashes + other.hashes))
+
+
+def require_same(done: str, expected: Tally, found: Tally) -> None:
+    """Raise ``VoidAttemptError`` if the tasks of a write had other keys than those before them.
+
+    Args:
+        done: what they did with the keys.
+        expected: the keys of the stage before.
+        found: their own.
+    """
+    if found != expected:
+        raise VoidAttemptError(
+            f"the tasks of this write have {done} other records than were requested: expected={expected} "
+            f"found={found}; nothing was written: write again, and if it happens again, check the storage of the table"
+        )
 
 
 def _signed(number: int) -> int:

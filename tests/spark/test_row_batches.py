@@ -1,4 +1,4 @@
-"""Packets reach the task that they are meant for, and tasks get about the same work."""
+"""Row batches reach the task that they are meant for, and tasks get about the same work."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from rli_spark.row_batches import ROUTE, packed, routes, sent, shared_out, unpack
+from rli_spark.row_batches import SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, unpack
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 100])
-def test_each_route_leads_to_a_task_of_its_own(spark: SparkSession, tasks: int) -> None:
-    ways = spark.createDataFrame([(way,) for way in routes(tasks)], f"{ROUTE} int")
-    reached = sent(ways, tasks).select(ROUTE, F.spark_partition_id()).collect()
-    assert sorted((task, way) for way, task in reached) == list(enumerate(routes(tasks)))
+def test_each_shuffle_key_leads_to_a_task_of_its_own(spark: SparkSession, tasks: int) -> None:
+    keys = spark.createDataFrame([(key,) for key in shuffle_keys(tasks)], f"{SHUFFLE_KEY} int")
+    reached = sent(keys, tasks).select(SHUFFLE_KEY, F.spark_partition_id()).collect()
+    assert sorted((task, key) for key, task in reached) == list(enumerate(shuffle_keys(tasks)))
 
 
-def test_rows_come_out_of_a_packet_as_they_were() -> None:
+def test_rows_come_out_of_a_row_batch_as_they_were() -> None:
     rows = pa.table({"a": ["x", None, "z"], "b": [[1], [], None]}).slice(1)
     assert unpack(packed(rows)).equals(rows)
 

@@ -21,9 +21,9 @@ from rli.commit.recovery import recover
 from rli.commit.write_transaction import WriteTransaction
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.storage import Storage
-from rli.table.table import pass_over
 from rli.tasks import InProcess
 from rli.view import paths
+from rli.write.options import pass_over
 from tests.crash.writes import pointed
 from tests.support.rollbacks import roll_back_in_part
 from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of

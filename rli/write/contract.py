@@ -1,0 +1,184 @@
+"""What a write asks of the engine that runs it, and what an engine may rely on.
+
+The orchestration (``rli.write.upsert``, ``rli.write.delete``) decides: the schema, which records move, where new ones go,
+what the write depends on, when to try again. The engine does the work on rows, here or on many machines, with the pure
+functions that the orchestration hands it. So all engines merge, tag and place in the same way.
+
+A write goes through an engine in these steps::
+
+    request = engine.request(source, keying)      once, for all attempts (P19)
+        rows = request.tag(locator, tagging)      once in each attempt
+            rows.profile                          counts, by which the orchestration plans
+            rows.without_late_moves(...)          only if records move
+            rows.write(plan)                      base files and journals, one result for each file group
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rli.commit.conflicts import SomeKeys
+from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.index.record.record_index import RecordIndex
+from rli.model import FileGroupId
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
+from rli.write.keying import Keying
+from rli.write.placement import Placement
+from rli.write.tagging import LateMoves, Locator, TaggedBatch
+
+Tagging = Callable[[pa.Table, Locator], TaggedBatch]
+"""Makes work rows of keyed rows, which it locates. Picklable."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProfile:
+    """Counts of tagged rows, by which a write is planned.
+
+    Attributes:
+        inserted: partition path → new record keys.
+        changed: file group → records that are updated in it or deleted from it.
+        leaving: file group → records stored in it that came with another partition, late ones included.
+        arriving: partition path → moving records that it gains; empty until late ones are left out.
+        left_out: record keys that change nothing.
+    """
+
+    inserted: Mapping[str, int] = field(default_factory=dict)
+    changed: Mapping[FileGroupId, int] = field(default_factory=dict)
+    leaving: Mapping[FileGroupId, int] = field(default_factory=dict)
+    arriving: Mapping[str, int] = field(default_factory=dict)
+    left_out: int = 0
+
+    @property
+    def origins(self) -> frozenset[FileGroupId]:
+        """The file groups that hold records of the write."""
+        return frozenset(self.changed) | frozenset(self.leaving)
+
+    @property
+    def new(self) -> dict[str, int]:
+        """Partition path → records that it gains, by inserts and moves."""
+        gained = dict(self.inserted)
+        for partition_path, count in self.arriving.items():
+            gained[partition_path] = gained.get(partition_path, 0) + count
+        return gained
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """How tagged rows become base files.
+
+    Attributes:
+        context: what each task needs to know. Picklable.
+        placements: partition path → where its new records go.
+        slices: the live slices of those file groups that exist.
+        sizes: every file group that the rows change → about how many bytes it takes to write.
+    """
+
+    context: WriteContext
+    placements: Mapping[str, Placement]
+    slices: Mapping[FileGroupId, FileSlice]
+    sizes: Mapping[FileGroupId, float]
+
+
+class TaggedRows(ABC):
+    """The work rows of one attempt, each of them once.
+
+    Attributes:
+        profile: counts of the rows.
+    """
+
+    profile: WorkloadProfile
+
+    @abstractmethod
+    def without_late_moves(self, late: LateMoves) -> TaggedRows:
+        """The rows less those moves that came too late, with ``arriving`` in their profile.
+
+        Args:
+            late: leaves late ones out, a file group that records leave at a time.
+
+        Raises:
+            VoidAttemptError: the tasks have compared other records than were tagged.
+        """
+
+    @abstractmethod
+    def keys_of_moves(self, most: int) -> list[str]:
+        """Some record keys of rows that move."""
+
+    @abstractmethod
+    def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
+        """Write all file groups that the rows change; gives the results of the accepted attempts.
+
+        Raises:
+            VoidAttemptError: the tasks have written other records than were tagged.
+            CorruptIndexError: index and file group contradict each other.
+            CorruptTableError: a base file cannot be read.
+        """
+
+
+class Request(ABC):
+    """The keyed rows of a write, computed once: every attempt gets the same.
+
+    Attributes:
+        schema: of the records as they will be written, without working columns; empty where keys come alone.
+        bytes_per_row: what a row takes in memory: an estimate.
+    """
+
+    schema: pa.Schema
+    bytes_per_row: float
+
+    @abstractmethod
+    def tag(self, locator: Locator, tagging: Tagging) -> AbstractContextManager[TaggedRows]:
+        """The work rows of an attempt, released when the context ends.
+
+        Args:
+            locator: as of the attempt's snapshot.
+            tagging: gets rows of distinct keys, and all those of one key in one call.
+
+        Raises:
+            ConflictError: another commit changed records while they were looked up.
+            LeaseLostError: another writer took this process for dead, and removed the request.
+            VoidAttemptError: the tasks have read other rows than were requested.
+        """
+
+    @abstractmethod
+    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
+        """All the keys that a function chooses from the request's distinct keys, a batch at a time."""
+
+
+class Engine(ABC):
+    """Runs the work of writes on rows.
+
+    Attributes:
+        syncs_in_tasks: whether each task waits for the disk; if not, the commit does, for all files at once.
+    """
+
+    syncs_in_tasks: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def tasks(self) -> TaskRunner:
+        """Runs the independent pieces of everything else: sync, conflict check, inline maintenance."""
+
+    @abstractmethod
+    def request(
+        self, source: Any, keying: Keying, table: TableDefinition, index: RecordIndex
+    ) -> AbstractContextManager[Request]:
+        """The keyed rows of a source, computed once and kept until the context ends.
+
+        Args:
+            source: rows in the engine's own form, such as a ``pyarrow.Table`` or a Spark frame.
+            keying: forms keys. Picklable.
+            table: that is written.
+            index: of the table.
+
+        Raises:
+            SchemaError, InvalidKeyError: the rows do not fit.
+            SettingsError: the engine cannot reach the index.
+        """

@@ -1,0 +1,58 @@
+"""Deleting by key alone. One orchestration for all engines."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from rli.commit.conflicts import ReadSet, newer_keys
+from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.hudi.table_features import require_writable
+from rli.index.record.record_index import RecordIndex
+from rli.model import CommitResult, Step
+from rli.view.definition import TableDefinition
+from rli.write.contract import Engine, Request
+from rli.write.keying import KeysAlone
+from rli.write.maintenance import write_and_maintain
+from rli.write.options import WriteOptions
+from rli.write.planning import plan_write, run_plan
+from rli.write.tagging import DeleteTagging, Locator
+
+
+def delete(
+    table: TableDefinition, index: RecordIndex, engine: Engine, source: Any, options: WriteOptions
+) -> CommitResult:
+    """Remove records by key; see ``Table.delete``.
+
+    Args:
+        table: the definition as it is stored now.
+        index: of the table.
+        engine: does the work.
+        source: rows with the table's record-key columns, or with whole record keys in ``_hoodie_record_key``, in the
+            engine's own form.
+        options: of the write.
+    """
+    attempts = options.attempts_of(table)
+    require_writable(table.properties)
+    with engine.request(source, KeysAlone(table.key_generator), table, index) as request:
+        return write_and_maintain(
+            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
+            partial(_write_deletes, engine, request),
+            attempts,
+            engine.tasks,
+        )
+
+
+def _write_deletes(engine: Engine, request: Request, write: WriteTransaction) -> PreparedWrite:
+    schema = write.snapshot.schema or pa.schema([])
+    with request.tag(Locator(write.index, write.sequence), DeleteTagging(schema)) as rows:
+        write.on_step(Step.TAGGED)
+        profile = rows.profile
+        context = write.context(schema, is_synced=engine.syncs_in_tasks)
+        plan = plan_write(write, context, profile, request.bytes_per_row)
+        results = run_plan(write, rows, plan)
+    # Keys that were not found may have been inserted meanwhile.
+    read = ReadSet(profile.origins, partial(request.some_keys, partial(newer_keys, write.index, write.sequence)))
+    return PreparedWrite(results, schema, "DELETE", profile.left_out, read)

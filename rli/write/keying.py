@@ -1,0 +1,92 @@
+"""Keying: from the rows that a caller gives to rows with record keys, of which each key has one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import pyarrow as pa
+
+from rli.codec.key_arrays import as_key_array
+from rli.file_group import work_rows
+from rli.hudi.key_generator import KeyGenerator, require_record_keys
+from rli.hudi.meta_columns import RECORD_KEY
+from rli.write.tagging import newest_of, with_keys
+
+_KEYS_ALONE: Final = pa.schema([(work_rows.RECORD_KEY, pa.string())])
+
+
+class Keying(ABC):
+    """Forms the keyed rows of a write. Picklable: engines call it on any machine, a batch at a time."""
+
+    has_records: ClassVar[bool]
+    """Whether rows are records, which may differ where their keys are equal."""
+
+    @abstractmethod
+    def keyed(self, rows: pa.Table) -> pa.Table:
+        """Rows with the column ``work_rows.RECORD_KEY``, in their order.
+
+        Raises:
+            SchemaError: a column is missing or of a wrong type.
+            InvalidKeyError: a key is null or empty, or a partition value cannot name a folder.
+        """
+
+    @abstractmethod
+    def distinct(self, keyed: pa.Table) -> pa.Table:
+        """One row for each key; the same table if no key occurs twice.
+
+        Of batches that were reduced alone, put together and reduced again, it gives what it gives of all rows at once.
+        """
+
+    @staticmethod
+    def schema(keyed: pa.Schema) -> pa.Schema:
+        """Of the records of keyed rows, without their working columns."""
+        return pa.schema([field for field in keyed if not field.name.startswith(work_rows.PREFIX)])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKeying(Keying):
+    """Records behind their key and the partition path that their own values name; see ``tagging.with_keys``.
+
+    Of several records with one key the one with the greatest ordering value stays, of equals the last.
+
+    Attributes:
+        key_generator: of the table.
+        ordering_field: of the table; None if it has none.
+    """
+
+    key_generator: KeyGenerator
+    ordering_field: str | None
+    has_records: ClassVar[bool] = True
+
+    def keyed(self, rows: pa.Table) -> pa.Table:
+        return with_keys(rows, self.key_generator, self.ordering_field)
+
+    def distinct(self, keyed: pa.Table) -> pa.Table:
+        return newest_of(keyed, self.ordering_field)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysAlone(Keying):
+    """Record keys: whole ones in the column ``_hoodie_record_key``, if there is one, or formed from the key columns.
+
+    Attributes:
+        key_generator: of the table.
+    """
+
+    key_generator: KeyGenerator
+    has_records: ClassVar[bool] = False
+
+    def keyed(self, rows: pa.Table) -> pa.Table:
+        if RECORD_KEY in rows.column_names:
+            keys = as_key_array(rows.column(RECORD_KEY))
+            require_record_keys(keys)
+        else:
+            keys = self.key_generator.record_keys(rows)
+        return pa.table([keys], schema=_KEYS_ALONE)
+
+    def distinct(self, keyed: pa.Table) -> pa.Table:
+        keys = keyed.column(work_rows.RECORD_KEY)
+        unique = keys.unique()
+        return keyed if len(unique) == len(keys) else pa.table([unique], schema=_KEYS_ALONE)

@@ -1,0 +1,64 @@
+"""From counts of tagged rows to base files: which file groups take new records, and what each costs to write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rli.commit.write_transaction import WriteTransaction
+from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.hudi.file_names import new_file_id
+from rli.model import Step
+from rli.write.contract import TaggedRows, WorkloadProfile, WritePlan
+from rli.write.placement import Placement, plan_placements, records_placed
+from rli.write.tagging import require_slices
+
+
+def plan_write(
+    write: WriteTransaction, context: WriteContext, profile: WorkloadProfile, bytes_per_row: float
+) -> WritePlan:
+    """Plan how the rows of a write become base files.
+
+    Args:
+        write: the attempt.
+        context: of the attempt.
+        profile: counts of its rows, without late moves.
+        bytes_per_row: an estimate.
+
+    Raises:
+        CorruptIndexError: the index names a file group that is not in the table.
+    """
+    placements = _placements(write, profile, bytes_per_row)
+    # A record that leaves costs nothing here: it is counted where it arrives.
+    rows = Counter(profile.changed)
+    rows.update(dict.fromkeys(profile.leaving, 0))
+    for group, taken in records_placed(placements):
+        rows[group] += taken
+    slices = {**write.snapshot.slices.of_groups(rows), **require_slices(write.snapshot.slices, profile.origins)}
+    sizes = {
+        group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
+    }
+    return WritePlan(context, placements, slices, sizes)
+
+
+def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequence[FileGroupResult]:
+    """Write the file groups of a plan, and report each."""
+    results = []
+    for result in rows.write(plan):
+        results.append(result)
+        write.on_step(Step.FILE_GROUP_WRITTEN)
+    write.on_step(Step.WRITTEN)
+    return results
+
+
+def _placements(write: WriteTransaction, profile: WorkloadProfile, bytes_per_row: float) -> dict[str, Placement]:
+    new = profile.new
+    if not new:
+        return {}
+    return plan_placements(
+        new,
+        write.bytes_per_record(bytes_per_row),
+        write.snapshot.slices.of_partitions(new),
+        write.table.require_settings(),
+        new_file_id,
+    )

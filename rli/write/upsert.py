@@ -1,0 +1,91 @@
+"""Upserting: insert, update and move records. One orchestration for all engines."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from rli.commit.conflicts import ReadSet
+from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.hudi.table_features import require_writable
+from rli.index.record.record_index import RecordIndex
+from rli.model import CommitResult, OnPartitionChange, Step
+from rli.view.definition import TableDefinition
+from rli.write.choices import chosen_partition_change
+from rli.write.contract import Engine, Request, TaggedRows
+from rli.write.keying import RecordKeying
+from rli.write.maintenance import write_and_maintain
+from rli.write.options import WriteOptions
+from rli.write.planning import plan_write, run_plan
+from rli.write.tagging import LateMoves, Locator, UpsertTagging, require_no_moves, require_slices
+
+_SAMPLE: Final = 5
+
+
+def upsert(
+    table: TableDefinition,
+    index: RecordIndex,
+    engine: Engine,
+    source: Any,
+    options: WriteOptions,
+    *,
+    on_partition_change: OnPartitionChange | str | None = None,
+) -> CommitResult:
+    """Insert, update and move records; see ``Table.upsert``.
+
+    Args:
+        table: the definition as it is stored now.
+        index: of the table.
+        engine: does the work.
+        source: the records, in the engine's own form.
+        options: of the write.
+        on_partition_change: what becomes of records whose partition changed; by default what the table's settings say.
+    """
+    on_change, attempts = (
+        chosen_partition_change(table.require_settings(), on_partition_change),
+        options.attempts_of(table),
+    )
+    require_writable(table.properties)
+    keying = RecordKeying(table.key_generator, table.properties.ordering_field)
+    with engine.request(source, keying, table, index) as request:
+        return write_and_maintain(
+            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
+            partial(_write_records, engine, request, on_change),
+            attempts,
+            engine.tasks,
+        )
+
+
+def _write_records(
+    engine: Engine, request: Request, on_change: OnPartitionChange, write: WriteTransaction
+) -> PreparedWrite:
+    schema = write.schema_with(request.schema)
+    with request.tag(Locator(write.index, write.sequence), UpsertTagging(schema, on_change)) as tagged:
+        write.on_step(Step.TAGGED)
+        before = tagged.profile
+        rows = _in_time(tagged, write, schema, on_change)
+        late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
+        context = write.context(schema, is_synced=engine.syncs_in_tasks)
+        plan = plan_write(write, context, rows.profile, request.bytes_per_row)
+        write.on_step(Step.RESOLVED)
+        results = run_plan(write, rows, plan)
+    return PreparedWrite(results, schema, "UPSERT", before.left_out + late, ReadSet(before.origins))
+
+
+def _in_time(
+    tagged: TaggedRows, write: WriteTransaction, schema: pa.Schema, on_change: OnPartitionChange
+) -> TaggedRows:
+    """The rows less late moves; raises ``PartitionChangeError`` if records move that may not."""
+    leaving = tagged.profile.leaving
+    if not leaving:
+        return tagged
+    ordering = write.table.properties.ordering_field
+    slices = require_slices(write.snapshot.slices, leaving)
+    field = None if ordering is None else pa.field(ordering, schema.field(ordering).type)
+    rows = tagged.without_late_moves(LateMoves(write.table.storage, slices, field))
+    moving = sum(rows.profile.arriving.values())
+    if moving and on_change is OnPartitionChange.FAIL:
+        require_no_moves(moving, rows.keys_of_moves(_SAMPLE))
+    return rows

@@ -1,0 +1,51 @@
+"""Spark as an engine of writes.
+
+The driver plans and commits; executors form keys, look them up, merge and write. What runs in executors may run more
+than once: nothing that it does is visible before the driver publishes the results that it accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rli import RecordIndex
+from rli.commit.requests import request_folder
+from rli.commit.shared_records import shared_records
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+from rli.write.contract import Engine, Request
+from rli.write.keying import Keying
+from rli_spark.executors import require_reachable
+from rli_spark.requests import SparkRequest
+from rli_spark.tasks import SparkTasks
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEngine(Engine):
+    """Writes tables from data frames, on the executors of a Spark session.
+
+    Attributes:
+        spark: the session.
+    """
+
+    spark: SparkSession
+    syncs_in_tasks: ClassVar[bool] = True
+
+    @property
+    def tasks(self) -> TaskRunner:
+        return SparkTasks(self.spark)
+
+    @contextmanager
+    def request(
+        self, source: DataFrame, keying: Keying, table: TableDefinition, index: RecordIndex
+    ) -> Iterator[Request]:
+        """Each task of the frame is computed once, and its rows are kept in files until the context ends (P19)."""
+        require_reachable(self.spark, index)
+        records, seconds = shared_records(table, index), table.require_settings().lease_seconds
+        with request_folder(table.storage, records, seconds) as folder:
+            yield SparkRequest.of(source, keying, folder)

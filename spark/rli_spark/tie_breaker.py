@@ -1,0 +1,57 @@
+"""Ties between records of one key: rows of a frame have no order, so their content decides, always in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from rli.write.keying import Keying
+
+_TIE_BREAKER: Final = "_rli_tie_breaker"
+
+
+@dataclass(frozen=True, slots=True)
+class Tied(Keying):
+    """Keys rows of ``with_tie_breaker``, which stay behind the keyed rows.
+
+    Attributes:
+        keying: of the rows without it.
+    """
+
+    keying: Keying
+    has_records: ClassVar[bool] = True
+
+    def keyed(self, rows: pa.Table) -> pa.Table:
+        keyed = self.keying.keyed(rows.drop_columns(_TIE_BREAKER))
+        return keyed.append_column(_TIE_BREAKER, rows.column(_TIE_BREAKER))
+
+    def distinct(self, keyed: pa.Table) -> pa.Table:
+        distinct = self.keying.distinct(keyed)
+        # Of equals the last one counts, so rows are sorted first, to make ties deterministic.
+        return keyed if distinct is keyed else self.keying.distinct(keyed.sort_by(_TIE_BREAKER))
+
+
+def with_tie_breaker(frame: DataFrame) -> DataFrame:
+    """The frame with a hash of each row's content."""
+    return frame.withColumn(_TIE_BREAKER, F.xxhash64(*_hashable(frame)))
+
+
+def _hashable(frame: DataFrame) -> list[Column]:
+    return [F.col(_quoted(field.name)) for field in frame.schema if not _holds_map(field.dataType)]
+
+
+def _holds_map(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _holds_map(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(_holds_map(field.dataType) for field in kind)
+    return isinstance(kind, MapType)
+
+
+def _quoted(column: str) -> str:
+    return f"`{column.replace('`', '``')}`"
