@@ -26,7 +26,7 @@ pytest.register_assert_rewrite(
     "rli.testing.control_cases",
     "rli.testing.entry_cases",
     "rli.testing.lifecycle_cases",
-    "rli.testing.mark_cases",
+    "rli.testing.watermark_cases",
     "rli.testing.model",
     "rli.testing.purge_cases",
     "rli.testing.scan_cases",

@@ -15,10 +15,10 @@ from rli.store.registry import open_store
 from rli.testing.control_cases import ControlCases
 from rli.testing.entry_cases import EntryCases
 from rli.testing.lifecycle_cases import LifecycleCases
-from rli.testing.mark_cases import MarkCases
 from rli.testing.model import StoreMachine
 from rli.testing.purge_cases import PurgeCases
 from rli.testing.scan_cases import ScanCases
+from rli.testing.watermark_cases import MarkCases
 
 
 class StoreConformance(EntryCases, ScanCases, ControlCases, MarkCases, PurgeCases, LifecycleCases):
