@@ -75,8 +75,8 @@ class FixedTable(EntryTable):
     def _get_from_whole_shard(self, cursor: lmdb.Cursor[bytes], shard: bytes, keys: NDArray[np.void]) -> Entries:
         copied = cursor.getmulti([shard], dupdata=True, dupfixed_bytes=self._record_type.itemsize, keyfixed=True)
         stored = np.frombuffer(copied, dtype=self._shard_record_type)
-        places = _places(stored["key"], keys)
-        return _entries_where_equal(stored[np.minimum(places, len(stored) - 1)], keys)
+        positions = _positions_of(stored["key"], keys)
+        return _entries_where_equal(stored[np.minimum(positions, len(stored) - 1)], keys)
 
     def write(self, transaction: Transaction, keys: EncodedKeys, stored: Entries, entries: Entries) -> None:
         cursor = transaction.cursor(self._database)
@@ -131,17 +131,17 @@ def _runs(shards: NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
     return ((start, stop) for start, stop in pairwise(borders) if start < stop)
 
 
-def _places(stored: NDArray[np.void], keys: NDArray[np.void]) -> NDArray[np.intp]:
+def _positions_of(stored: NDArray[np.void], keys: NDArray[np.void]) -> NDArray[np.intp]:
     """Where each key has to be among sorted ones, if it is there."""
     if keys.dtype.itemsize < _LEADING.itemsize:
         return np.searchsorted(np.ascontiguousarray(stored), keys)
     # Numbers are compared several times as fast as bytes, and few UUIDs share their first bytes.
     leading, wanted = (some.getfield(_LEADING).astype(np.uint64) for some in (stored, keys))
-    places = np.searchsorted(leading, wanted)
-    shared = np.flatnonzero(leading[np.minimum(places + 1, len(leading) - 1)] == wanted)
+    positions = np.searchsorted(leading, wanted)
+    shared = np.flatnonzero(leading[np.minimum(positions + 1, len(leading) - 1)] == wanted)
     if len(shared):
-        places[shared] = np.searchsorted(np.ascontiguousarray(stored), keys[shared])
-    return places
+        positions[shared] = np.searchsorted(np.ascontiguousarray(stored), keys[shared])
+    return positions
 
 
 def _entries_where_equal(records: NDArray[np.void], keys: NDArray[np.void]) -> Entries:

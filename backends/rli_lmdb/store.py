@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar, Final
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from rli.errors import SettingsError, StoreUnavailableError
+from rli.errors import StoreUnavailableError
 from rli.store import (
     ABSENT,
     TOMBSTONE,
@@ -23,8 +22,8 @@ from rli.store import (
     is_old_tombstone,
     sequences,
     supersedes,
-    without_password,
 )
+from rli_lmdb.control import compare_and_set, read_record, scan_records
 from rli_lmdb.entries import EntryTable, Transaction
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE
 from rli_lmdb.errors import translated_errors
@@ -33,6 +32,7 @@ from rli_lmdb.health import folder_health
 from rli_lmdb.keyspace import COUNT_WIDTH, FLOOR, LONG, MAX_FIXED_WIDTH, TOMBSTONES, fixed_name, width_of
 from rli_lmdb.lifecycle import OpenIndex, open_index
 from rli_lmdb.long_table import LongTable
+from rli_lmdb.url import folder_of
 
 # A transaction copies every page that it touches, and LMDB keeps the pages of the last two transactions aside. For a
 # million random keys of 16 bytes in 20 batches the file has 37.0 B an entry in use and, with transactions of 1,024
@@ -132,19 +132,13 @@ class LmdbStore(Store):
         )
 
     def read_control(self, name: str) -> bytes | None:
-        index = self._opened()
-        return index.read(lambda transaction: transaction.get(name.encode("ascii"), db=index.control))
+        return read_record(self._opened(), name)
 
     def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
-        index = self._opened()
-        return index.read(partial(_scan_control, index, prefix.encode("ascii"), start.encode("ascii")))
+        return scan_records(self._opened(), prefix, start)
 
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
-        index = self._opened()
-        is_set = index.write(partial(_compare_and_set, index, name.encode("ascii"), expected, value))
-        if is_set:
-            index.environment.flush()
-        return is_set
+        return compare_and_set(self._opened(), name, expected, value)
 
     def drop(self) -> None:
         self._opened().drop()
@@ -195,10 +189,7 @@ def open_lmdb_store(url: str, *, create: bool) -> LmdbStore:
         CorruptIndexError: the folder's data file is not one of LMDB.
         StoreUnavailableError: the folder cannot be read or written.
     """
-    parts = urlsplit(url)
-    if parts.netloc or parts.query or parts.fragment or not parts.path:
-        raise SettingsError(f"not a URL of an embedded store: url={without_password(url)}; use lmdb:///path")
-    return LmdbStore(url, open_index(unquote(parts.path), create=create))
+    return LmdbStore(url, open_index(folder_of(url), create=create))
 
 
 def _open_copy(url: str) -> LmdbStore:
@@ -266,26 +257,3 @@ def _count_tombstones(entries: Entries) -> int:
 
 def _stored_number(index: OpenIndex, name: bytes, transaction: Transaction) -> int:
     return int.from_bytes(transaction.get(name, b"", db=index.meta), "big")
-
-
-def _scan_control(index: OpenIndex, prefix: bytes, start: bytes, transaction: Transaction) -> list[tuple[str, bytes]]:
-    cursor = transaction.cursor(index.control)
-    found: list[tuple[str, bytes]] = []
-    first = max(prefix, start)
-    is_there = cursor.set_range(first) if first else cursor.first()
-    while is_there and cursor.key().startswith(prefix):
-        found.append((cursor.key().decode("ascii"), cursor.value()))
-        is_there = cursor.next()
-    return found
-
-
-def _compare_and_set(
-    index: OpenIndex, name: bytes, expected: bytes | None, value: bytes | None, transaction: Transaction
-) -> bool:
-    if transaction.get(name, db=index.control) != expected:
-        return False
-    if value is not None:
-        transaction.put(name, value, db=index.control)
-    elif expected is not None:
-        transaction.delete(name, db=index.control)
-    return True

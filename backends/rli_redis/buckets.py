@@ -1,4 +1,4 @@
-"""Buckets: entries of one family, packed into one Redis string.
+"""Buckets: entries of one segment, packed into one Redis string.
 
 ::
 
@@ -28,7 +28,7 @@ from rli.errors import CorruptIndexError
 from rli.store import TOMBSTONE, Entries, file_groups, sequences
 
 Positions: TypeAlias = NDArray[np.int64]
-Layouts: TypeAlias = NDArray[np.uint8]
+WidthBytes: TypeAlias = NDArray[np.uint8]
 
 HEADER_WIDTH: Final = 5
 STAMP_WIDTH: Final = 4
@@ -36,10 +36,10 @@ STAMP_WIDTH: Final = 4
 _STAMP_MODULUS: Final = 1 << 32
 _MAX_STEP: Final = 1 << 16
 _NUMBER_WIDTHS: Final = (1, 2, 4)
-_LAYOUTS: Final = tuple(sequence << 4 | group for sequence in _NUMBER_WIDTHS for group in _NUMBER_WIDTHS)
-_IS_LAYOUT: Final = np.isin(np.arange(1 << 8), _LAYOUTS)
-_SMALLEST_LAYOUT: Final = 0x11
-NO_RECORDS: Final = bytes(STAMP_WIDTH) + bytes((_SMALLEST_LAYOUT,))
+_WIDTH_BYTES: Final = tuple(sequence << 4 | group for sequence in _NUMBER_WIDTHS for group in _NUMBER_WIDTHS)
+_IS_WIDTH_BYTE: Final = np.isin(np.arange(1 << 8), _WIDTH_BYTES)
+_SMALLEST_WIDTH_BYTE: Final = 0x11
+NO_RECORDS: Final = bytes(STAMP_WIDTH) + bytes((_SMALLEST_WIDTH_BYTE,))
 """An empty bucket."""
 
 
@@ -71,7 +71,7 @@ class Records:
 
 def empty_bucket(stamp: int, expected: Entries) -> bytes:
     """A bucket without records, with widths that will do for these entries."""
-    needed = least_layouts(expected)
+    needed = least_width_bytes(expected)
     return _header(stamp, int(np.max(needed & 0xF0)) | int(np.max(needed & 0x0F)))
 
 
@@ -92,40 +92,40 @@ def bounds_of(buckets: list[bytes]) -> Positions:
     return bounds
 
 
-def layouts_in(joined: NDArray[np.uint8], bounds: Positions, key_width: int) -> Layouts:
-    """The widths byte of each bucket; raises ``CorruptIndexError`` for bytes that are no bucket."""
+def width_bytes_in(joined: NDArray[np.uint8], bounds: Positions, key_width: int) -> WidthBytes:
+    """The width byte of each bucket; raises ``CorruptIndexError`` for bytes that are no bucket."""
     sizes = np.diff(bounds) - HEADER_WIDTH
     if (sizes < 0).any():
         raise _no_bucket(int(sizes.min()) + HEADER_WIDTH)
-    layouts = joined[bounds[:-1] + STAMP_WIDTH]
-    if not _IS_LAYOUT[layouts].all() or (sizes % record_widths(layouts, key_width)).any():
+    width_bytes = joined[bounds[:-1] + STAMP_WIDTH]
+    if not _IS_WIDTH_BYTE[width_bytes].all() or (sizes % record_widths(width_bytes, key_width)).any():
         raise _no_bucket(int(sizes.max()) + HEADER_WIDTH)
-    return layouts
+    return width_bytes
 
 
-def layouts_among(layouts: Layouts) -> list[int]:
+def width_bytes_among(width_bytes: WidthBytes) -> list[int]:
     """The different ones, in order."""
-    return np.flatnonzero(np.bincount(layouts)).tolist()
+    return np.flatnonzero(np.bincount(width_bytes)).tolist()
 
 
-def record_widths(layouts: Layouts, key_width: int) -> Positions:
-    """Bytes of a record, for each widths byte."""
-    return key_width + (layouts >> 4).astype(np.int64) + (layouts & 0xF)
+def record_widths(width_bytes: WidthBytes, key_width: int) -> Positions:
+    """Bytes of a record, for each width byte."""
+    return key_width + (width_bytes >> 4).astype(np.int64) + (width_bytes & 0xF)
 
 
-def least_layouts(entries: Entries) -> Layouts:
-    """The widths byte that each entry needs."""
+def least_width_bytes(entries: Entries) -> WidthBytes:
+    """The width byte that each entry needs."""
     groups = file_groups(entries)
     sequence_widths = _widths_of(sequences(entries))
     return (sequence_widths << np.uint8(4)) | _widths_of(np.where(groups == TOMBSTONE, np.uint32(0), groups))
 
 
-def widened(layouts: Layouts, entries: Entries, buckets: Positions) -> Layouts:
-    """The widths byte of each bucket that suits what it has now and these entries, each given with its bucket."""
-    needed = least_layouts(entries)
-    suiting = np.zeros_like(layouts)
+def widened(width_bytes: WidthBytes, entries: Entries, buckets: Positions) -> WidthBytes:
+    """The width byte of each bucket that suits what it has now and these entries, each given with its bucket."""
+    needed = least_width_bytes(entries)
+    suiting = np.zeros_like(width_bytes)
     for half in (0xF0, 0x0F):
-        greatest = layouts & half
+        greatest = width_bytes & half
         np.maximum.at(greatest, buckets, needed & half)
         suiting |= greatest
     return suiting
@@ -134,43 +134,43 @@ def widened(layouts: Layouts, entries: Entries, buckets: Positions) -> Layouts:
 def decode(buckets: list[bytes], key_width: int) -> Records:
     """The records of the buckets; raises ``CorruptIndexError`` for bytes that are no bucket."""
     bounds = bounds_of(buckets)
-    layouts = layouts_in(np.frombuffer(b"".join(buckets), dtype=np.uint8), bounds, key_width)
-    counts = (np.diff(bounds) - HEADER_WIDTH) // record_widths(layouts, key_width)
-    places: list[Positions] = [np.empty(0, dtype=np.int64)]
+    width_bytes = width_bytes_in(np.frombuffer(b"".join(buckets), dtype=np.uint8), bounds, key_width)
+    counts = (np.diff(bounds) - HEADER_WIDTH) // record_widths(width_bytes, key_width)
+    positions: list[Positions] = [np.empty(0, dtype=np.int64)]
     keys: list[NDArray[np.void]] = [np.empty(0, dtype=f"V{key_width}")]
     entries: list[Entries] = [np.empty(0, dtype=np.uint64)]
-    for layout in layouts_among(layouts):
-        chosen = np.flatnonzero(layouts == layout)
+    for width_byte in width_bytes_among(width_bytes):
+        chosen = np.flatnonzero(width_bytes == width_byte)
         content = b"".join([buckets[position][HEADER_WIDTH:] for position in chosen.tolist()])
-        rows = np.frombuffer(content, dtype=record_type(key_width, layout))
-        places.append(np.repeat(chosen, counts[chosen]))
+        rows = np.frombuffer(content, dtype=record_type(key_width, width_byte))
+        positions.append(np.repeat(chosen, counts[chosen]))
         keys.append(rows["key"])
-        entries.append(entries_of(rows, layout))
-    return Records.sorted_into(np.concatenate(places), len(buckets), np.concatenate(keys), np.concatenate(entries))
+        entries.append(entries_of(rows, width_byte))
+    return Records.sorted_into(np.concatenate(positions), len(buckets), np.concatenate(keys), np.concatenate(entries))
 
 
-def encode(records: Records, stamps: list[int], least: Layouts | None = None) -> list[bytes]:
+def encode(records: Records, stamps: list[int], least: WidthBytes | None = None) -> list[bytes]:
     """The buckets that have these records, each with its stamp and, where given, with widths of at least ``least``."""
     count = len(stamps)
     buckets = records.buckets
-    smallest = np.full(count, _SMALLEST_LAYOUT, dtype=np.uint8)
-    layouts = widened(smallest if least is None else least, records.entries, buckets)
+    smallest = np.full(count, _SMALLEST_WIDTH_BYTE, dtype=np.uint8)
+    width_bytes = widened(smallest if least is None else least, records.entries, buckets)
     encoded = [b""] * count
-    for layout in layouts_among(layouts):
-        chosen = np.flatnonzero(layouts == layout)
-        rows = np.flatnonzero(layouts[buckets] == layout)
-        width = record_type(records.keys.dtype.itemsize, layout).itemsize
-        content = rows_of(records.keys[rows], records.entries[rows], layout).tobytes()
+    for width_byte in width_bytes_among(width_bytes):
+        chosen = np.flatnonzero(width_bytes == width_byte)
+        rows = np.flatnonzero(width_bytes[buckets] == width_byte)
+        width = record_type(records.keys.dtype.itemsize, width_byte).itemsize
+        content = rows_of(records.keys[rows], records.entries[rows], width_byte).tobytes()
         start = 0
         for bucket, end in zip(chosen.tolist(), (np.cumsum(records.counts[chosen]) * width).tolist(), strict=True):
-            encoded[bucket] = _header(stamps[bucket], layout) + content[start:end]
+            encoded[bucket] = _header(stamps[bucket], width_byte) + content[start:end]
             start = end
     return encoded
 
 
-def rows_of(keys: NDArray[np.void], entries: Entries, layout: int) -> NDArray[np.void]:
-    """Records as they lie in a bucket with this widths byte, which must suffice for them: shape (n,)."""
-    item = record_type(keys.dtype.itemsize, layout)
+def rows_of(keys: NDArray[np.void], entries: Entries, width_byte: int) -> NDArray[np.void]:
+    """Records as they lie in a bucket with this width byte, which must suffice for them: shape (n,)."""
+    item = record_type(keys.dtype.itemsize, width_byte)
     rows = np.empty(len(keys), dtype=item)
     rows["key"] = keys
     rows["sequence"] = sequences(entries)
@@ -179,27 +179,27 @@ def rows_of(keys: NDArray[np.void], entries: Entries, layout: int) -> NDArray[np
     return rows
 
 
-def entries_of(rows: NDArray[np.void], layout: int) -> Entries:
-    """Entries of records, or of their numbers alone, as they lie in buckets with this widths byte."""
+def entries_of(rows: NDArray[np.void], width_byte: int) -> Entries:
+    """Entries of records, or of their numbers alone, as they lie in buckets with this width byte."""
     groups = rows["group"].astype(np.uint32)
-    groups[groups == _greatest(layout & 0xF)] = TOMBSTONE
+    groups[groups == _greatest(width_byte & 0xF)] = TOMBSTONE
     return (rows["sequence"].astype(np.uint64) << np.uint64(32)) | groups
 
 
 @lru_cache(maxsize=256)
-def record_type(key_width: int, layout: int) -> np.dtype[np.void]:
-    """A record of buckets with this widths byte."""
-    return np.dtype([("key", f"V{key_width}"), *numbers_type(layout).descr])
+def record_type(key_width: int, width_byte: int) -> np.dtype[np.void]:
+    """A record of buckets with this width byte."""
+    return np.dtype([("key", f"V{key_width}"), *numbers_type(width_byte).descr])
 
 
-@lru_cache(maxsize=len(_LAYOUTS))
-def numbers_type(layout: int) -> np.dtype[np.void]:
+@lru_cache(maxsize=len(_WIDTH_BYTES))
+def numbers_type(width_byte: int) -> np.dtype[np.void]:
     """What stands behind the key in such a record."""
-    return np.dtype([("sequence", f">u{layout >> 4}"), ("group", f">u{layout & 0xF}")])
+    return np.dtype([("sequence", f">u{width_byte >> 4}"), ("group", f">u{width_byte & 0xF}")])
 
 
-def _header(stamp: int, layout: int) -> bytes:
-    return (stamp % _STAMP_MODULUS).to_bytes(STAMP_WIDTH, "big") + bytes((layout,))
+def _header(stamp: int, width_byte: int) -> bytes:
+    return (stamp % _STAMP_MODULUS).to_bytes(STAMP_WIDTH, "big") + bytes((width_byte,))
 
 
 def _no_bucket(size: int) -> CorruptIndexError:
@@ -209,7 +209,7 @@ def _no_bucket(size: int) -> CorruptIndexError:
     )
 
 
-def _widths_of(values: NDArray[np.uint32]) -> Layouts:
+def _widths_of(values: NDArray[np.uint32]) -> WidthBytes:
     return np.where(values < _greatest(1), 1, np.where(values < _greatest(2), 2, 4)).astype(np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""All that an index keeps, begun, measured or removed: the families and their buckets, and the control records."""
+"""All that an index keeps, begun, measured or removed: the segments and their buckets, and the control records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from rli_redis.keyspace import CONTROL_COUNTER, Names
-from rli_redis.scripts import DROP_FAMILY
-from rli_redis.segment_set import WidthAndShard, begin_family_set, known_families
-from rli_redis.segments import Family
+from rli_redis.scripts import DROP_SEGMENT
+from rli_redis.segment_set import WidthAndShard, begin_segment_set, known_segments
+from rli_redis.segments import Segment
 from rli_redis.servers import Command, Servers
 
 _KEYS_PER_COMMAND: Final = 1000
@@ -25,57 +25,57 @@ _TABLE_BYTES_PER_KEY: Final = 12
 def make_contents(servers: Servers, names: Names) -> None:
     """Make what an empty index has, as far as it is not there."""
     servers.execute(Command(servers.place(names), ("HSETNX", names.control, CONTROL_COUNTER, 0)))
-    begin_family_set(servers, names)
+    begin_segment_set(servers, names)
 
 
 def remove_contents(servers: Servers, names: Names) -> None:
     """Remove the entries and control records; memory is freed by the server in the background.
 
-    All keys of the servers are looked through: which families there are, a server that went back may not know. The
-    index is not to be ready any more: families that are still made meanwhile are left to those who make them.
+    All keys of the servers are looked through: which segments there are, a server that went back may not know. The
+    index is not to be ready any more: segments that are still made meanwhile are left to those who make them.
     """
-    remove_families(servers, names, known_families(servers, names) or [])
+    remove_segments(servers, names, known_segments(servers, names) or [])
     _run(servers, _sweep(servers, names))
     remove_control(servers, names)
 
 
 def remove_control(servers: Servers, names: Names) -> None:
-    """Remove the control records, and the set of families."""
+    """Remove the control records, and the set of segments."""
     place = servers.place(names)
     records = Command(place, ("UNLINK", names.control, names.control_names, names.control_tokens))
-    # The set of families goes last: it is what says which families there are.
-    _run(servers, [records, Command(place, ("UNLINK", names.families))])
+    # The set of segments goes last: it is what says which segments there are.
+    _run(servers, [records, Command(place, ("UNLINK", names.segments))])
 
 
-def remove_families(servers: Servers, names: Names, families: list[WidthAndShard]) -> None:
-    """Remove families as far as they are there."""
-    commands = [_taking_out_of_use(servers, names, width, shard) for width, shard in families]
+def remove_segments(servers: Servers, names: Names, segments: list[WidthAndShard]) -> None:
+    """Remove segments as far as they are there."""
+    commands = [_taking_out_of_use(servers, names, width, shard) for width, shard in segments]
     counts = list(servers.exchange(commands))
-    for (width, shard), count in zip(families, counts, strict=True):
+    for (width, shard), count in zip(segments, counts, strict=True):
         _run(servers, _removals(servers, names, (width, shard), count))
 
 
-def stored_bytes(servers: Servers, names: Names, families: list[tuple[int, int, Family]]) -> int:
+def stored_bytes(servers: Servers, names: Names, segments: list[tuple[int, int, Segment]]) -> int:
     """About how much memory the index takes: that of all its control records, and of a sample of its buckets."""
-    total = sum(family.buckets for _, _, family in families)
-    control = [names.control, names.control_names, names.control_tokens, names.families]
+    total = sum(segment.buckets for _, _, segment in segments)
+    control = [names.control, names.control_names, names.control_tokens, names.segments]
     commands = [Command(servers.place(names), ("MEMORY", "USAGE", key, "SAMPLES", 0)) for key in control]
-    size = sum(_sizes(servers, commands)) + _STATE_BYTES * len(families)
+    size = sum(_sizes(servers, commands)) + _STATE_BYTES * len(segments)
     if total:
-        # Not at equal distances: whether a bucket of a family has been split of late depends on its number.
+        # Not at equal distances: whether a bucket of a segment has been split of late depends on its number.
         chosen = np.random.default_rng(seed=0).integers(total, size=_SAMPLE).tolist()
-        sampled = _sizes(servers, [_measure(servers, names, families, bucket) for bucket in chosen])
+        sampled = _sizes(servers, [_measure(servers, names, segments, bucket) for bucket in chosen])
         size += total * (sum(sampled) // len(sampled) + _TABLE_BYTES_PER_KEY)
     return size
 
 
-def _measure(servers: Servers, names: Names, families: list[tuple[int, int, Family]], bucket: int) -> Command:
-    """Measures one of all buckets, counted through the families."""
-    for width, shard, family in families:
-        if bucket < family.buckets:
+def _measure(servers: Servers, names: Names, segments: list[tuple[int, int, Segment]], bucket: int) -> Command:
+    """Measures one of all buckets, counted through the segments."""
+    for width, shard, segment in segments:
+        if bucket < segment.buckets:
             key = names.buckets(width, shard, np.array([bucket]))[0]
             return Command(servers.place(names, shard), ("MEMORY", "USAGE", key))
-        bucket -= family.buckets
+        bucket -= segment.buckets
     raise IndexError(bucket)
 
 
@@ -84,16 +84,16 @@ def _sizes(servers: Servers, commands: list[Command]) -> list[int]:
 
 
 def _taking_out_of_use(servers: Servers, names: Names, width: int, shard: int) -> Command:
-    keys = [names.family(width, shard), names.dropped_family(width, shard)]
-    return Command.run(servers.place(names, shard), DROP_FAMILY, keys, [])
+    keys = [names.segment(width, shard), names.dropped_segment(width, shard)]
+    return Command.run(servers.place(names, shard), DROP_SEGMENT, keys, [])
 
 
-def _removals(servers: Servers, names: Names, family: tuple[int, int], count: int) -> Iterator[Command]:
-    width, shard = family
+def _removals(servers: Servers, names: Names, segment: tuple[int, int], count: int) -> Iterator[Command]:
+    width, shard = segment
     place = servers.place(names, shard)
     # What says how many buckets there are goes last.
     buckets = names.buckets(width, shard, np.arange(count))
-    for keys in _chunks([*buckets, names.mark(shard), names.dropped_family(width, shard)]):
+    for keys in _chunks([*buckets, names.watermark(shard), names.dropped_segment(width, shard)]):
         yield Command(place, ("UNLINK", *keys))
 
 

@@ -1,8 +1,8 @@
 """Epochs: which life of the server with the commit log a process goes by.
 
 A server that was started again, or a replica that took over, may have lost records of the commit log. It then gives their
-numbers out again, and a process that still writes entries of a lost record would be believed. So each mark has an epoch,
-the digest of that server's incarnation. Who asks for what is applied brings all marks to the present epoch, and looks at
+numbers out again, and a process that still writes entries of a lost record would be believed. So each watermark has an epoch,
+the digest of that server's incarnation. Who asks for what is applied brings all watermarks to the present epoch, and looks at
 them after that: entries that came before are noticed, and those that come later are refused.
 """
 
@@ -40,7 +40,7 @@ class Epochs:
         self.known = self.bound_to = bound_to
 
     def when_renewed(self, look: Callable[[], int]) -> None:
-        """Name what brings all marks to the present epoch, and tells the greatest sequence that was written."""
+        """Name what brings all watermarks to the present epoch, and tells the greatest sequence that was written."""
         self._look = look
 
     def present(self, incarnations: dict[str, str]) -> bytes:
@@ -62,7 +62,7 @@ class Epochs:
         return self.bound_to or self.known
 
     def renew_for_writing(self) -> None:
-        """Go by the present epoch, after marks were found to have another one; raises where that was not asked for."""
+        """Go by the present epoch, after watermarks were found to have another one; raises where that was not asked for."""
         if self.bound_to:
             raise self._error()
         self._look()

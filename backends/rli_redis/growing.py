@@ -1,6 +1,6 @@
-"""Growing families: buckets are split before they become large, without anyone waiting for it.
+"""Growing segments: buckets are split before they become large, without anyone waiting for it.
 
-A family is grown by whoever has written to it. Where someone else changes it meanwhile, nothing is done: the next
+A segment is grown by whoever has written to it. Where someone else changes it meanwhile, nothing is done: the next
 one who writes will grow it.
 """
 
@@ -15,76 +15,79 @@ import numpy as np
 
 from rli_redis.buckets import STAMP_WIDTH, Positions, Records, decode, encode, random_step, stamp_of
 from rli_redis.keyspace import Names
-from rli_redis.reading import BYTES_PER_COMMAND, Reader
-from rli_redis.scripts import GROW_FAMILY
+from rli_redis.reading import BYTES_PER_COMMAND
+from rli_redis.scripts import GROW_SEGMENT
 from rli_redis.segment_set import WidthAndShard
-from rli_redis.segments import VERSION_WIDTH, Family, addresses, hashes_of, outgrows, wanted_buckets
+from rli_redis.segment_states import SegmentStates
+from rli_redis.segments import VERSION_WIDTH, Segment, addresses, hashes_of, outgrows, wanted_buckets
 from rli_redis.servers import Argument, Command, Reply, Servers
 
 _NEW_BUCKETS_PER_COMMAND: Final = 1000
-_FAMILIES_AT_ONCE: Final = 64
+_SEGMENTS_AT_ONCE: Final = 64
 
 
-def grow(servers: Servers, names: Names, reader: Reader, families: list[WidthAndShard]) -> None:
-    """Give families the buckets that suit their entries, as far as nobody else changes them."""
-    while families:
+def grow(servers: Servers, names: Names, states: SegmentStates, segments: list[WidthAndShard]) -> None:
+    """Give segments the buckets that suit their entries, as far as nobody else changes them."""
+    while segments:
         growths = [
-            _Growth(*name, family)
-            for name, family in zip(families, reader.families(families), strict=True)
-            if family is not None and outgrows(family.entries, name[0], family.buckets)
+            _Growth(*name, segment)
+            for name, segment in zip(segments, states.present(segments), strict=True)
+            if segment is not None and outgrows(segment.entries, name[0], segment.buckets)
         ]
         # Some at a time: what was read of all of them is in memory until it is written.
-        starts = range(0, len(growths), _FAMILIES_AT_ONCE)
-        steps = (_grow_some(servers, names, reader, growths[start : start + _FAMILIES_AT_ONCE]) for start in starts)
-        families = list(chain.from_iterable(steps))
+        starts = range(0, len(growths), _SEGMENTS_AT_ONCE)
+        steps = (_grow_some(servers, names, states, growths[start : start + _SEGMENTS_AT_ONCE]) for start in starts)
+        segments = list(chain.from_iterable(steps))
 
 
-def _grow_some(servers: Servers, names: Names, reader: Reader, growths: Sequence[_Growth]) -> list[WidthAndShard]:
-    """Grow families by a step; returns those that may need another one."""
-    replies = servers.exchange([growth.read(reader) for growth in growths])
+def _grow_some(
+    servers: Servers, names: Names, states: SegmentStates, growths: Sequence[_Growth]
+) -> list[WidthAndShard]:
+    """Grow segments by a step; returns those that may need another one."""
+    replies = servers.exchange([growth.read(states) for growth in growths])
     splits = [
         ((growth.width, growth.shard), command)
         for growth, reply in zip(growths, replies, strict=True)
-        if (command := growth.split(servers, names, reader, reply)) is not None
+        if (command := growth.split(servers, names, states, reply)) is not None
     ]
     done = servers.exchange([command for _, command in splits])
     return [name for (name, _), reply in zip(splits, done, strict=True) if reply == 1]
 
 
 class _Growth:
-    """One step of growing a family."""
+    """One step of growing a segment."""
 
-    def __init__(self, width: int, shard: int, family: Family) -> None:
+    def __init__(self, width: int, shard: int, segment: Segment) -> None:
         self.width = width
         self.shard = shard
-        self.before = family.buckets
-        most = min(_NEW_BUCKETS_PER_COMMAND, max(1, BYTES_PER_COMMAND // family.bucket_bytes(width)))
-        self.after = min(wanted_buckets(family.entries, width), self.before + most)
+        self.before = segment.buckets
+        most = min(_NEW_BUCKETS_PER_COMMAND, max(1, BYTES_PER_COMMAND // segment.bucket_bytes(width)))
+        self.after = min(wanted_buckets(segment.entries, width), self.before + most)
         self.new = np.arange(self.before, self.after)
         self.sources = np.unique(addresses(self.new, self.before))
 
-    def read(self, reader: Reader) -> Command:
+    def read(self, states: SegmentStates) -> Command:
         """Reads what is to be split."""
-        return reader.read_family(self.width, self.shard, self.sources)
+        return states.read_segment(self.width, self.shard, self.sources)
 
-    def split(self, servers: Servers, names: Names, reader: Reader, reply: Reply) -> Command | None:
-        """Writes the parts; None where the family has grown since."""
+    def split(self, servers: Servers, names: Names, states: SegmentStates, reply: Reply) -> Command | None:
+        """Writes the parts; None where the segment has grown since."""
         state, buckets = reply[0], reply[1:]
-        if state is not None and Family.from_bytes(state).buckets != self.before:
+        if state is not None and Segment.from_bytes(state).buckets != self.before:
             return None
         if state is None or None in buckets:
-            raise reader.lost(self.width, self.shard)
+            raise states.lost(self.width, self.shard)
         numbers = np.concatenate([self.sources, self.new])
         stamps = [stamp_of(bucket) + random_step() for bucket in buckets] + [secrets.randbits(32)] * len(self.new)
         content = encode(self._content(buckets, numbers, names.hash_key), stamps)
-        keys = [names.family(self.width, self.shard), *names.buckets(self.width, self.shard, numbers)]
+        keys = [names.segment(self.width, self.shard), *names.buckets(self.width, self.shard, numbers)]
         place = servers.place(names, self.shard)
         old_stamps = b"".join([bucket[:STAMP_WIDTH] for bucket in buckets])
         arguments: list[Argument] = [self.before, secrets.token_bytes(VERSION_WIDTH), old_stamps, *content]
-        return Command.run(place, GROW_FAMILY, keys, arguments)
+        return Command.run(place, GROW_SEGMENT, keys, arguments)
 
     def _content(self, buckets: list[bytes], numbers: Positions, hash_key: bytes) -> Records:
         records = decode(buckets, self.width)
         # The sources are in order, and so are the new ones, whose numbers are all greater.
-        places = np.searchsorted(numbers, addresses(hashes_of(records.keys, hash_key), self.after))
-        return Records.sorted_into(places, len(numbers), records.keys, records.entries)
+        positions = np.searchsorted(numbers, addresses(hashes_of(records.keys, hash_key), self.after))
+        return Records.sorted_into(positions, len(numbers), records.keys, records.entries)

@@ -14,9 +14,9 @@ key                                     type     value
 ``{rli<name>/<id>}n``                   zset     the names of the control records, in order
 ``{rli<name>/<id>}t``                   list     tokens of their last changes (8 bytes each), the last one first
 ``{rli<name>/<id>}f``                   set      ``families``, and each of them (``rli_redis.segment_set``)
-``{rli<name>/<id><shard>}``             string   the shard's mark (``rli_redis.watermarks``)
-``{rli<name>/<id><shard>}<width>``      string   the state of a family (``rli_redis.segments``)
-``{rli<name>/<id><shard>}<width>-``     string   the same, while the family is being removed
+``{rli<name>/<id><shard>}``             string   the shard's watermark (``rli_redis.watermarks``)
+``{rli<name>/<id><shard>}<width>``      string   the state of a segment (``rli_redis.segments``)
+``{rli<name>/<id><shard>}<width>-``     string   the same, while the segment is being removed
 ``{rli<name>/<id><shard>}<width><no.>`` string   a bucket (``rli_redis.buckets``)
 ======================================  =======  ===============================================================
 
@@ -59,13 +59,13 @@ def key_prefix(name: str) -> str:
     return f"{name}/"
 
 
-def family_number(width: int, shard: int) -> int:
-    """A family as a member of the set of families."""
+def segment_number(width: int, shard: int) -> int:
+    """A segment as a member of the set of segments."""
     return width << _SHARD_BITS | shard
 
 
-def family_of(number: int) -> tuple[int, int]:
-    """Width and shard of a member of the set of families."""
+def segment_of(number: int) -> tuple[int, int]:
+    """Width and shard of a member of the set of segments."""
     return number >> _SHARD_BITS, number & ((1 << _SHARD_BITS) - 1)
 
 
@@ -85,7 +85,7 @@ class Names:
 
     @property
     def has_epochs(self) -> bool:
-        """Whether marks have an epoch (``rli_redis.watermarks``); not in layouts 2 and 3."""
+        """Whether watermarks have an epoch (``rli_redis.watermarks``); not in layouts 2 and 3."""
         return bool(self.prefix)
 
     @property
@@ -101,7 +101,7 @@ class Names:
         return self._own("t")
 
     @property
-    def families(self) -> bytes:
+    def segments(self) -> bytes:
         return self._own("f")
 
     @property
@@ -116,17 +116,17 @@ class Names:
             digits = DIGITS[shard & 63] + digits
         return self.tag + digits.encode()
 
-    def mark(self, shard: int) -> bytes:
-        """The key of a shard's mark."""
+    def watermark(self, shard: int) -> bytes:
+        """The key of a shard's watermark."""
         return b"{" + self.shard_tag(shard) + b"}"
 
-    def family(self, width: int, shard: int) -> bytes:
-        """The key of a family's state."""
+    def segment(self, width: int, shard: int) -> bytes:
+        """The key of a segment's state."""
         return b"{" + self.shard_tag(shard) + b"}" + _varint(width)
 
-    def dropped_family(self, width: int, shard: int) -> bytes:
-        """The key of a family's state while it is being removed."""
-        return self.family(width, shard) + b"-"
+    def dropped_segment(self, width: int, shard: int) -> bytes:
+        """The key of a segment's state while it is being removed."""
+        return self.segment(width, shard) + b"-"
 
     @property
     def pattern(self) -> bytes:
@@ -142,13 +142,13 @@ class Names:
         return shard if digits else None
 
     def buckets(self, width: int, shard: int, numbers: NDArray[np.int64]) -> list[bytes]:
-        """The keys of some of a family's buckets."""
-        keys = _numbered(self.family(width, shard), numbers, b"")
+        """The keys of some of a segment's buckets."""
+        keys = _numbered(self.segment(width, shard), numbers, b"")
         return keys.view(f"V{keys.dtype.itemsize}").tolist()
 
     def packed_buckets(self, width: int, shard: int, numbers: NDArray[np.int64]) -> bytes:
         """The same as arguments of a command, in the form in which they are sent."""
-        prefix = self.family(width, shard)
+        prefix = self.segment(width, shard)
         return _numbered(b"$%d\r\n%b" % (len(prefix) + _NUMBER.itemsize, prefix), numbers, b"\r\n").tobytes()
 
     def _own(self, suffix: str) -> bytes:

@@ -1,11 +1,11 @@
-"""Which families there are: a set of their numbers, beside the control records.
+"""Which segments there are: a set of their numbers, beside the control records.
 
-A family is confirmed before its first entry is written. So a family that is confirmed but not there was lost by its
-server. If that server went back to before the family was made, the shard's mark went back with it: the set has what the
-mark was when the family was made. The set may lack families, if its own server went back to an earlier state: nobody goes
+A segment is confirmed before its first entry is written. So a segment that is confirmed but not there was lost by its
+server. If that server went back to before the segment was made, the shard's watermark went back with it: the set has what the
+watermark was when the segment was made. The set may lack segments, if its own server went back to an earlier state: nobody goes
 by it alone.
 
-Layout 2 had announced families before they were made; their numbers may still be members, without a sign before them.
+Layout 2 had announced segments before they were made; their numbers may still be members, without a sign before them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from rli_redis.keyspace import Names, family_number, family_of
+from rli_redis.keyspace import Names, segment_number, segment_of
 from rli_redis.servers import Command, Servers
 
 WidthAndShard: TypeAlias = tuple[int, int]
@@ -24,66 +24,66 @@ _SHARD: Final = b"shard "
 _MADE: Final = b"made "
 
 
-def begin_family_set(servers: Servers, names: Names) -> None:
+def begin_segment_set(servers: Servers, names: Names) -> None:
     """Make the set, unless it is there."""
     _add(servers, names, [_SET_ITSELF])
 
 
-def confirm(servers: Servers, names: Names, families: Iterable[WidthAndShard]) -> None:
-    """Note families that were made, and their shards."""
-    members = {member for family in families for member in (_confirmed(family), _shard(family[1]))}
+def confirm(servers: Servers, names: Names, segments: Iterable[WidthAndShard]) -> None:
+    """Note segments that were made, and their shards."""
+    members = {member for segment in segments for member in (_confirmed(segment), _shard(segment[1]))}
     if members:
         _add(servers, names, sorted(members))
 
 
 def note_making(servers: Servers, names: Names, made: Mapping[WidthAndShard, tuple[int, int]]) -> None:
-    """Note ``applied`` and ``greatest`` of the shard's mark as they were when each family was made."""
+    """Note ``applied`` and ``greatest`` of the shard's watermark as they were when each segment was made."""
     if made:
-        members = [_MADE + b"%d %d %d" % (family_number(*family), *mark) for family, mark in made.items()]
+        members = [_MADE + b"%d %d %d" % (segment_number(*segment), *watermark) for segment, watermark in made.items()]
         _add(servers, names, sorted(members))
 
 
 def makings(servers: Servers, names: Names) -> dict[WidthAndShard, tuple[int, int]]:
-    """The least ``applied`` and ``greatest`` that a shard's mark had when each family was made, as far as it was noted."""
+    """The least ``applied`` and ``greatest`` that a shard's watermark had when each segment was made, as far as it was noted."""
     found: dict[WidthAndShard, tuple[int, int]] = {}
     for member in _members(servers, names):
         if member.startswith(_MADE):
             number, applied, greatest = map(int, member.removeprefix(_MADE).split())
-            known = found.get(family_of(number), (applied, greatest))
-            found[family_of(number)] = min(known[0], applied), min(known[1], greatest)
+            known = found.get(segment_of(number), (applied, greatest))
+            found[segment_of(number)] = min(known[0], applied), min(known[1], greatest)
     return found
 
 
 def confirmed_shards(servers: Servers, names: Names, count: int) -> list[int] | None:
-    """Those of the first ``count`` shards that have confirmed families; None if the set is not there."""
+    """Those of the first ``count`` shards that have confirmed segments; None if the set is not there."""
     members = [_SET_ITSELF, *map(_shard, range(count))]
-    is_set, *are_in = servers.execute(Command(servers.place(names), ("SMISMEMBER", names.families, *members)))
+    is_set, *are_in = servers.execute(Command(servers.place(names), ("SMISMEMBER", names.segments, *members)))
     return [shard for shard, is_in in enumerate(are_in) if is_in] if is_set else None
 
 
-def known_families(servers: Servers, names: Names) -> list[WidthAndShard] | None:
-    """All families that are confirmed, in order; None if the set is not there."""
+def known_segments(servers: Servers, names: Names) -> list[WidthAndShard] | None:
+    """All segments that are confirmed, in order; None if the set is not there."""
     members = _members(servers, names)
     if _SET_ITSELF not in members:
         return None
-    return sorted(family_of(int(member[1:])) for member in members if member.startswith(_CONFIRMED))
+    return sorted(segment_of(int(member[1:])) for member in members if member.startswith(_CONFIRMED))
 
 
-def announced_families(servers: Servers, names: Names) -> set[WidthAndShard]:
-    """All families of layout 2 that may be there."""
+def announced_segments(servers: Servers, names: Names) -> set[WidthAndShard]:
+    """All segments of layout 2 that may be there."""
     members = (member.lstrip(_CONFIRMED) for member in _members(servers, names))
-    return {family_of(int(member)) for member in members if member.isdigit()}
+    return {segment_of(int(member)) for member in members if member.isdigit()}
 
 
-def confirmed_families(servers: Servers, names: Names, families: list[WidthAndShard]) -> list[WidthAndShard] | None:
-    """Those of the families that are confirmed; None if the set is not there."""
-    members = [_SET_ITSELF, *map(_confirmed, families)]
-    is_set, *are_in = servers.execute(Command(servers.place(names), ("SMISMEMBER", names.families, *members)))
-    return [family for family, is_in in zip(families, are_in, strict=True) if is_in] if is_set else None
+def confirmed_segments(servers: Servers, names: Names, segments: list[WidthAndShard]) -> list[WidthAndShard] | None:
+    """Those of the segments that are confirmed; None if the set is not there."""
+    members = [_SET_ITSELF, *map(_confirmed, segments)]
+    is_set, *are_in = servers.execute(Command(servers.place(names), ("SMISMEMBER", names.segments, *members)))
+    return [segment for segment, is_in in zip(segments, are_in, strict=True) if is_in] if is_set else None
 
 
 def _members(servers: Servers, names: Names) -> list[bytes]:
-    members: list[bytes] = servers.execute(Command(servers.place(names), ("SMEMBERS", names.families)))
+    members: list[bytes] = servers.execute(Command(servers.place(names), ("SMEMBERS", names.segments)))
     return members
 
 
@@ -91,9 +91,9 @@ def _shard(shard: int) -> bytes:
     return _SHARD + b"%d" % shard
 
 
-def _confirmed(family: WidthAndShard) -> bytes:
-    return _CONFIRMED + b"%d" % family_number(*family)
+def _confirmed(segment: WidthAndShard) -> bytes:
+    return _CONFIRMED + b"%d" % segment_number(*segment)
 
 
 def _add(servers: Servers, names: Names, members: list[bytes]) -> None:
-    servers.execute(Command(servers.place(names), ("SADD", names.families, *members)))
+    servers.execute(Command(servers.place(names), ("SADD", names.segments, *members)))

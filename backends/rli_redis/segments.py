@@ -1,10 +1,10 @@
-"""Families: the entries of one key width in one shard, spread over buckets by linear hashing.
+"""Segments: the entries of one key width in one shard, spread over buckets by linear hashing.
 
-A family with ``buckets`` buckets keeps a key in the bucket ``hash mod 2^(level+1)``, or ``hash mod 2^level`` where
+A segment with ``buckets`` buckets keeps a key in the bucket ``hash mod 2^(level+1)``, or ``hash mod 2^level`` where
 that bucket is not there yet, level being the whole part of log2(buckets). So the number of buckets grows by one at a
 time: the new bucket takes its part of just one other. (Litwin, *Linear hashing*, VLDB 1980.)
 
-Every bucket of a family is stored, empty ones too: one that is missing was lost by the server.
+Every bucket of a segment is stored, empty ones too: one that is missing was lost by the server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FINALIZER: Final = ((np.uint32(16), np.uint32(0x85EB_CA6B)), (np.uint32(13), np
 _HALF: Final = np.uint64(32)
 _LOW_HALF: Final = np.uint64(0xFFFF_FFFF)
 _STATE: Final = np.dtype([("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8")])
-# In layout 2 a mark of the family followed. A process of that layout may still make such a family during the upgrade.
+# In layout 2 a watermark of the segment followed. A process of that layout may still make such a segment during the upgrade.
 _OLD_STATE_BYTES: Final = _STATE.itemsize + 4
 
 VERSION_WIDTH: Final = 8
@@ -37,16 +37,16 @@ HASH_KEY_WIDTH: Final = 16
 # 24 25.6. Larger buckets save little memory, and sparse reads and writes pay for every byte of them.
 _BUCKET_BYTES: Final = 365
 _NUMBERS_BYTES: Final = 4
-# Growing a family a little with each batch would cost each batch a script for each shard.
+# Growing a segment a little with each batch would cost each batch a script for each shard.
 _GROWTH: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """The state of a family.
+class Segment:
+    """The state of a segment.
 
     Attributes:
-        version: 8 random bytes, others after each change of the family's buckets. A count would come to the same
+        version: 8 random bytes, others after each change of the segment's buckets. A count would come to the same
             number twice where a server loses its last changes.
         buckets: how many there are, at least 1.
         entries: all of them, tombstones included.
@@ -59,7 +59,7 @@ class Family:
     tombstones: int
 
     @classmethod
-    def from_bytes(cls, stored: bytes) -> Family:
+    def from_bytes(cls, stored: bytes) -> Segment:
         """Read what the scripts wrote."""
         if len(stored) not in (_STATE.itemsize, _OLD_STATE_BYTES):
             raise CorruptIndexError(
@@ -69,7 +69,7 @@ class Family:
         return cls(values["version"].tobytes(), *(int(values[name]) for name in ("buckets", "entries", "tombstones")))
 
     def bucket_bytes(self, key_width: int) -> int:
-        """About how many bytes a bucket has; more than they should where the family is about to grow."""
+        """About how many bytes a bucket has; more than they should where the segment is about to grow."""
         return max(bucket_bytes(key_width), self.entries * record_width(key_width) // self.buckets)
 
 
@@ -120,7 +120,7 @@ def _hashes_without_key(keys: NDArray[np.void]) -> Positions:
 
 
 def addresses(hashes: Positions, buckets: Positions | int) -> Positions:
-    """The bucket of each hash (shape (n,)), in a family of ``buckets`` buckets or each in one of its own."""
+    """The bucket of each hash (shape (n,)), in a segment of ``buckets`` buckets or each in one of its own."""
     count = np.asarray(buckets, dtype=np.int64)
     # frexp gives the exponent of the power of two above; 2^53 is far beyond any number of buckets.
     power = np.int64(1) << (np.frexp(count.astype(np.float64))[1].astype(np.int64) - 1)
@@ -144,10 +144,10 @@ def bucket_bytes(key_width: int) -> int:
 
 
 def wanted_buckets(entries: int, key_width: int) -> int:
-    """How many buckets suit a family of so many entries."""
+    """How many buckets suit a segment of so many entries."""
     return max(1, -(-entries // entries_per_bucket(key_width)))
 
 
 def outgrows(entries: int, key_width: int, buckets: int) -> bool:
-    """Whether a family of so many entries should have more buckets."""
+    """Whether a segment of so many entries should have more buckets."""
     return wanted_buckets(entries, key_width) > buckets * _GROWTH

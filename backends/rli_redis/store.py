@@ -13,18 +13,19 @@ from rli.store import ABSENT, EncodedKeys, Entries, Finding, Store, StoreStats, 
 from rli_redis.cluster import ClusterServers
 from rli_redis.contents import stored_bytes
 from rli_redis.control import ControlRecords
+from rli_redis.entries import StoredEntries
 from rli_redis.epochs import Epochs
 from rli_redis.health import require_safe_servers, servers_health
 from rli_redis.independent_servers import IndependentServers
 from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Presence
-from rli_redis.packed import PackedBuckets
 from rli_redis.reading import Piece, Reader
 from rli_redis.scanning import scan
+from rli_redis.segment_states import SegmentStates
 from rli_redis.sentinels import SentinelServers
 from rli_redis.servers import Servers
 from rli_redis.url import Address, Kind, parse_address
-from rli_redis.watermarks import Marks
+from rli_redis.watermarks import ShardWatermarks
 from rli_redis.writing import Writer
 
 
@@ -43,12 +44,13 @@ class RedisStore(Store):
         self._servers: Servers | None = servers
         self._presence = presence
         self._names = names
-        self._reader = Reader(servers, names, presence)
+        self._states = SegmentStates(servers, names, presence)
+        self._reader = Reader(servers, names, self._states)
         self._epochs = Epochs(servers, names, epoch)
         self._control = ControlRecords(servers, names, presence, self._epochs)
-        self._writer = Writer(servers, names, self._reader, presence, self._control, self._epochs)
-        self._marks = Marks(servers, names, presence, self._control, self._epochs)
-        self._epochs.when_renewed(lambda: self._marks.read(self.applied_sequence()).written)
+        self._writer = Writer(servers, names, self._reader, self._states, presence, self._control, self._epochs)
+        self._watermarks = ShardWatermarks(servers, names, presence, self._control, self._epochs)
+        self._epochs.when_renewed(lambda: self._watermarks.read(self.applied_sequence()).written)
         self._evidence: Mapping[str, str] = {}
         self._seen_floor = 0
         self._noting = Lock()
@@ -65,11 +67,9 @@ class RedisStore(Store):
         found = [np.full(len(keys), ABSENT, dtype=np.uint64) for keys in batches]
         for piece in self._reader.pieces(batches, applied):
             self._require_kept(piece, applied)
-            self._note_floor(max((mark.floor for mark in piece.marks.values()), default=0))
+            self._note_floor(max((watermark.floor for watermark in piece.watermarks.values()), default=0))
             keys = batches[piece.batch]
-            packed = PackedBuckets(piece.buckets, keys.width)
-            places = packed.find(keys.keys[piece.requests], piece.slots)
-            found[piece.batch][piece.requests] = packed.entries_at(places, piece.slots)
+            found[piece.batch][piece.requests] = StoredEntries.of(keys, piece).entries
         return found
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
@@ -80,7 +80,7 @@ class RedisStore(Store):
         self._writer.put(batches)
 
     def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:
-        yield from scan(self._opened(), self._reader, shard, batch_size)
+        yield from scan(self._opened(), self._states, shard, batch_size)
 
     def read_control(self, name: str) -> bytes | None:
         self._opened()
@@ -100,7 +100,7 @@ class RedisStore(Store):
 
     def applied(self) -> Watermarks:
         self._opened()
-        applied = self._marks.read(self.applied_sequence())
+        applied = self._watermarks.read(self.applied_sequence())
         self._epochs.bind(applied.written)
         if applied.evidence != self._evidence:
             self._writer.confirm_again()
@@ -109,7 +109,7 @@ class RedisStore(Store):
 
     def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         self._opened()
-        return self._marks.raise_to(sequence, since) and super().mark_applied(since, sequence)
+        return self._watermarks.raise_to(sequence, since) and super().mark_applied(since, sequence)
 
     def drop(self) -> None:
         self._opened()
@@ -118,16 +118,16 @@ class RedisStore(Store):
 
     def floor(self) -> int:
         self._opened()
-        return max(self._marks.floor(), self._seen_floor)
+        return max(self._watermarks.floor(), self._seen_floor)
 
     def seen_floor(self) -> int:
         return self._seen_floor
 
     def raise_floor(self, sequence: int) -> None:
         self._opened()
-        # Marks of layout 3 have no floor: tombstones stay there.
+        # Watermarks of layout 3 have no floor: tombstones stay there.
         if self._names.has_epochs:
-            self._marks.raise_floor(sequence)
+            self._watermarks.raise_floor(sequence)
             self._note_floor(sequence)
 
     def remove_tombstones(self, keys: EncodedKeys) -> int:
@@ -136,12 +136,12 @@ class RedisStore(Store):
 
     def stats(self) -> StoreStats:
         servers = self._opened()
-        families = self._reader.all_families()
-        tombstones = sum(family.tombstones for _, _, family in families)
+        segments = self._states.all_present()
+        tombstones = sum(segment.tombstones for _, _, segment in segments)
         return StoreStats(
-            live_entries=sum(family.entries for _, _, family in families) - tombstones,
+            live_entries=sum(segment.entries for _, _, segment in segments) - tombstones,
             tombstones=tombstones,
-            stored_bytes=stored_bytes(servers, self._names, families),
+            stored_bytes=stored_bytes(servers, self._names, segments),
         )
 
     def health(self) -> list[Finding]:
@@ -159,7 +159,7 @@ class RedisStore(Store):
 
     def _require_kept(self, piece: Piece, applied: int) -> None:
         """Raise for buckets of a server that went back to before what is known to be applied."""
-        least = min((mark.applied for mark in piece.marks.values()), default=applied)
+        least = min((watermark.applied for watermark in piece.watermarks.values()), default=applied)
         if least < applied:
             raise self._presence.went_back(applied, least)
 

@@ -1,17 +1,17 @@
-"""Marks: up to which commit sequence each shard has the entries of all commits.
+"""Watermarks: up to which commit sequence each shard has the entries of all commits.
 
-A server that loses its last changes, because it comes back from an old snapshot or its replica takes over, loses marks
-and entries together, and the others keep theirs. So each shard has a mark of its own, beside its families: it is read
+A server that loses its last changes, because it comes back from an old snapshot or its replica takes over, loses watermarks
+and entries together, and the others keep theirs. So each shard has a watermark of its own, beside its segments: it is read
 with their buckets by whoever looks up, and the least of all says from where a sync has to apply commits again.
 
-A mark is raised by a script on the server that the entries were written to, as long as that is the very process that
-has acknowledged them. The control record comes last: it is what look-ups go by, and never greater than a mark that has
+A watermark is raised by a script on the server that the entries were written to, as long as that is the very process that
+has acknowledged them. The control record comes last: it is what look-ups go by, and never greater than a watermark that has
 not been lost.
 
-A mark has the shard's *floor*, too: writers leave entries up to it alone, so tombstones up to it may be removed (P30). It
+A watermark has the shard's *floor*, too: writers leave entries up to it alone, so tombstones up to it may be removed (P30). It
 is read with the buckets, and raised before the first tombstone goes. So who finds a tombstone missing finds the floor.
 
-A mark also keeps the greatest sequence that was ever written to the shard. Where that is greater than the last one of
+A watermark also keeps the greatest sequence that was ever written to the shard. Where that is greater than the last one of
 the commit log, the server of the log went back, and would give out sequences a second time.
 """
 
@@ -32,23 +32,23 @@ from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Presence
 from rli_redis.placing import by_place
 from rli_redis.scripts import BEGIN_EPOCH, MARK_APPLIED, RAISE_FLOOR
-from rli_redis.segment_set import confirmed_shards, known_families
+from rli_redis.segment_set import confirmed_shards, known_segments
 from rli_redis.servers import Command, Servers
 
-_MARK: Final = np.dtype([("applied", ">u4"), ("greatest", ">u4")])
+_WATERMARK: Final = np.dtype([("applied", ">u4"), ("greatest", ">u4")])
 _EPOCH_WIDTH: Final = 8
 _FLOOR_WIDTH: Final = 4
 _WIDTHS: Final = (
-    _MARK.itemsize,
-    _MARK.itemsize + _EPOCH_WIDTH,
-    _MARK.itemsize + _EPOCH_WIDTH + _FLOOR_WIDTH,
+    _WATERMARK.itemsize,
+    _WATERMARK.itemsize + _EPOCH_WIDTH,
+    _WATERMARK.itemsize + _EPOCH_WIDTH + _FLOOR_WIDTH,
 )
 """Of layouts 2 and 3; of layout 4 before and after the first purge."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """The mark of one shard.
+class Watermark:
+    """The watermark of one shard.
 
     Attributes:
         applied: the last commit sequence up to which the shard has the entries of all commits.
@@ -63,21 +63,21 @@ class Mark:
     floor: int = 0
 
     @classmethod
-    def from_bytes(cls, stored: bytes) -> Mark:
+    def from_bytes(cls, stored: bytes) -> Watermark:
         """Read what the scripts wrote."""
         if len(stored) not in _WIDTHS:
             raise CorruptIndexError(
-                f"the mark of a shard of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
+                f"the watermark of a shard of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
             )
-        applied, greatest = np.frombuffer(stored, dtype=_MARK, count=1)[0].tolist()
-        epoch, floor = stored[_MARK.itemsize : _WIDTHS[1]], stored[_WIDTHS[1] :]
+        applied, greatest = np.frombuffer(stored, dtype=_WATERMARK, count=1)[0].tolist()
+        epoch, floor = stored[_WATERMARK.itemsize : _WIDTHS[1]], stored[_WIDTHS[1] :]
         return cls(applied, greatest, epoch, int.from_bytes(floor, "big"))
 
 
-class Marks:
-    """The marks of one index.
+class ShardWatermarks:
+    """The watermarks of one index.
 
-    Every method raises ``IndexNotFoundError`` if the index was dropped, and ``CorruptIndexError`` if a mark is gone.
+    Every method raises ``IndexNotFoundError`` if the index was dropped, and ``CorruptIndexError`` if a watermark is gone.
     """
 
     def __init__(
@@ -92,32 +92,32 @@ class Marks:
 
     def read(self, announced: int | None) -> Watermarks:
         """What the shards say, given what the control record says."""
-        # Before the marks: what they say then holds for as long as these processes live.
+        # Before the watermarks: what they say then holds for as long as these processes live.
         evidence = self._servers.incarnations()
-        marks = self._marks_in(self._epochs.present(evidence), announced or 0).values()
-        applied = [announced or 0, *(mark.applied for mark in marks)]
+        watermarks = self._watermarks_in(self._epochs.present(evidence), announced or 0).values()
+        applied = [announced or 0, *(watermark.applied for watermark in watermarks)]
         return Watermarks(
             least=None if announced is None else min(applied),
             greatest=max(applied),
-            written=max((mark.greatest for mark in marks), default=0),
+            written=max((watermark.greatest for watermark in watermarks), default=0),
             evidence=evidence,
         )
 
-    def _marks_in(self, epoch: bytes, applied: int) -> Mapping[int, Mark]:
-        """All marks, read after they were brought to an epoch."""
-        marks = self._marks()
+    def _watermarks_in(self, epoch: bytes, applied: int) -> Mapping[int, Watermark]:
+        """All watermarks, read after they were brought to an epoch."""
+        watermarks = self._watermarks()
         if epoch and (
-            late := [shard for shard in range(self._shards()) if shard not in marks]
-            + [shard for shard, mark in marks.items() if mark.epoch != epoch]
+            late := [shard for shard in range(self._shards()) if shard not in watermarks]
+            + [shard for shard, watermark in watermarks.items() if watermark.epoch != epoch]
         ):
             commands = [
                 Command.run(place, BEGIN_EPOCH, self._keys(some), [epoch, applied]) for place, some in self._parts(late)
             ]
             for _ in self._servers.exchange(commands):
                 pass
-            marks = self._marks()
+            watermarks = self._watermarks()
         self._epochs.known = epoch
-        return marks
+        return watermarks
 
     def raise_to(self, sequence: int, since: Watermarks) -> bool:
         """Note in all shards that they have the entries of all commits after ``since.least`` up to ``sequence``.
@@ -129,7 +129,7 @@ class Marks:
         Returns:
             False if a server may have lost something since.
         """
-        parts = list(self._parts(self._marks()))
+        parts = list(self._parts(self._watermarks()))
         replies = self._servers.exchange([self._raising(place, some, sequence, since) for place, some in parts])
         is_whole = True
         for (_, some), reply in zip(parts, replies, strict=True):
@@ -140,7 +140,7 @@ class Marks:
 
     def floor(self) -> int:
         """The greatest floor of all shards."""
-        return max((mark.floor for mark in self._marks().values()), default=0)
+        return max((watermark.floor for watermark in self._watermarks().values()), default=0)
 
     def raise_floor(self, sequence: int) -> None:
         """Raise the floors of all shards to a sequence whose commits they all have.
@@ -148,7 +148,7 @@ class Marks:
         Raises:
             IndexNotReadyError: a shard went back to before that.
         """
-        parts = list(self._parts(self._marks()))
+        parts = list(self._parts(self._watermarks()))
         commands = [Command.run(place, RAISE_FLOOR, self._keys(some), [sequence]) for place, some in parts]
         for (_, some), reply in zip(parts, self._servers.exchange(commands), strict=True):
             if reply is None:
@@ -160,8 +160,8 @@ class Marks:
         incarnation = since.evidence.get(self._servers.node_name(place), "")
         return Command.run(place, MARK_APPLIED, self._keys(shards), [incarnation, since.least or 0, sequence])
 
-    def _marks(self) -> Mapping[int, Mark]:
-        """The marks of all shards that have families."""
+    def _watermarks(self) -> Mapping[int, Watermark]:
+        """The watermarks of all shards that have segments."""
         expected = self._confirmed_shards()
         if expected is None:
             raise self._presence.lost(self._names, "the list of its parts")
@@ -169,21 +169,21 @@ class Marks:
         parts = list(self._parts(sorted(expected.union(range(self._shards())))))
         replies = self._servers.exchange([Command(place, ("MGET", *self._keys(shards))) for place, shards in parts])
         stored = {
-            shard: mark
+            shard: watermark
             for (_, shards), reply in zip(parts, replies, strict=True)
-            for shard, mark in zip(shards, reply, strict=True)
-            if mark is not None
+            for shard, watermark in zip(shards, reply, strict=True)
+            if watermark is not None
         }
         if missing := sorted(expected.difference(stored)):
             raise self._lost(missing)
-        return {shard: Mark.from_bytes(mark) for shard, mark in stored.items()}
+        return {shard: Watermark.from_bytes(watermark) for shard, watermark in stored.items()}
 
     def _confirmed_shards(self) -> set[int] | None:
         if count := self._shards():
             shards = confirmed_shards(self._servers, self._names, count)
             return None if shards is None else set(shards)
-        families = known_families(self._servers, self._names)
-        return None if families is None else {shard for _, shard in families}
+        segments = known_segments(self._servers, self._names)
+        return None if segments is None else {shard for _, shard in segments}
 
     def _shards(self) -> int:
         """How many shards the index has by its settings; 0 while it has none that can be read."""
@@ -193,10 +193,10 @@ class Marks:
         return self._shard_count
 
     def _lost(self, shards: list[int]) -> CorruptIndexError:
-        return self._presence.lost(self._names, f"the mark of shard {shards[0]}")
+        return self._presence.lost(self._names, f"the watermark of shard {shards[0]}")
 
     def _keys(self, shards: Iterable[int]) -> list[bytes]:
-        return [self._names.mark(shard) for shard in shards]
+        return [self._names.watermark(shard) for shard in shards]
 
     def _parts(self, shards: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
         return by_place(shards, lambda shard: self._servers.place(self._names, shard))

@@ -64,9 +64,9 @@ class SqliteStore(Store):
         return home_of_file((status.st_dev, status.st_ino))
 
     def get(self, keys: EncodedKeys) -> Entries:
-        places = zip(keys.shards.tolist(), keys.to_bytes(), strict=True)
+        addresses = zip(keys.shards.tolist(), keys.to_bytes(), strict=True)
         with self._transaction() as connection:
-            rows = [connection.execute(_GET, (shard, keys.width, key)).fetchone() for shard, key in places]
+            rows = [connection.execute(_GET, (shard, keys.width, key)).fetchone() for shard, key in addresses]
         # SQLite's integers have a sign.
         return np.array([row[0] if row else 0 for row in rows], dtype=np.int64).view(np.uint64)
 

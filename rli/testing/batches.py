@@ -62,13 +62,13 @@ def get_all(store: Store, keys: Sequence[bytes], shards: Sequence[int] | int = 0
 
 
 def differences(found: Sequence[int], expected: Sequence[int]) -> list[tuple[int, int, int]]:
-    """The first places where two long lists differ, as (position, found, expected).
+    """The first positions at which two long lists differ, as (position, found, expected).
 
     A report of the whole lists takes minutes to make and nobody reads it.
     """
     assert len(found) == len(expected)
     pairs = enumerate(zip(found, expected, strict=True))
-    return list(islice(((place, one, other) for place, (one, other) in pairs if one != other), 5))
+    return list(islice(((position, one, other) for position, (one, other) in pairs if one != other), 5))
 
 
 def scanned(store: Store, shards: Iterable[int], batch_size: int = 1000) -> Content:

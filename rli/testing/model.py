@@ -42,15 +42,15 @@ class StoreMachine(RuleBasedStateMachine):
         # Up to the floor all commits were applied: what comes late was written once.
         can_come = [
             number
-            for number, (place, new) in enumerate(zip(_places(keys), entries.tolist(), strict=True))
-            if new >> 32 > self.floor or place in self.ever
+            for number, (address, new) in enumerate(zip(_addresses(keys), entries.tolist(), strict=True))
+            if new >> 32 > self.floor or address in self.ever
         ]
         keys, entries = keys.take(np.array(can_come, dtype=np.intp)), entries[can_come]
-        self.ever.update(_places(keys))
+        self.ever.update(_addresses(keys))
         self.store.put(keys, entries)
-        for place, new in zip(_places(keys), entries.tolist(), strict=True):
-            if new >> 32 > self.floor and new >> 32 > self.entries.get(place, 0) >> 32:
-                self.entries[place] = new
+        for address, new in zip(_addresses(keys), entries.tolist(), strict=True):
+            if new >> 32 > self.floor and new >> 32 > self.entries.get(address, 0) >> 32:
+                self.entries[address] = new
 
     @rule(keys=strategies.key_batches(_SHARDS), sequence=st.integers(1, 4))
     def purge(self, keys: EncodedKeys, sequence: int) -> None:
@@ -61,24 +61,26 @@ class StoreMachine(RuleBasedStateMachine):
         self.control[APPLIED] = str(self.store.applied_sequence()).encode()
         self.floor = max(self.floor, sequence)
         assert self.store.floor() == self.floor
-        places = set(_places(keys))
+        addresses = set(_addresses(keys))
         old = [
-            place
-            for place, number in self.entries.items()
-            if place in places and number & TOMBSTONE == TOMBSTONE and number >> 32 <= self.floor
+            address
+            for address, number in self.entries.items()
+            if address in addresses and number & TOMBSTONE == TOMBSTONE and number >> 32 <= self.floor
         ]
-        distinct = keys.take(np.array([_places(keys).index(place) for place in sorted(places)], dtype=np.intp))
+        distinct = keys.take(
+            np.array([_addresses(keys).index(address) for address in sorted(addresses)], dtype=np.intp)
+        )
         assert self.store.remove_tombstones(distinct) == len(old)
-        for place in old:
-            del self.entries[place]
+        for address in old:
+            del self.entries[address]
 
     @rule(keys=strategies.key_batches(_SHARDS))
     def get(self, keys: EncodedKeys) -> None:
-        assert self.store.get(keys).tolist() == [self.entries.get(place, 0) for place in _places(keys)]
+        assert self.store.get(keys).tolist() == [self.entries.get(address, 0) for address in _addresses(keys)]
 
     @rule(shard=st.integers(0, _SHARDS - 1), batch_size=st.integers(1, 20))
     def scan(self, shard: int, batch_size: int) -> None:
-        expected = {place: number for place, number in self.entries.items() if place[0] == shard}
+        expected = {address: number for address, number in self.entries.items() if address[0] == shard}
         assert scanned(self.store, [shard], batch_size) == expected
 
     @rule(
@@ -123,5 +125,5 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close()
 
 
-def _places(keys: EncodedKeys) -> list[tuple[int, bytes]]:
+def _addresses(keys: EncodedKeys) -> list[tuple[int, bytes]]:
     return list(zip(keys.shards.tolist(), keys.to_bytes(), strict=True))

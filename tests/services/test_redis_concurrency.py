@@ -1,4 +1,4 @@
-"""Many processes write, read and scan the same families of a Redis index while these grow, and nothing goes wrong."""
+"""Many processes write, read and scan the same segments of a Redis index while these grow, and nothing goes wrong."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from rli.testing.batches import differences, entries_of, entry, get_all, key_bat
 from rli.testing.processes import count_up
 from rli_redis import RedisStore
 from rli_redis.control import TOKENS_KEPT
-from rli_redis.scripts import COMPARE_AND_SET, CREATE_FAMILY, GROW_FAMILY, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS
+from rli_redis.scripts import COMPARE_AND_SET, CREATE_SEGMENT, GROW_SEGMENT, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS
 from tests.support.docker import Service
 from tests.support.redis import SpareServer, client_of, redis_url, spare_server, url_of
 from tests.support.services import REDIS_PORT
@@ -68,7 +68,7 @@ def store(direct: Store, proxy: TcpProxy, url: str) -> Iterator[Store]:
 def known_scripts(redis_server: Service) -> None:
     """The first answer to a script is that of its work, not that nobody knows it."""
     with client_of(redis_server) as raw:
-        for script in (COMPARE_AND_SET, CREATE_FAMILY, GROW_FAMILY, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS):
+        for script in (COMPARE_AND_SET, CREATE_SEGMENT, GROW_SEGMENT, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS):
             raw.script_load(script.source)
 
 
@@ -90,8 +90,8 @@ def expect_all(store: Store, sequence: int) -> None:
 @pytest.mark.parametrize("fate", list(Fate))
 @pytest.mark.parametrize(
     "request_name",
-    ["MGET", "SADD", "SMEMBERS", "GET", CREATE_FAMILY.sha, SWAP_BUCKETS.sha, GROW_FAMILY.sha],
-    ids=["MGET", "SADD", "SMEMBERS", "GET", "create_family", "swap_buckets", "grow_family"],
+    ["MGET", "SADD", "SMEMBERS", "GET", CREATE_SEGMENT.sha, SWAP_BUCKETS.sha, GROW_SEGMENT.sha],
+    ids=["MGET", "SADD", "SMEMBERS", "GET", "create_segment", "swap_buckets", "grow_segment"],
 )
 @pytest.mark.usefixtures("known_scripts")
 def test_a_connection_cut_in_a_batch_changes_nothing(
@@ -99,7 +99,7 @@ def test_a_connection_cut_in_a_batch_changes_nothing(
 ) -> None:
     for _ in range(2):
         proxy.once(request_name.encode(), fate)
-    # Few entries first, so that the families grow with the rest.
+    # Few entries first, so that the segments grow with the rest.
     store.put(key_batch(KEYS[:40], SHARDS[:40]), entries_of(1, range(40)))
     for sequence in (1, 2, 3):
         put_all(store, sequence)
@@ -328,7 +328,7 @@ def test_commands_that_cannot_be_made_leave_no_answers_behind(store: Store) -> N
     assert isinstance(store, RedisStore)
     put_all(store, 1)
     servers = store._opened()  # noqa: SLF001
-    good = store._reader.read_family(16, 0, entries_of(0, [0]).astype("i8"))  # noqa: SLF001
+    good = store._states.read_segment(16, 0, entries_of(0, [0]).astype("i8"))  # noqa: SLF001
 
     def commands() -> Iterator[object]:
         yield good
@@ -384,7 +384,7 @@ def spare(redis_server: Service) -> Iterator[SpareServer]:
 
 @pytest.mark.parametrize("fate", list(Fate))
 @pytest.mark.parametrize(
-    "request_name", ["MGET", SWAP_BUCKETS.sha, GROW_FAMILY.sha, COMPARE_AND_SET.sha], ids=["get", "put", "grow", "set"]
+    "request_name", ["MGET", SWAP_BUCKETS.sha, GROW_SEGMENT.sha, COMPARE_AND_SET.sha], ids=["get", "put", "grow", "set"]
 )
 def test_a_server_killed_and_started_in_the_middle_of_a_batch(
     spare: SpareServer, request_name: str, fate: Fate

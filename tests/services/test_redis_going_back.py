@@ -177,7 +177,7 @@ def test_the_server_with_the_commit_log_goes_back_to_before_the_first_commit(
 def test_the_server_with_the_commit_log_forgets_a_commit_that_was_not_yet_applied(
     url: str, spares: list[SpareServer]
 ) -> None:
-    """The other servers have entries of it, below no mark; its sequence must not be given out again."""
+    """The other servers have entries of it, below no watermark; its sequence must not be given out again."""
     keys = key_batch([b"%016d" % number for number in range(30)], [number % 3 for number in range(30)])
     with open_store(url, create=True) as store:
         store.put(keys, entries_of(1, range(30)))
@@ -383,7 +383,7 @@ def test_no_history_of_servers_that_go_back_gives_a_wrong_location(
 
 
 @pytest.mark.invariant("P33")
-def test_a_server_that_went_back_to_before_a_family_was_made_is_healed(url: str, spares: list[SpareServer]) -> None:
+def test_a_server_that_went_back_to_before_a_segment_was_made_is_healed(url: str, spares: list[SpareServer]) -> None:
     """A commit has the first keys of a width in a shard; the shard's server loses that commit."""
     with rli.create_index(url, table_id="t", shards=3) as index:
         index.store.mark_applied(index.store.applied(), 0)
@@ -512,7 +512,7 @@ def test_a_server_with_entries_goes_back_while_records_are_tagged(
 
 
 def test_the_only_server_goes_back_while_records_are_tagged(spares: list[SpareServer], tmp_path: Path) -> None:
-    """The writer's own mark is lost with the entries, so that it begins again by itself, after a sync."""
+    """The writer's own watermark is lost with the entries, so that it begins again by itself, after a sync."""
     writer = writer_with_all_keys(tmp_path, spares[OTHER].url())
     take_snapshot(spares[OTHER])
     writer.write()

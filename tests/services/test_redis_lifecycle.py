@@ -26,7 +26,7 @@ from rli.testing.batches import differences, entries_of, entry, get_all, key_bat
 from rli_redis import RedisStore
 from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Header
-from rli_redis.scripts import CREATE_INDEX, DROP_FAMILY, REMOVE_HEADER, REPLACE_HEADER
+from rli_redis.scripts import CREATE_INDEX, DROP_SEGMENT, REMOVE_HEADER, REPLACE_HEADER
 from tests.support.children import was_killed
 from tests.support.docker import Service
 from tests.support.redis import all_keys, dropped_afterwards, redis_url, url_of
@@ -163,7 +163,7 @@ def test_a_flushed_server_has_no_index(raw: redis.Redis, url: str) -> None:
 CREATION = (CREATE_INDEX.sha, "HSETNX", "SADD", REPLACE_HEADER.sha)
 """The requests of which making an index consists."""
 
-REMOVAL = ("GET", REPLACE_HEADER.sha, "SMEMBERS", DROP_FAMILY.sha, "UNLINK", REMOVE_HEADER.sha)
+REMOVAL = ("GET", REPLACE_HEADER.sha, "SMEMBERS", DROP_SEGMENT.sha, "UNLINK", REMOVE_HEADER.sha)
 FATES = (Fate.LOST_BEFORE, Fate.ANSWER_LOST)
 
 
@@ -184,12 +184,12 @@ def drop_and_die(target: tuple[str, int], request: str, fate: Fate) -> None:
 
 def load_scripts(raw: redis.Redis) -> None:
     """Make the scripts known, so that the first answer to one is that of its work."""
-    for script in (CREATE_INDEX, REPLACE_HEADER, DROP_FAMILY, REMOVE_HEADER):
+    for script in (CREATE_INDEX, REPLACE_HEADER, DROP_SEGMENT, REMOVE_HEADER):
         assert raw.script_load(script.source) == script.sha
 
 
 @pytest.mark.parametrize("fate", FATES)
-@pytest.mark.parametrize("request_name", CREATION, ids=["claim", "control", "families", "ready"])
+@pytest.mark.parametrize("request_name", CREATION, ids=["claim", "control", "segments", "ready"])
 @pytest.mark.slow
 def test_an_index_whose_maker_died_is_completed_by_the_next_one(
     raw: redis.Redis, redis_server: Service, url: str, request_name: str, fate: Fate
@@ -284,8 +284,8 @@ def test_nothing_is_left_where_others_write_during_a_drop(raw: redis.Redis, url:
         assert all_keys(raw) == set()
 
 
-def test_a_late_maker_of_a_family_leaves_nothing(raw: redis.Redis, redis_server: Service, url: str) -> None:
-    """The index is dropped between the moments when a writer sees it and when it makes a family."""
+def test_a_late_maker_of_a_segment_leaves_nothing(raw: redis.Redis, redis_server: Service, url: str) -> None:
+    """The index is dropped between the moments when a writer sees it and when it makes a segment."""
     with tcp_proxy((redis_server.host, redis_server.ports[REDIS_PORT])) as proxy:
         through = url_of(proxy.host, proxy.port, database=DATABASE, name="trips")
         for request in (b"SADD", b"EVALSHA"):
@@ -339,12 +339,12 @@ def test_a_drop_removes_a_bounded_number_of_keys_at_a_time(raw: redis.Redis, url
 
 
 def bucket_keys(store: Store, number: int) -> tuple[bytes, bytes]:
-    """The state of the family of one of KEYS, and its bucket 0."""
+    """The state of the segment of one of KEYS, and its bucket 0."""
     names = names_of(store)
-    return names.family(16, SHARDS[number]), names.buckets(16, SHARDS[number], np.array([0]))[0]
+    return names.segment(16, SHARDS[number]), names.buckets(16, SHARDS[number], np.array([0]))[0]
 
 
-@pytest.mark.parametrize("what", ["state", "bucket", "mark", "set", "control", "control names"])
+@pytest.mark.parametrize("what", ["state", "bucket", "watermark", "set", "control", "control names"])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, what: str, *, is_known: bool) -> None:
     with open_store(url, create=True) as store:
@@ -354,8 +354,8 @@ def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, wh
         key = {
             "state": state,
             "bucket": bucket,
-            "mark": names.mark(SHARDS[0]),
-            "set": names.families,
+            "watermark": names.watermark(SHARDS[0]),
+            "set": names.segments,
             "control": names.control,
             "control names": names.control_names,
         }[what]
@@ -373,7 +373,7 @@ def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, wh
                 lambda: mine.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS)))),
                 lambda: scanned(mine, [SHARDS[0]]),
             ],
-            "mark": [
+            "watermark": [
                 lambda: get_all(mine, KEYS, SHARDS),
                 lambda: mine.put(key_batch(KEYS, SHARDS), entries_of(2, range(len(KEYS)))),
                 mine.applied,
@@ -548,13 +548,13 @@ def test_an_index_of_version_3_goes_on_as_it_is(raw: redis.Redis, url: str) -> N
     assert all_keys(raw) == set()
 
 
-def family_states(raw: redis.Redis) -> list[bytes]:
-    """The keys of the states of all families whose keys have less than 128 bytes."""
+def segment_states(raw: redis.Redis) -> list[bytes]:
+    """The keys of the states of all segments whose keys have less than 128 bytes."""
     return [key for key in all_keys(raw) if len(key) == key.index(b"}") + 2 and raw.type(key) == b"string"]
 
 
 def to_version_2(raw: redis.Redis) -> None:
-    """Give the only index of a server the layout of version 2, in which each family had a mark."""
+    """Give the only index of a server the layout of version 2, in which each segment had a watermark."""
     header = raw.get(b"{rli}index:trips")
     assert isinstance(header, bytes)
     index_id = Header.from_json(header).id.encode()
@@ -564,7 +564,7 @@ def to_version_2(raw: redis.Redis) -> None:
             raw.srem(b"{rli%s}f" % index_id, member)
         elif member.startswith(b"+"):
             raw.sadd(b"{rli%s}f" % index_id, member[1:])
-    for key in family_states(raw):
+    for key in segment_states(raw):
         raw.append(key, raw.getrange(key[: key.index(b"}") + 1], 0, 3))
     for key in all_keys(raw):
         if key.startswith(b"{rli%s" % index_id) and key.endswith(b"}"):
@@ -584,7 +584,7 @@ def test_an_index_of_version_2_is_upgraded_by_who_opens_it(raw: redis.Redis, url
     to_version_2(raw)
     with open_store(url, create=create) as store:
         # No process of version 2 that still has it open takes a state of this length for one.
-        assert {raw.strlen(key) for key in family_states(raw)} == {28}
+        assert {raw.strlen(key) for key in segment_states(raw)} == {28}
         expect_full(store)
         assert store.look_up([key_batch(KEYS, SHARDS)], applied=1)[0].tolist() == get_all(store, KEYS, SHARDS)
         assert (store.applied().least, store.applied().greatest) == (1, 1)

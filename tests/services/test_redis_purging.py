@@ -18,6 +18,7 @@ import rli_redis.writing
 from rli.codec.entries import pack
 from rli.index.record.purging import floor_of, floor_of_look_ups
 from rli.model import FileGroupId
+from rli_redis.entries import merged
 from tests.index.test_purging import commit_deletes
 from tests.support.docker import Service
 from tests.support.locations import commit_places, locations, places_of
@@ -56,7 +57,6 @@ def test_an_entry_that_was_merged_before_a_purge_is_not_written_after_it(
     """Its writer has read the bucket. Then others write the entry, delete its key, and remove the tombstone."""
     with rli.create_index(index_url, shards=1) as late, rli.open_index(index_url) as other:
         commit_places(other, {"stays": A})
-        merged = rli_redis.writing._merged  # noqa: SLF001
         paused: list[None] = []
 
         def paused_after_reading(*arguments: Any) -> Any:
@@ -69,7 +69,7 @@ def test_an_entry_that_was_merged_before_a_purge_is_not_written_after_it(
 
         with late.begin() as transaction:
             transaction.stage(locations({"late": A}))
-            monkeypatch.setattr(rli_redis.writing, "_merged", paused_after_reading)
+            monkeypatch.setattr(rli_redis.writing, "merged", paused_after_reading)
             transaction.commit()
         assert paused
         assert places_of(other, ["late", "stays"]) == {"stays": A}

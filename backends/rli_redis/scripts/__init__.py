@@ -29,10 +29,10 @@ def _load(name: str) -> Script:
 
 BEGIN_EPOCH: Final = _load("begin_epoch")
 COMPARE_AND_SET: Final = _load("compare_and_set")
-CREATE_FAMILY: Final = _load("create_segment")
+CREATE_SEGMENT: Final = _load("create_segment")
 CREATE_INDEX: Final = _load("create_index")
-DROP_FAMILY: Final = _load("drop_segment")
-GROW_FAMILY: Final = _load("grow_segment")
+DROP_SEGMENT: Final = _load("drop_segment")
+GROW_SEGMENT: Final = _load("grow_segment")
 LIST_CONTROL: Final = _load("list_control")
 MARK_APPLIED: Final = _load("mark_applied")
 RAISE_FLOOR: Final = _load("raise_floor")

@@ -1,10 +1,10 @@
--- Makes a family of empty buckets, unless it is there already, and its shard's mark.
+-- Makes a segment of empty buckets, unless it is there already, and its shard's watermark.
 --
--- KEYS[1]  the family's state            KEYS[2]  the shard's mark            KEYS[3 ...]  all the family's buckets
--- ARGV[1]  an empty bucket               ARGV[2]  the family's version (8 bytes)
+-- KEYS[1]  the segment's state            KEYS[2]  the shard's watermark            KEYS[3 ...]  all the segment's buckets
+-- ARGV[1]  an empty bucket               ARGV[2]  the segment's version (8 bytes)
 -- ARGV[3]  the commit sequence up to which a new shard has the entries of all commits         ARGV[4]  its epoch
 --
--- Returns the mark if the family was made, false if it was there. Atomic as a whole.
+-- Returns the watermark if the segment was made, false if it was there. Atomic as a whole.
 if redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('SET', KEYS[2], struct.pack('>I4I4', ARGV[3], 0) .. ARGV[4])
 end

@@ -1,13 +1,13 @@
--- Takes a family out of use: from now on no bucket of it is written any more.
+-- Takes a segment out of use: from now on no bucket of it is written any more.
 --
--- KEYS[1]  the family's state         KEYS[2]  where the state is kept until all buckets are removed
+-- KEYS[1]  the segment's state         KEYS[2]  where the state is kept until all buckets are removed
 --
--- Returns how many buckets there may be, 0 if there is no family. Atomic as a whole.
+-- Returns how many buckets there may be, 0 if there is no segment. Atomic as a whole.
 local function buckets_of(key)
   local state = redis.call('GET', key)
   return state and (struct.unpack('>I4', state, 9)) or 0
 end
--- Both are there where a family was made by someone who did not know that the index was being dropped.
+-- Both are there where a segment was made by someone who did not know that the index was being dropped.
 local used, left = buckets_of(KEYS[1]), buckets_of(KEYS[2])
 if used > left then
   redis.call('RENAME', KEYS[1], KEYS[2])

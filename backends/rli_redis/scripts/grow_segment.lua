@@ -1,12 +1,12 @@
--- Splits some of a family's buckets, the next ones in the order of linear hashing, if nobody changed them since.
+-- Splits some of a segment's buckets, the next ones in the order of linear hashing, if nobody changed them since.
 --
--- KEYS[1]      the family's state            KEYS[2 ...]  the buckets to split, then the new ones
--- ARGV[1]      how many buckets the family had when they were read
--- ARGV[2]      the version (8 bytes) that the family is to have
+-- KEYS[1]      the segment's state            KEYS[2 ...]  the buckets to split, then the new ones
+-- ARGV[1]      how many buckets the segment had when they were read
+-- ARGV[2]      the version (8 bytes) that the segment is to have
 -- ARGV[3]      the stamp (4 bytes) that each bucket to split had when it was read
 -- ARGV[4 ...]  the new content of each of KEYS[2 ...]
 --
--- Returns 1 if it was done, 0 if something had changed, false if there is no family. Atomic as a whole.
+-- Returns 1 if it was done, 0 if something had changed, false if there is no segment. Atomic as a whole.
 local state = redis.call('GET', KEYS[1])
 if not state then
   return false

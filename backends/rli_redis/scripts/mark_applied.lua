@@ -1,12 +1,12 @@
--- Notes in the marks of shards that they have the entries of all commits up to one, if they have lost nothing meanwhile.
+-- Notes in the watermarks of shards that they have the entries of all commits up to one, if they have lost nothing meanwhile.
 --
--- KEYS[1 ...]  the marks: applied (4 bytes), the greatest sequence that was ever written (4 bytes), the epoch
+-- KEYS[1 ...]  the watermarks: applied (4 bytes), the greatest sequence that was ever written (4 bytes), the epoch
 -- ARGV[1]      the incarnation of the server that the entries were written to
 -- ARGV[2]      the sequence up to which each shard has to have the entries of all commits already
 -- ARGV[3]      the sequence to note
 --
 -- Returns 1 if all shards have this sequence or a greater one now, 0 if this is another server, or the same one after
--- it was started again or followed another, or if a shard went back; false if a mark is not there.
+-- it was started again or followed another, or if a shard went back; false if a watermark is not there.
 -- Atomic as a whole.
 local incarnation = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
   .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
@@ -15,17 +15,17 @@ if incarnation ~= ARGV[1] then
 end
 local written = {}
 for _, key in ipairs(KEYS) do
-  local mark = redis.call('GET', key)
-  if not mark then
+  local watermark = redis.call('GET', key)
+  if not watermark then
     return false
   end
-  local applied, greatest = struct.unpack('>I4I4', mark)
+  local applied, greatest = struct.unpack('>I4I4', watermark)
   if applied < tonumber(ARGV[2]) then
     return 0
   end
   if applied < tonumber(ARGV[3]) then
     written[#written + 1] = key
-    written[#written + 1] = struct.pack('>I4I4', ARGV[3], greatest) .. string.sub(mark, 9)
+    written[#written + 1] = struct.pack('>I4I4', ARGV[3], greatest) .. string.sub(watermark, 9)
   end
 end
 if #written > 0 then

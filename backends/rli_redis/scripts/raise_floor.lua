@@ -1,25 +1,25 @@
--- Raises the floors in the marks of shards, if the shards have the entries of all commits up to there.
+-- Raises the floors in the watermarks of shards, if the shards have the entries of all commits up to there.
 --
--- KEYS[1 ...]  the marks: applied (4 bytes), the greatest sequence (4 bytes), the epoch (8 bytes), the floor (4 bytes, or
+-- KEYS[1 ...]  the watermarks: applied (4 bytes), the greatest sequence (4 bytes), the epoch (8 bytes), the floor (4 bytes, or
 --              nothing before the first purge)
 -- ARGV[1]      the floor
 --
--- Returns the floor; a smaller number, up to which a shard has all entries, if it went back; false if a mark is not there.
+-- Returns the floor; a smaller number, up to which a shard has all entries, if it went back; false if a watermark is not there.
 -- Atomic as a whole.
 local floor = tonumber(ARGV[1])
 local written = {}
 for _, key in ipairs(KEYS) do
-  local mark = redis.call('GET', key)
-  if not mark then
+  local watermark = redis.call('GET', key)
+  if not watermark then
     return false
   end
-  local applied = struct.unpack('>I4', mark)
+  local applied = struct.unpack('>I4', watermark)
   if applied < floor then
     return applied
   end
-  if #mark < 20 or struct.unpack('>I4', mark, 17) < floor then
+  if #watermark < 20 or struct.unpack('>I4', watermark, 17) < floor then
     written[#written + 1] = key
-    written[#written + 1] = string.sub(mark, 1, 16) .. struct.pack('>I4', floor)
+    written[#written + 1] = string.sub(watermark, 1, 16) .. struct.pack('>I4', floor)
   end
 end
 if #written > 0 then

@@ -1,27 +1,27 @@
--- Puts new versions of a family's buckets in the place of those that were read, each if nobody changed it since.
+-- Puts new versions of a segment's buckets in the place of those that were read, each if nobody changed it since.
 --
--- KEYS[1]      the family's state            KEYS[2]  the shard's mark            KEYS[3 ...]  the family's buckets
--- ARGV[1]      the family's version (8 bytes) when its buckets were read
+-- KEYS[1]      the segment's state            KEYS[2]  the shard's watermark            KEYS[3 ...]  the segment's buckets
+-- ARGV[1]      the segment's version (8 bytes) when its buckets were read
 -- ARGV[2]      the version that it is to have
 -- ARGV[3]      by how many entries and tombstones (4 bytes each, signed) all new versions together have more
 -- ARGV[4]      the stamp (4 bytes) that each bucket had when it was read
 -- ARGV[5]      by how many entries and tombstones each new version has more
 -- ARGV[6]      the greatest sequence among the new entries
--- ARGV[7]      the epoch that the mark should have
+-- ARGV[7]      the epoch that the watermark should have
 -- ARGV[8 ...]  the new versions
 --
--- Returns the numbers, from 0, of the buckets that had changed and were left alone; -1 if the mark has another epoch; false
--- if there is no family or no mark. Atomic as a whole.
-local state, mark = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
-if not state or not mark then
+-- Returns the numbers, from 0, of the buckets that had changed and were left alone; -1 if the watermark has another epoch; false
+-- if there is no segment or no watermark. Atomic as a whole.
+local state, watermark = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
+if not state or not watermark then
   return false
 end
-if string.sub(mark, 9, 16) ~= ARGV[7] then
+if string.sub(watermark, 9, 16) ~= ARGV[7] then
   return -1
 end
 local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
 local refused, written, count = {}, {}, 0
--- Calls into the server are most of a script's cost: buckets are looked at only if the family was changed at all.
+-- Calls into the server are most of a script's cost: buckets are looked at only if the segment was changed at all.
 local is_unchanged = string.sub(state, 1, 8) == ARGV[1]
 if is_unchanged then
   local more_entries, more_tombstones = struct.unpack('>i4i4', ARGV[3])
@@ -46,10 +46,10 @@ end
 if count > 0 then
   written[count + 1] = KEYS[1]
   written[count + 2] = ARGV[2] .. struct.pack('>I4I8I8', buckets, entries, tombstones)
-  local applied, greatest = struct.unpack('>I4I4', mark)
+  local applied, greatest = struct.unpack('>I4I4', watermark)
   if greatest < tonumber(ARGV[6]) then
     written[count + 3] = KEYS[2]
-    written[count + 4] = struct.pack('>I4I4', applied, ARGV[6]) .. string.sub(mark, 9)
+    written[count + 4] = struct.pack('>I4I4', applied, ARGV[6]) .. string.sub(watermark, 9)
   end
   redis.call('MSET', unpack(written))
 end

@@ -1,10 +1,10 @@
--- Gives a shard of layout 2 its mark, unless it has one: the least of its families'. Takes the families' own marks away.
+-- Gives a shard of layout 2 its watermark, unless it has one: the least of its segments'. Takes the segments' own watermarks away.
 --
--- KEYS[1]      the mark                      KEYS[2 ...]  the states of the shard's families
+-- KEYS[1]      the watermark                      KEYS[2 ...]  the states of the shard's segments
 --
 -- Returns 1. Atomic as a whole.
 --
--- A process of an older version that has the index open finds its families too short, and fails.
+-- A process of an older version that has the index open finds its segments too short, and fails.
 local least, greatest
 for position = 2, #KEYS do
   local state = redis.call('GET', KEYS[position])

@@ -18,7 +18,7 @@ from rli_redis.buckets import (
     decode,
     empty_bucket,
     encode,
-    least_layouts,
+    least_width_bytes,
     random_step,
     stamp_of,
 )
@@ -80,7 +80,7 @@ def test_what_was_encoded_is_decoded(case: tuple[int, list[dict[bytes, int]]], s
 
 
 @pytest.mark.parametrize(
-    ("sequence", "group", "layout"),
+    ("sequence", "group", "width_byte"),
     [
         (1, 0, 0x11),
         (254, 254, 0x11),
@@ -97,12 +97,12 @@ def test_what_was_encoded_is_decoded(case: tuple[int, list[dict[bytes, int]]], s
         (MAX_SEQUENCE, TOMBSTONE, 0x41),
     ],
 )
-def test_each_number_takes_the_least_width(sequence: int, group: int, layout: int) -> None:
+def test_each_number_takes_the_least_width(sequence: int, group: int, width_byte: int) -> None:
     number = entry(sequence, group)
-    assert least_layouts(entries_array([number])).tolist() == [layout]
+    assert least_width_bytes(entries_array([number])).tolist() == [width_byte]
     bucket = bucket_of({b"key": number}, 3)
-    assert bucket[4] == layout
-    assert len(bucket) == HEADER_WIDTH + 3 + (layout >> 4) + (layout & 15)
+    assert bucket[4] == width_byte
+    assert len(bucket) == HEADER_WIDTH + 3 + (width_byte >> 4) + (width_byte & 15)
     assert contents([bucket], 3) == [{b"key": number}]
 
 
@@ -111,17 +111,17 @@ def test_version_1_of_a_bucket() -> None:
     assert one == bytes.fromhex("01020304 11 6b31 07 05 6b32 08 ff")
     mixed = bucket_of({b"k1": entry(0x1234, 5), b"k2": entry(8, TOMBSTONE), b"k3": entry(9, 0x12345)}, 2)
     assert mixed == bytes.fromhex("00000000 24 6b31 1234 00000005 6b32 0008 ffffffff 6b33 0009 00012345")
-    for layout in (0x11, 0x12, 0x14, 0x21, 0x22, 0x24, 0x41, 0x42, 0x44):
-        sequence, group = 9, layout & 15
+    for width_byte in (0x11, 0x12, 0x14, 0x21, 0x22, 0x24, 0x41, 0x42, 0x44):
+        sequence, group = 9, width_byte & 15
         stored = (
             bytes(4)
-            + bytes([layout])
+            + bytes([width_byte])
             + b"k"
-            + sequence.to_bytes(layout >> 4, "big")
-            + group.to_bytes(layout & 15, "big")
+            + sequence.to_bytes(width_byte >> 4, "big")
+            + group.to_bytes(width_byte & 15, "big")
             + b"l"
-            + sequence.to_bytes(layout >> 4, "big")
-            + b"\xff" * (layout & 15)
+            + sequence.to_bytes(width_byte >> 4, "big")
+            + b"\xff" * (width_byte & 15)
         )
         assert contents([stored], 1) == [{b"k": entry(9, group), b"l": entry(9, TOMBSTONE)}]
 

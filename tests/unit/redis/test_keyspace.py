@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rli.settings import MAX_SHARDS
-from rli_redis.keyspace import DIGITS, ID_LENGTH, Names, family_number, family_of, header_key, id_key, key_prefix
+from rli_redis.keyspace import DIGITS, ID_LENGTH, Names, header_key, id_key, key_prefix, segment_number, segment_of
 
 NAMES = Names("aB3", key_prefix("trips"))
 WIDTHS = st.integers(1, 1 << 28)
@@ -22,8 +22,8 @@ def buckets(width: int, shard: int, *numbers: int) -> list[bytes]:
 def test_the_names_of_version_4() -> None:
     assert header_key("trips") == b"{rli}index:trips"
     assert NAMES.control == b"{rlitrips/aB3}c"
-    assert NAMES.mark(64) == b"{rlitrips/aB3BA}"
-    assert NAMES.family(128, 63) == b"{rlitrips/aB3_}\x80\x01"
+    assert NAMES.watermark(64) == b"{rlitrips/aB3BA}"
+    assert NAMES.segment(128, 63) == b"{rlitrips/aB3_}\x80\x01"
     assert buckets(16, 65_535, 0, 0x01020304) == [
         b"{rlitrips/aB3P__}\x10\0\0\0\0",
         b"{rlitrips/aB3P__}\x10\x01\x02\x03\x04",
@@ -37,11 +37,11 @@ def test_the_names_of_versions_2_and_3() -> None:
     assert old.control == b"{rliaB3}c"
     assert old.control_names == b"{rliaB3}n"
     assert old.control_tokens == b"{rliaB3}t"
-    assert old.families == b"{rliaB3}f"
-    assert old.family(16, 0) == b"{rliaB3A}\x10"
-    assert old.family(128, 63) == b"{rliaB3_}\x80\x01"
-    assert old.family(70_000, 64) == b"{rliaB3BA}\xf0\xa2\x04"
-    assert old.dropped_family(16, 0) == b"{rliaB3A}\x10-"
+    assert old.segments == b"{rliaB3}f"
+    assert old.segment(16, 0) == b"{rliaB3A}\x10"
+    assert old.segment(128, 63) == b"{rliaB3_}\x80\x01"
+    assert old.segment(70_000, 64) == b"{rliaB3BA}\xf0\xa2\x04"
+    assert old.dropped_segment(16, 0) == b"{rliaB3A}\x10-"
     assert old.buckets(16, 65_535, np.array([0, 1, 0x01020304])) == [
         b"{rliaB3P__}\x10\0\0\0\0",
         b"{rliaB3P__}\x10\0\0\0\x01",
@@ -58,19 +58,19 @@ def test_the_name_of_a_bucket_fits_an_allocation_of_24_bytes() -> None:
 
 
 @given(WIDTHS, SHARDS)
-def test_families_are_numbers_and_back(width: int, shard: int) -> None:
-    assert family_of(family_number(width, shard)) == (width, shard)
-    assert NAMES.shard_of(NAMES.family(width, shard)) == shard
+def test_segments_are_numbers_and_back(width: int, shard: int) -> None:
+    assert segment_of(segment_number(width, shard)) == (width, shard)
+    assert NAMES.shard_of(NAMES.segment(width, shard)) == shard
 
 
 @given(st.lists(st.tuples(WIDTHS, SHARDS), min_size=2, unique=True), st.lists(st.integers(0, 2**32 - 1), unique=True))
-def test_no_two_things_have_one_name(families: list[tuple[int, int]], numbers: list[int]) -> None:
-    keys = [NAMES.control, NAMES.control_names, NAMES.control_tokens, NAMES.families]
-    for width, shard in families:
-        keys += [NAMES.family(width, shard), NAMES.dropped_family(width, shard), *buckets(width, shard, *numbers)]
+def test_no_two_things_have_one_name(segments: list[tuple[int, int]], numbers: list[int]) -> None:
+    keys = [NAMES.control, NAMES.control_names, NAMES.control_tokens, NAMES.segments]
+    for width, shard in segments:
+        keys += [NAMES.segment(width, shard), NAMES.dropped_segment(width, shard), *buckets(width, shard, *numbers)]
     assert len(set(keys)) == len(keys)
     assert all(key.startswith(NAMES.pattern.removesuffix(b"*")) for key in keys)
-    assert {NAMES.shard_of(key) for key in keys} == {None, *(shard for _, shard in families)}
+    assert {NAMES.shard_of(key) for key in keys} == {None, *(shard for _, shard in segments)}
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_no_two_things_have_one_name(families: list[tuple[int, int]], numbers: l
 )
 def test_two_indexes_share_no_name(other: Names) -> None:
     for one, another in ((NAMES, other), (other, NAMES)):
-        assert not one.family(16, 0).startswith(another.pattern.removesuffix(b"*"))
+        assert not one.segment(16, 0).startswith(another.pattern.removesuffix(b"*"))
         assert not header_key("aB3").startswith(one.pattern.removesuffix(b"*"))

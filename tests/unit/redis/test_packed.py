@@ -50,8 +50,8 @@ def test_records_are_removed(
     packed = PackedBuckets(buckets, width)
     slots = np.array([slot for slot, _ in gone], dtype=np.int64)
     newer = packed.without(slots, packed.find(keys_of([key for _, key in gone], width), slots), step)
-    assert newer.slots.tolist() == sorted({slot for slot, _ in gone})
-    for slot, stamp, bucket in zip(newer.slots.tolist(), newer.old_stamps.tolist(), newer.buckets, strict=True):
+    assert newer.positions.tolist() == sorted({slot for slot, _ in gone})
+    for slot, stamp, bucket in zip(newer.positions.tolist(), newer.old_stamps.tolist(), newer.buckets, strict=True):
         assert stamp_of(buckets[slot]) == stamp
         assert stamp_of(bucket) == (stamp + step) % 2**32
         buckets[slot] = bucket
@@ -72,8 +72,8 @@ def test_random_histories(history: tuple[int, list[dict[tuple[int, bytes], int]]
         places = packed.find(keys, slots)
         assert (places >= 0).tolist() == [where in model for where in batch]
         newer = packed.changed(keys, entries_array(list(batch.values())), slots, places, step)
-        assert newer.slots.tolist() == sorted({slot for slot, _ in batch})
-        for slot, stamp, bucket in zip(newer.slots.tolist(), newer.old_stamps.tolist(), newer.buckets, strict=True):
+        assert newer.positions.tolist() == sorted({slot for slot, _ in batch})
+        for slot, stamp, bucket in zip(newer.positions.tolist(), newer.old_stamps.tolist(), newer.buckets, strict=True):
             assert stamp_of(buckets[slot]) == stamp
             assert stamp_of(bucket) == (stamp + step) % 2**32
             buckets[slot] = bucket
@@ -108,7 +108,7 @@ def test_a_wider_number_widens_its_bucket_only(number: int) -> None:
     packed = PackedBuckets(buckets, 1)
     key, slot = keys_of([b"n"], 1), np.array([0])
     newer = packed.changed(key, entries_array([entry(number, number)]), slot, packed.find(key, slot), 1)
-    assert newer.slots.tolist() == [0]
+    assert newer.positions.tolist() == [0]
     assert contents([newer.buckets[0], buckets[1]], 1) == [
         {b"a": entry(1, 1), b"b": entry(2, 0xFFFF_FFFF), b"n": entry(number, number)},
         {b"c": entry(1, 1)},

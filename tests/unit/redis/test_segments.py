@@ -1,4 +1,4 @@
-"""Linear hashing: every bucket is used, and a family that grows moves keys into its new buckets only."""
+"""Linear hashing: every bucket is used, and a segment that grows moves keys into its new buckets only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
-from rli_redis.segments import Family, addresses, hashes_of, outgrows, wanted_buckets
+from rli_redis.segments import Segment, addresses, hashes_of, outgrows, wanted_buckets
 
 HASHES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=200)
 
@@ -32,7 +32,7 @@ def test_addresses_are_those_of_the_definition(hashes: list[int], buckets: int) 
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 1 << 31)), min_size=1))
-def test_each_hash_may_have_a_family_of_its_own(pairs: list[tuple[int, int]]) -> None:
+def test_each_hash_may_have_a_segment_of_its_own(pairs: list[tuple[int, int]]) -> None:
     hashes, buckets = zip(*pairs, strict=True)
     found = addresses(np.array(hashes), np.array(buckets))
     assert found.tolist() == [address(*pair) for pair in pairs]
@@ -151,10 +151,10 @@ def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: in
 @pytest.mark.parametrize("mark_of_version_2", ["", "00000607"])
 def test_the_state_of_versions_2_and_3(mark_of_version_2: str) -> None:
     stored = b"version!" + bytes.fromhex("00000102 0000000000000304 0000000000000005" + mark_of_version_2)
-    assert Family.from_bytes(stored) == Family(b"version!", 0x102, 0x304, 5)
+    assert Segment.from_bytes(stored) == Segment(b"version!", 0x102, 0x304, 5)
 
 
 @pytest.mark.parametrize("stored", [b"", bytes(27), bytes(31), bytes(33)])
 def test_no_state(stored: bytes) -> None:
     with pytest.raises(CorruptIndexError, match="wrong length"):
-        Family.from_bytes(stored)
+        Segment.from_bytes(stored)

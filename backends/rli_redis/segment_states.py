@@ -1,0 +1,147 @@
+"""The states of segments: which there are, and whether one that is missing was lost or never made.
+
+Which bucket a key is in depends on how many buckets its segment has. ``SegmentStates`` remembers what it last saw of each
+segment; whoever goes by that checks it with the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rli.errors import CorruptIndexError
+from rli_redis.buckets import Positions
+from rli_redis.keyspace import Names
+from rli_redis.lifecycle import Presence
+from rli_redis.placing import by_place
+from rli_redis.segment_set import WidthAndShard, confirmed_segments, known_segments, makings
+from rli_redis.segments import Segment
+from rli_redis.servers import Command, Servers
+from rli_redis.watermarks import Watermark
+
+
+class SegmentStates:
+    """The segments of one index. Shared by threads: what it remembers is checked with each answer."""
+
+    def __init__(self, servers: Servers, names: Names, presence: Presence) -> None:
+        self._servers = servers
+        self._names = names
+        self._presence = presence
+        self._segments: dict[WidthAndShard, Segment] = {}
+
+    def present(self, segments: Sequence[WidthAndShard], applied: int = 0) -> list[Segment | None]:
+        """The present state of segments; None where one is not there yet, or not any more on a server that went back.
+
+        Raises:
+            IndexNotFoundError: the index was dropped.
+            IndexNotReadyError: a server went back to before it had a segment, and to before ``applied``.
+            CorruptIndexError: a segment was there, and is not any more.
+        """
+        found = self._read_states(segments)
+        if missing := [segment for segment in segments if segment not in found]:
+            self._require_never_made(missing, applied)
+        self._segments |= found
+        return [found.get(segment) for segment in segments]
+
+    def all_present(self) -> list[tuple[int, int, Segment]]:
+        """Width, shard and present state of every segment, in order; raises like ``present``."""
+        known = self.known()
+        return [
+            (width, shard, segment)
+            for (width, shard), segment in zip(known, self.present(known), strict=True)
+            if segment is not None
+        ]
+
+    def last_seen(self, segments: Sequence[WidthAndShard], applied: int = 0) -> list[Segment | None]:
+        """Segments as they were when they were last read; those that never were are read now."""
+        if unknown := [segment for segment in segments if segment not in self._segments]:
+            self.present(unknown, applied)
+        return [self._segments.get(segment) for segment in segments]
+
+    def still_there(self, segments: Iterable[WidthAndShard]) -> set[WidthAndShard]:
+        """Which segments are there now; the others, whose server went back to before them, are forgotten."""
+        asked = set(segments)
+        found = self._read_states(asked)
+        for gone in asked - found.keys():
+            self._segments.pop(gone, None)
+        self._segments |= found
+        return set(found)
+
+    def seen(self, name: WidthAndShard, state: bytes | None, applied: int) -> Segment | None:
+        """Remember the state of a segment; forget one that its server went back to before, or raise if it was lost."""
+        if state is None:
+            self._require_never_made([name], applied)
+            self._segments.pop(name, None)
+            return None
+        segment = self._segments[name] = Segment.from_bytes(state)
+        return segment
+
+    def read_segment(self, width: int, shard: int, numbers: Positions) -> Command:
+        """The command that reads a segment's state and some of its buckets, atomically."""
+        keys = [self._names.segment(width, shard), *self._names.buckets(width, shard, numbers)]
+        return Command(self._place(shard), ("MGET", *keys))
+
+    def known(self) -> list[WidthAndShard]:
+        """Width and shard of each segment that may have entries, in order."""
+        known = known_segments(self._servers, self._names)
+        if known is None:
+            raise self._lost_list()
+        return known
+
+    def lost(self, width: int, shard: int) -> CorruptIndexError:
+        """The error for a segment that lacks something; raises ``IndexNotFoundError`` if the index was dropped."""
+        return self._presence.lost(self._names, f"entries of shard {shard} with keys of {width} bytes")
+
+    def _lost_list(self) -> CorruptIndexError:
+        return self._presence.lost(self._names, "the list of its parts")
+
+    def _read_states(self, segments: Iterable[WidthAndShard]) -> dict[WidthAndShard, Segment]:
+        parts = list(by_place(segments, lambda segment: self._place(segment[1])))
+        replies = self._servers.exchange(
+            [Command(place, ("MGET", *(self._names.segment(*segment) for segment in some))) for place, some in parts]
+        )
+        return {
+            segment: Segment.from_bytes(state)
+            for (_, some), states in zip(parts, replies, strict=True)
+            for segment, state in zip(some, states, strict=True)
+            if state is not None
+        }
+
+    def _require_never_made(self, segments: list[WidthAndShard], applied: int) -> None:
+        """Raise if segments that were not there just now have been there before, unless their server went back."""
+        self._presence.require(self._names)
+        confirmed = confirmed_segments(self._servers, self._names, segments)
+        if confirmed is None:
+            raise self._lost_list()
+        if not confirmed:
+            return
+        made = makings(self._servers, self._names)
+        watermarks = self._watermarks_of({shard for _, shard in confirmed})
+        # Unless they were made a moment ago.
+        found = self._read_states(confirmed)
+        for segment in confirmed:
+            if segment not in found:
+                self._require_gone_back(segment, watermarks.get(segment[1]), made.get(segment), applied)
+
+    def _require_gone_back(
+        self, segment: WidthAndShard, watermark: Watermark | None, made: tuple[int, int] | None, applied: int
+    ) -> None:
+        """Raise unless a shard's watermark is one of before a segment was made, and counts all that is applied."""
+        if watermark is None or made is None or watermark.applied > made[0] or watermark.greatest > made[1]:
+            raise self.lost(*segment)
+        if watermark.applied < applied:
+            raise self._presence.went_back(applied, watermark.applied)
+
+    def _watermarks_of(self, shards: Iterable[int]) -> dict[int, Watermark]:
+        parts = list(by_place(shards, self._place))
+        replies = self._servers.exchange(
+            [Command(place, ("MGET", *map(self._names.watermark, some))) for place, some in parts]
+        )
+        return {
+            shard: Watermark.from_bytes(watermark)
+            for (_, some), watermarks in zip(parts, replies, strict=True)
+            for shard, watermark in zip(some, watermarks, strict=True)
+            if watermark is not None
+        }
+
+    def _place(self, shard: int) -> int:
+        return self._servers.place(self._names, shard)
