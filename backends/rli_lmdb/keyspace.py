@@ -46,7 +46,7 @@ MAX_DATABASES: Final = MAX_FIXED_WIDTH + 3
 
 SHARD_WIDTH: Final = 2
 COUNT_WIDTH: Final = 8
-_DIGEST_WIDTH: Final = 32
+DIGEST_WIDTH: Final = 32
 _FIXED_NAME: Final = re.compile(rb"keys/([0-9]{1,3})")
 
 
@@ -88,7 +88,7 @@ def pack_records(keys: NDArray[np.void], entries: Entries) -> list[bytes]:
 
 def long_key(shard: bytes, key: bytes) -> bytes:
     """Where a key that is too wide for a duplicate is kept."""
-    return shard + blake2b(key, digest_size=_DIGEST_WIDTH).digest()
+    return shard + blake2b(key, digest_size=DIGEST_WIDTH).digest()
 
 
 def successor(key: bytes) -> bytes | None:

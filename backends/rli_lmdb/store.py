@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,17 +32,8 @@ from rli_lmdb.health import folder_health
 from rli_lmdb.keyspace import COUNT_WIDTH, FLOOR, LONG, MAX_FIXED_WIDTH, TOMBSTONES, fixed_name, width_of
 from rli_lmdb.lifecycle import OpenIndex, open_index
 from rli_lmdb.long_table import LongTable
+from rli_lmdb.transactions import MAX_KEYS_PER_TRANSACTION, keys_per_transaction
 from rli_lmdb.url import folder_of
-
-# A transaction copies every page that it touches, and LMDB keeps the pages of the last two transactions aside. For a
-# million random keys of 16 bytes in 20 batches the file has 37.0 B an entry in use and, with transactions of 1,024
-# keys, 38.5 in all; of 2,048 39.9; of 4,096 42.8; of 50,000 106. So they grow with the index, whose size the pages
-# aside are then the same small part of, and where neighbours in a sorted batch share a page.
-_MIN_KEYS_PER_TRANSACTION: Final = 1024
-_MAX_KEYS_PER_TRANSACTION: Final = 16_384
-_TRANSACTIONS_PER_INDEX: Final = 1024
-_ENTRIES_PER_TRANSACTION: Final = 20_000
-"""Stored between the first key of a transaction and its last: on two hundred pages, with keys of 16 bytes."""
 
 
 class LmdbStore(Store):
@@ -88,7 +79,7 @@ class LmdbStore(Store):
         if table is None or not len(keys):
             return
         order = keys.sort_order()
-        step = _keys_per_transaction(len(keys), index.read(table.count))
+        step = keys_per_transaction(len(keys), index.read(table.count))
         written = 0
         for start in range(0, len(keys), step):
             some = order[start : start + step]
@@ -126,9 +117,9 @@ class LmdbStore(Store):
         order = keys.sort_order()
         return sum(
             index.write(
-                partial(_remove_tombstones, index, table, keys.take(order[start : start + _MAX_KEYS_PER_TRANSACTION]))
+                partial(_remove_tombstones, index, table, keys.take(order[start : start + MAX_KEYS_PER_TRANSACTION]))
             )
-            for start in range(0, len(keys), _MAX_KEYS_PER_TRANSACTION)
+            for start in range(0, len(keys), MAX_KEYS_PER_TRANSACTION)
         )
 
     def read_control(self, name: str) -> bytes | None:
@@ -211,13 +202,6 @@ def _tables(index: OpenIndex) -> list[EntryTable]:
         widths.append(MAX_FIXED_WIDTH + 1)
     tables = [_table(index, width, create=False) for width in widths]
     return [table for table in tables if table is not None]
-
-
-def _keys_per_transaction(keys: int, stored: int) -> int:
-    """How many of so many sorted keys to write at once."""
-    scattered = max(stored // _TRANSACTIONS_PER_INDEX, _MIN_KEYS_PER_TRANSACTION)
-    close_together = _ENTRIES_PER_TRANSACTION * keys // max(stored, 1)
-    return min(max(scattered, close_together), _MAX_KEYS_PER_TRANSACTION)
 
 
 def _put_newer(

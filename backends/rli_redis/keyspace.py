@@ -69,6 +69,12 @@ def segment_of(number: int) -> tuple[int, int]:
     return number >> _SHARD_BITS, number & ((1 << _SHARD_BITS) - 1)
 
 
+def bucket_name_bytes(name: str, width: int) -> int:
+    """How long the keys of buckets are, in an index of this name with up to 64 shards."""
+    names = Names("i" * ID_LENGTH, key_prefix(name))
+    return len(names.segment(width, 0)) + _NUMBER.itemsize
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The keys of one index.

@@ -1,4 +1,4 @@
-"""What an index of a given size would cost a store; for ``rli capacity``.
+"""How large an index of so many entries will be in a store; for ``rli capacity``.
 
 A backend package registers ``name = "package.module:function"`` in the entry-point group ``rli.capacity``.
 """
@@ -20,7 +20,7 @@ class Capacity:
     """The estimated cost of an index in a store.
 
     Attributes:
-        bytes_per_entry: in one copy, everything included.
+        bytes_per_entry: in one copy, everything included; the most that an entry takes in ordinary use.
         kept_in: what the bytes are bytes of: "memory" or "disk".
         servers: how many processes of the store should share it, apart from replicas.
         advice: settings and limits that matter at this size, a sentence each.

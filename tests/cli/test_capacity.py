@@ -15,7 +15,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return outcome.exit_code, outcome.output
 
 
-@pytest.mark.parametrize(("store", "least", "most"), [("redis", 24, 27), ("lmdb", 36, 40), ("hbase", 26, 28)])
+@pytest.mark.parametrize(("store", "least", "most"), [("redis", 27, 28), ("lmdb", 49, 50), ("hbase", 26, 28)])
 def test_an_entry_of_a_uuid(store: str, least: float, most: float) -> None:
     status, output = run("--records", "1e9", "--key", "uuid", "--store", store, "--json")
     found = json.loads(output)

@@ -1,0 +1,22 @@
+"""How many keys are written in one transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A transaction copies every page that it touches, and LMDB keeps the pages of the last two transactions aside. For a
+# million random keys of 16 bytes in 20 batches the file has 37.0 B an entry in use and, with transactions of 1,024
+# keys, 38.5 in all; of 2,048 39.9; of 4,096 42.8; of 50,000 106. So they grow with the index, whose size the pages
+# aside are then the same small part of, and where neighbours in a sorted batch share a page.
+_MIN_KEYS_PER_TRANSACTION: Final = 1024
+MAX_KEYS_PER_TRANSACTION: Final = 16_384
+_TRANSACTIONS_PER_INDEX: Final = 1024
+_ENTRIES_PER_TRANSACTION: Final = 20_000
+"""Stored between the first key of a transaction and its last: on two hundred pages, with keys of 16 bytes."""
+
+
+def keys_per_transaction(keys: int, stored: int) -> int:
+    """How many of so many sorted keys to write at once."""
+    scattered = max(stored // _TRANSACTIONS_PER_INDEX, _MIN_KEYS_PER_TRANSACTION)
+    close_together = _ENTRIES_PER_TRANSACTION * keys // max(stored, 1)
+    return min(max(scattered, close_together), MAX_KEYS_PER_TRANSACTION)
