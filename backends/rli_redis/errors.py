@@ -62,8 +62,6 @@ def translated_errors(store: str) -> Iterator[None]:
     """Turn the client library's errors into rli's; ``store`` is the URL without secrets."""
     try:
         yield
-    except StoreUnavailableError as error:
-        raise (_explained(store, error.__cause__) or error) from error.__cause__
     except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
         raise _translated(store, error) from error
 
@@ -88,10 +86,8 @@ def _translated(store: str, error: Exception) -> SettingsError | StoreUnavailabl
     )
 
 
-def _explained(store: str, cause: BaseException | None) -> StoreUnavailableError | None:
-    """The error for a cause that lasted until the deadline, where more is to be said than that nobody answered."""
-    if cause is None:
-        return None
+def explained(store: str, cause: BaseException) -> StoreUnavailableError | None:
+    """The error for a cause that waiting did not mend, where more is to be said than that nobody answered."""
     if _says(cause, "READONLY"):
         return StoreUnavailableError(
             f"the Redis server is a read-only replica: store={store}; name its master in the URL, or its sentinels"

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any, Final, TypeAlias
 
@@ -20,7 +21,7 @@ from redis.connection import Connection, ConnectionPool
 from redis.exceptions import NoScriptError, RedisClusterException, RedisError, ResponseError
 
 from rli.store import Retries
-from rli_redis.errors import is_demoted, translated_errors
+from rli_redis.errors import explained, is_demoted, translated_errors
 from rli_redis.keyspace import Names
 from rli_redis.scripts import Script
 
@@ -88,7 +89,7 @@ class Servers(ABC):
 
     def __init__(self, name: str, is_transient: Callable[[BaseException], bool], deadline_seconds: float) -> None:
         self.name = name
-        self._retries = Retries(name, is_transient, deadline_seconds)
+        self._retries = Retries(name, is_transient, deadline_seconds, partial(explained, name))
 
     @abstractmethod
     def place(self, names: Names, shard: int | None = None) -> int:

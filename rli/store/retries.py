@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
 
-from rli.errors import StoreUnavailableError
+from rli.errors import RliError, StoreUnavailableError
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,19 +30,29 @@ class Retries:
         store: the store's URL without secrets, for messages.
         is_transient: whether an error of the client library may go away by itself.
         deadline_seconds: how long a call may take, all attempts and pauses together.
+        explain: a better error for a cause that waiting did not mend, if there is one. It is asked for the last cause
+            first, then for earlier ones: the last attempt may have had too little time left.
     """
 
-    def __init__(self, store: str, is_transient: Callable[[BaseException], bool], deadline_seconds: float) -> None:
+    def __init__(
+        self,
+        store: str,
+        is_transient: Callable[[BaseException], bool],
+        deadline_seconds: float,
+        explain: Callable[[BaseException], RliError | None] = lambda _: None,
+    ) -> None:
         self._store = store
         self._is_transient = is_transient
         self._deadline_seconds = deadline_seconds
+        self._explain = explain
 
     def run(self, call: Callable[[], T]) -> T:
         """The result of ``call``.
 
         Raises:
             StoreUnavailableError: no attempt succeeded before the deadline. The last cause is its ``__cause__``; the
-                message names earlier ones of other types too, since the last attempt may have had too little time left.
+                message names earlier ones of other types, too.
+            RliError: the same, where ``explain`` has an error for a cause.
             Exception: what ``call`` raised, if that is not transient.
         """
         causes: dict[type, BaseException] = {}
@@ -59,8 +69,11 @@ class Retries:
     def _log_attempt(self, state: RetryCallState) -> None:
         _LOG.info("store did not answer, trying again: store=%s cause=%s", self._store, _cause_of(state))
 
-    def _give_up(self, causes: Mapping[type, BaseException], state: RetryCallState) -> None:
+    def _give_up(self, causes: dict[type, BaseException], state: RetryCallState) -> None:
         cause = _cause_of(state)
+        for other in (cause, *reversed(causes.values())):
+            if other is not None and (explained := self._explain(other)) is not None:
+                raise explained from other
         earlier = [_describe(other) for other in causes.values() if other is not cause]
         raise StoreUnavailableError(
             f"the store does not answer: store={self._store} attempts={state.attempt_number} "
@@ -71,9 +84,10 @@ class Retries:
 
 
 def _note(causes: dict[type, BaseException], state: RetryCallState) -> None:
-    """Keep the last cause of each type: few, however many attempts there are."""
+    """Keep the last cause of each type, in order: few, however many attempts there are."""
     cause = _cause_of(state)
     if cause is not None:
+        causes.pop(type(cause), None)
         causes[type(cause)] = cause
 
 
