@@ -5,6 +5,8 @@
 -- ARGV[3]  the commit sequence up to which a new shard has the entries of all commits         ARGV[4]  its epoch
 --
 -- Returns the watermark if the segment was made, false if it was there. Atomic as a whole.
+--
+-- Why empty buckets are written: readers then know that a bucket which is missing was lost.
 if redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('SET', KEYS[2], struct.pack('>I4I4', ARGV[3], 0) .. ARGV[4])
 end

@@ -3,6 +3,9 @@
 -- KEYS[1]  the segment's state         KEYS[2]  where the state is kept until all buckets are removed
 --
 -- Returns how many buckets there may be, 0 if there is no segment. Atomic as a whole.
+--
+-- Why the state is renamed first: writers need the state, so they fail from now on; its copy still tells how many buckets
+-- are left to remove, should this process die.
 local function buckets_of(key)
   local state = redis.call('GET', key)
   return state and (struct.unpack('>I4', state, 9)) or 0

@@ -7,6 +7,9 @@
 -- ARGV[4 ...]  the new content of each of KEYS[2 ...]
 --
 -- Returns 1 if it was done, 0 if something had changed, false if there is no segment. Atomic as a whole.
+--
+-- Why one step: a reader finds the number of buckets and the buckets as they were at one moment, so each key is in exactly
+-- one bucket.
 local state = redis.call('GET', KEYS[1])
 if not state then
   return false

@@ -8,6 +8,8 @@
 -- Returns 1 if all shards have this sequence or a greater one now, 0 if this is another server, or the same one after
 -- it was started again or followed another, or if a shard went back; false if a watermark is not there.
 -- Atomic as a whole.
+--
+-- Why the incarnation is compared here: a server that was started again since the entries were written may have lost them.
 local incarnation = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
   .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 if incarnation ~= ARGV[1] then

@@ -6,6 +6,8 @@
 --
 -- Returns the floor; a smaller number, up to which a shard has all entries, if it went back; false if a watermark is not there.
 -- Atomic as a whole.
+--
+-- Why the watermark is compared: entries up to the floor are ignored from now on, so all of them must be there (P30).
 local floor = tonumber(ARGV[1])
 local written = {}
 for _, key in ipairs(KEYS) do

@@ -12,6 +12,10 @@
 --
 -- Returns the numbers, from 0, of the buckets that had changed and were left alone; -1 if the watermark has another epoch; false
 -- if there is no segment or no watermark. Atomic as a whole.
+--
+-- Why stamps are compared: the client merged its entries into the buckets that it read. A bucket with another stamp has
+-- entries that the client has not seen; the client reads it again. A purge that removed a tombstone has changed the stamp,
+-- too: a client that read the bucket before cannot bring the key back (P30).
 local state, watermark = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
 if not state or not watermark then
   return false
