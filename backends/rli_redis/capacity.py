@@ -70,10 +70,24 @@ def bytes_per_entry(entries: int, key_width: int, name: str, number_width: int |
     in_segment = entries / shards
     buckets = wanted_buckets(math.ceil(in_segment), key_width)
     record = record_width(key_width) if number_width is None else key_width + number_width
-    counts, share = _poisson(in_segment / buckets)
-    value = _allocated(_STRING_HEADER + HEADER_WIDTH + counts * record)
-    bucket = _SERVER_BYTES_PER_KEY + _string(bucket_name_bytes(name, key_width)) + float(value @ share)
-    return shards * (buckets * bucket + _BYTES_PER_SEGMENT) / entries
+    bucket = _SERVER_BYTES_PER_KEY + _string(bucket_name_bytes(name, key_width))
+    values = sum(number * _value(mean, record) for number, mean in _loads(in_segment, buckets))
+    return shards * (buckets * bucket + values + _BYTES_PER_SEGMENT) / entries
+
+
+def _loads(entries: float, buckets: int) -> list[tuple[int, float]]:
+    """How many buckets of a segment have which mean number of entries: those that were not split yet have twice as many."""
+    before = 1 << (buckets.bit_length() - 1)
+    is_split = buckets - before
+    return [(2 * is_split, entries / (2 * before)), (before - is_split, entries / before)]
+
+
+def _value(mean: float, record: int) -> float:
+    """Bytes that a bucket's content takes on average: a hash spreads the entries."""
+    counts = np.arange(int(mean + 10 * math.sqrt(mean) + 10))
+    logarithms = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
+    share = np.exp(counts * math.log(mean) - mean - logarithms)
+    return float(_allocated(_STRING_HEADER + HEADER_WIDTH + counts * record) @ share)
 
 
 def _string(length: int) -> int:
@@ -86,10 +100,3 @@ def _allocated(sizes: NDArray[np.integer]) -> NDArray[np.float64]:
     doubling = np.floor(np.log2(np.maximum(sizes - 1, 1)))
     step = np.maximum(2.0**doubling / _SIZES_PER_DOUBLING, _LEAST_STEP)
     return np.asarray(np.ceil(sizes / step) * step)
-
-
-def _poisson(mean: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Numbers of entries in a bucket, and the share of buckets that has each: a hash spreads the entries."""
-    counts = np.arange(int(mean + 10 * math.sqrt(mean) + 10))
-    logarithms = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
-    return counts, np.exp(counts * math.log(mean) - mean - logarithms)
