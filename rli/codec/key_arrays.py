@@ -14,7 +14,7 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
 
     Raises:
         InvalidKeyError: a key is null or not text.
-        InvalidInputError: one text is given instead of several.
+        InvalidInputError: one text is given instead of several, or something else than keys.
     """
     if isinstance(record_keys, str):
         raise InvalidInputError(f"record keys are one text: keys={record_keys!r}; pass a list of keys")
@@ -24,6 +24,10 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise InvalidKeyError(f"a record key is not text ({error}); pass keys as strings") from error
+    except TypeError as error:
+        raise InvalidInputError(
+            f"these are no record keys: type={type(record_keys).__name__}; pass a list of texts or an Arrow array"
+        ) from error
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if pa.types.is_dictionary(array.type):

@@ -52,6 +52,33 @@ class BaseFileReader:
             for batch in self._file.iter_batches(rows, columns=self._present(schema)):
                 yield conform(pa.table(batch), schema)
 
+    @property
+    def row_groups(self) -> int:
+        """How many there are."""
+        return int(self._file.metadata.num_row_groups)
+
+    def bounds(self, row_group: int, column: str) -> tuple[str, str] | None:
+        """Between which two values all texts of a column lie, within one row group; None where the file does not say."""
+        try:
+            statistics = self._file.metadata.row_group(row_group).column(self._position(column)).statistics
+            if statistics is None or not statistics.has_min_max:
+                return None
+            return str(statistics.min), str(statistics.max)
+        except UnicodeDecodeError:
+            # Another writer has cut a text in the middle of a character.
+            return None
+
+    def batches_of(self, row_group: int, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+        """The records of one row group as they are stored, in batches of ``rows``, with those columns that exist."""
+        with corrupt_unless_parquet(self.path):
+            for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=self._present(schema)):
+                yield pa.table(batch)
+
+    def _position(self, column: str) -> int:
+        """Of a column that is neither struct nor list, among all leaves of the file's schema."""
+        leaves = self._file.schema
+        return next(number for number in range(len(leaves)) if leaves.column(number).path == column)
+
     def _present(self, schema: pa.Schema) -> list[str]:
         stored = set(self._file.schema_arrow.names)
         return [name for name in schema.names if name in stored]

@@ -47,6 +47,7 @@ from rli.index.record.sync.result import SyncResult
 from rli.index.record.sync.sync import sync
 from rli.index.record.sync.verify import VerifyReport, verify, whole_state
 from rli.model import CommitResult, KeyMode, OnPartitionChange
+from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
 from rli.services.clean import CleanResult, clean, finish_cleans
 from rli.services.fence import Fence
@@ -445,6 +446,42 @@ class Table:
         """
         return self.scan(columns, filters, as_of).to_table()
 
+    def get(
+        self,
+        keys: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        timeout: float = LOOKUP_SECONDS,
+    ) -> pa.Table:
+        """The records of some keys, found by the index: no other file is opened than those that hold them.
+
+        The records are those of the table at one moment, which shows all commits that were acknowledged before. They
+        come in the order of the keys. A key that the table does not hold gives no record, a key that is repeated gives
+        its record once.
+
+        Args:
+            keys: texts (a sequence, an Arrow array or column), of composite keys in the form ``a:1,b:2``; or the
+                record-key columns: a ``pyarrow.Table``, record batches or a data frame.
+            columns: names; by default all but Hudi's meta columns, which can be named.
+            timeout: as for ``lookup``.
+
+        Example:
+            >>> table.get(["d", "nobody", "a"], columns=["id", "city"]).to_pylist()
+            [{'id': 'd', 'city': 'Rome'}, {'id': 'a', 'city': 'Rome'}]
+
+        Raises:
+            InvalidInputError: an argument is of the wrong kind.
+            InvalidKeyError: a key is null, or not text.
+            SchemaError: a column does not exist.
+            IndexNotReadyError: the index has not seen all commits of the table after that time.
+            CorruptIndexError, CorruptTableError: index or table is damaged.
+        """
+        definition = self._refreshed()
+        record_keys = (
+            definition.key_generator.record_keys(as_arrow_table(keys)) if is_tabular(keys) else as_key_array(keys)
+        )
+        return get_records(definition, self.index, record_keys, columns, timeout)
+
     def scan(
         self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | date | None = None
     ) -> Scan:
@@ -716,3 +753,13 @@ def _is_gone(index: RecordIndex) -> bool:
     except IndexNotFoundError:
         return True
     return False
+
+
+def is_tabular(keys: Any) -> bool:
+    """Whether record keys are given as columns of their own, and not as one sequence or array."""
+    if isinstance(keys, pa.Array | pa.ChunkedArray | Sequence):
+        return False
+    if isinstance(keys, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return True
+    # Data frames have columns; a column of one (a series) has not.
+    return hasattr(keys, "columns")

@@ -8,16 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.errors import UnsupportedTableError
 from rli.hudi.base_file_reader import BaseFileReader, corrupt_unless_parquet
 from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.schema import conform
 from rli.storage import Storage
 from rli.view.file_slices import DataFile, FileSlice
+from rli.view.key_columns import KeyColumns
 
 READ_BATCH_ROWS: Final = 65_536
+
+_FEW_ROWS: Final = 16_384
+"""Decoded at once on the way to a few records: what follows the last of them is not decoded."""
 
 
 class FileSliceReader:
@@ -57,6 +64,63 @@ class FileSliceReader:
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The records in order, in batches of ``READ_BATCH_ROWS``, made to fit ``schema``."""
         return self._base.batches(schema, READ_BATCH_ROWS)
+
+    def find(
+        self, record_keys: pa.Array, columns: KeyColumns, schema: pa.Schema
+    ) -> Iterator[tuple[pa.Array, pa.Table]]:
+        """The records of some keys: reads no more than the row groups that may hold one, and little more of those that do.
+
+        Args:
+            record_keys: distinct string array, shape (n,).
+            columns: where the keys of this slice stand.
+            schema: of the records.
+
+        Returns:
+            For parts of the slice, in its order: the record keys found there (shape (m,)), and their records.
+        """
+        left, column = record_keys, columns.ordered_as_keys
+        for row_group in range(self._base.row_groups):
+            bounds = None if column is None else self._base.bounds(row_group, column)
+            candidates = left if bounds is None else _within(left, *bounds)
+            if not len(candidates):
+                continue
+            positions, found = self._positions(candidates, columns, row_group)
+            if not len(found):
+                continue
+            yield found, self._records_at(positions, schema, row_group)
+            left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
+            if not len(left):
+                return
+
+    def _positions(
+        self, record_keys: pa.Array, columns: KeyColumns, row_group: int
+    ) -> tuple[NDArray[np.intp], pa.Array]:
+        """Where some keys are in a row group, in rising order, and which keys are there."""
+        start, positions, found = 0, list[NDArray[np.intp]](), list[pa.Array]()
+        for batch in self._base.batches_of(row_group, columns.schema, _FEW_ROWS):
+            keys = columns.keys_of(conform(batch, columns.schema))
+            matches = np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False))
+            if len(matches):
+                positions.append(start + matches)
+                found.append(keys.take(pa.array(matches)))
+            start += len(keys)
+            if sum(map(len, found)) >= len(record_keys):
+                break
+        if not found:
+            return np.empty(0, np.intp), pa.array([], pa.string())
+        return np.concatenate(positions), pa.concat_arrays(found)
+
+    def _records_at(self, positions: NDArray[np.intp], schema: pa.Schema, row_group: int) -> pa.Table:
+        """The records at some positions (in rising order) of a row group."""
+        start, parts = 0, list[pa.Table]()
+        for batch in self._base.batches_of(row_group, schema, _FEW_ROWS):
+            inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + batch.num_rows)]
+            if len(inside):
+                parts.append(conform(batch, schema).take(pa.array(inside - start)))
+            start += batch.num_rows
+            if start > positions[-1]:
+                break
+        return pa.concat_tables(parts)
 
     def close(self) -> None:
         self._base.close()
@@ -107,3 +171,8 @@ def only_base_file(file_slice: FileSlice) -> DataFile:
             f"file_id={file_slice.group.file_id}; rli reads copy-on-write tables, run Hudi's compaction first"
         )
     return file_slice.base
+
+
+def _within(record_keys: pa.Array, least: str, greatest: str) -> pa.Array:
+    """The keys between two others, in the order of their bytes, which is that of Parquet's statistics."""
+    return record_keys.filter(pc.and_(pc.greater_equal(record_keys, least), pc.less_equal(record_keys, greatest)))

@@ -20,6 +20,7 @@ from rli.view.file_listing import FolderListing
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
+from rli.view.key_columns import KeyColumns
 from rli.view.scan import Scan, filter_expression, wanted_columns
 
 
@@ -96,21 +97,24 @@ class Snapshot:
         Raises:
             UnsupportedTableError: the table keeps no meta columns and its keys cannot be formed again.
         """
-        properties = self.table.properties
         with self.reader(file_slice) as reader:
-            # Tables without meta fields may have the meta columns all the same, holding nulls.
-            if properties.populate_meta_fields and RECORD_KEY in reader.schema.names:
-                for batch in reader.batches(pa.schema([pa.field(RECORD_KEY, pa.string())])):
-                    yield batch.column(RECORD_KEY).combine_chunks()
-                return
-            if not properties.record_key_fields or self.schema is None:
-                raise UnsupportedTableError(
-                    f"the table has neither meta columns nor record-key fields: table={self.table.location}; "
-                    "an index needs one of them"
-                )
-            schema = pa.schema([self.schema.field(name) for name in properties.record_key_fields])
-            for batch in reader.batches(schema):
-                yield self.table.key_generator.record_keys(batch)
+            columns = self.key_columns(reader.schema)
+            for batch in reader.batches(columns.schema):
+                yield columns.keys_of(batch)
+
+    def key_columns(self, stored: pa.Schema) -> KeyColumns:
+        """Where the record keys stand in a file slice that is stored with a schema; raises as ``record_keys``."""
+        properties = self.table.properties
+        # Tables without meta fields may have the meta columns all the same, holding nulls.
+        if properties.populate_meta_fields and RECORD_KEY in stored.names:
+            return KeyColumns(pa.schema([pa.field(RECORD_KEY, pa.string())]), None)
+        if not properties.record_key_fields or self.schema is None:
+            raise UnsupportedTableError(
+                f"the table has neither meta columns nor record-key fields: table={self.table.location}; "
+                "an index needs one of them"
+            )
+        fields = [self.schema.field(name) for name in properties.record_key_fields]
+        return KeyColumns(pa.schema(fields), self.table.key_generator)
 
     def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> Scan:
         """The records, or some columns of those that pass a filter, to be read in one of several ways.

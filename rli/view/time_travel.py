@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rli.errors import InstantNotFoundError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
@@ -79,11 +81,27 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
         )
 
 
-def missing_group(current: Snapshot, past: Snapshot) -> FileGroupId | None:
-    """The first file group whose slice is missing from an earlier state; None if none is."""
+def is_whole_for(snapshot: Snapshot, groups: Collection[FileGroupId]) -> bool:
+    """Whether a snapshot of the present state shows some file groups as they were; if not, it is out of date (P16).
+
+    Args:
+        snapshot: the state; the file groups have been listed, and may have been read.
+        groups: the file groups.
+    """
+    current = Snapshot.now(snapshot.table)
+    if current.timeline == snapshot.timeline:
+        return True
+    return missing_group(current, snapshot, groups) is None and _is_visible(current, snapshot)
+
+
+def missing_group(
+    current: Snapshot, past: Snapshot, groups: Collection[FileGroupId] | None = None
+) -> FileGroupId | None:
+    """The first file group, of some or of all, whose slice is missing from an earlier state; None if none is."""
     seen = frozenset(instant.time for instant in past.timeline.completed_writes)
     changes = sorted(first_changes(current, seen).items(), key=lambda item: item[0])
-    return next((group for group, change in changes if _is_missing(past, past.slices.get(group), change)), None)
+    asked = ((group, change) for group, change in changes if groups is None or group in groups)
+    return next((group for group, change in asked if _is_missing(past, past.slices.get(group), change)), None)
 
 
 def _is_visible(current: Snapshot, earlier: Snapshot) -> bool:

@@ -27,6 +27,7 @@ _HELD: Final = ("lease", "writer/", "request/", "process/")
 
 CALLS: Final[tuple[Callable[[Table], object], ...]] = (
     lambda table: table.lookup(["a", "m", "n1", "new"]),
+    lambda table: table.get(["a", "m", "n1", "new"]),
     lambda table: table.read(),
     lambda table: table.read(as_of=table.timeline()[-1].time),
     lambda table: commit_version(table, 9),

@@ -140,6 +140,13 @@ class TableMachine(RuleBasedStateMachine):
         assert self.read() == self.rows
 
     @invariant()
+    def records_of_keys_are_as_promised(self) -> None:
+        found = self.table.get([*KEYS, *KEYS], columns=["id", "city", "ts", "v"])
+        assert [tuple(row.values()) for row in found.to_pylist()] == [
+            self.rows[key] for key in KEYS if key in self.rows
+        ]
+
+    @invariant()
     def index_and_files_are_as_promised(self) -> None:
         check_stored(self.table)
         cities = [self.rows[key][1] if key in self.rows else None for key in KEYS]

@@ -1,0 +1,1 @@
+"""Reads that ask the index which files hold the records."""

@@ -1,0 +1,186 @@
+"""Point reads: the records of some keys, found by the index instead of a scan.
+
+The index names the file groups of the keys. Of their base files, the key column is read where the row groups' ranges
+may hold one of the keys; of the other columns, only the way to the matching rows.
+
+All that is read is of one state of the table: the keys are looked up, and the files listed, as of one commit. Where
+another commit changes one of the keys, or a clean removes one of the files before it is read, everything is read again
+as of a later commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.codec import entries as codec
+from rli.commit.readiness import await_synced
+from rli.errors import CorruptIndexError, CorruptTableError, IndexNotReadyError, InstantNotFoundError
+from rli.index.record.purging import floor_of_look_ups
+from rli.index.record.record_index import RecordIndex
+from rli.locations import named_groups
+from rli.model import FileGroupId
+from rli.tasks import InProcess, InThreads
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
+from rli.view.scan import wanted_columns
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import is_whole_for
+from rli.view.whole_commits import require_last_files
+
+_SAMPLE: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class KeysOfGroup:
+    """Some record keys that the index places in one file group. Picklable.
+
+    Attributes:
+        group: the file group.
+        file_slice: its slice; None if the table shows none.
+        record_keys: distinct string array, shape (n,).
+        positions: of the keys among all that were asked for, shape (n,).
+    """
+
+    group: FileGroupId
+    file_slice: FileSlice | None
+    record_keys: pa.Array
+    positions: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedKeys:
+    """Where some record keys are as of one commit.
+
+    Attributes:
+        snapshot: the table as of that commit.
+        parts: for each file group its keys; absent keys are in none.
+    """
+
+    snapshot: Snapshot
+    parts: Sequence[KeysOfGroup]
+
+    def groups(self) -> set[FileGroupId]:
+        """The file groups that hold the keys."""
+        return {part.group for part in self.parts}
+
+
+def get_records(
+    table: TableDefinition,
+    index: RecordIndex,
+    record_keys: pa.Array,
+    columns: Sequence[str] | None,
+    timeout: float,
+) -> pa.Table:
+    """The records of some keys; see ``Table.get``."""
+    deadline = time.monotonic() + timeout
+    keys = pc.unique(record_keys)
+    while True:
+        located = locate(table, index, keys, deadline)
+        try:
+            found = _read(located, columns)
+            if is_whole_for(located.snapshot, located.groups()):
+                return found
+        except InstantNotFoundError:
+            # The commit has just been undone, or archived.
+            pass
+        except (CorruptIndexError, CorruptTableError):
+            if _is_current(located):
+                raise
+        _require_time_left(index, deadline)
+
+
+def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
+    snapshot = located.snapshot
+    if snapshot.schema is None:
+        return pa.schema([]).empty_table()
+    schema = wanted_columns(snapshot.schema, columns)
+    require_last_files(snapshot, located.groups())
+    tasks = InThreads() if len(located.parts) > 1 else InProcess()
+    found = list(tasks.run(partial(read_part, snapshot, schema), located.parts))
+    if not found:
+        return schema.empty_table()
+    order = np.argsort(np.concatenate([positions for positions, _ in found]), kind="stable")
+    return pa.concat_tables([records for _, records in found]).take(pa.array(order))
+
+
+def _is_current(located: LocatedKeys) -> bool:
+    """Whether the table still shows the file slices that were read."""
+    now = Snapshot.now(located.snapshot.table).slices.of_groups(located.groups())
+    return all(now.get(part.group) == part.file_slice for part in located.parts)
+
+
+def locate(table: TableDefinition, index: RecordIndex, record_keys: pa.Array, deadline: float) -> LocatedKeys:
+    """Look record keys (distinct, shape (n,)) up, and their file slices, as of one commit.
+
+    Files that are cleaned while they are listed may be missing: ``is_whole_for`` tells.
+
+    Raises:
+        IndexNotReadyError: the index has not seen all commits at the deadline (of ``time.monotonic``), or the keys were
+            changed again and again.
+    """
+    while True:
+        synced = await_synced(table, index, max(0.0, deadline - time.monotonic()))
+        sequence = synced.log.head
+        entries = index.get_as_of(record_keys, sequence)
+        # Tombstones of later commits may be gone, by which those would be noticed (P30).
+        if floor_of_look_ups(index) <= sequence and codec.sequences(entries).max(initial=0) <= sequence:
+            break
+        _require_time_left(index, deadline)
+    snapshot = Snapshot(table, synced.timeline)
+    locations = index.locations(record_keys, entries)
+    named = named_groups(
+        locations.column("partition_path").combine_chunks(), locations.column("file_id").combine_chunks()
+    )
+    slices = snapshot.slices.of_groups([group for group in named.groups if group is not None])
+    order = np.argsort(named.codes, kind="stable")
+    bounds = pairwise(np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1)))
+    parts = [
+        KeysOfGroup(group, slices.get(group), record_keys.take(pa.array(order[start:end])), order[start:end])
+        for group, (start, end) in zip(named.groups, bounds, strict=True)
+        if group is not None
+    ]
+    return LocatedKeys(snapshot, parts)
+
+
+def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple[NDArray[np.intp], pa.Table]:
+    """The records of the keys of one file group: a task.
+
+    Returns:
+        The position of each record's key, shape (n,), and the records.
+
+    Raises:
+        CorruptIndexError: there is no record of a key.
+        CorruptTableError: a file is missing or damaged.
+    """
+    left, positions, records = part.record_keys, [np.empty(0, np.intp)], [schema.empty_table()]
+    if part.file_slice is not None:
+        with snapshot.reader(part.file_slice) as reader:
+            for keys, found in reader.find(left, snapshot.key_columns(reader.schema), schema):
+                positions.append(part.positions[pc.index_in(keys, value_set=part.record_keys).to_numpy()])
+                records.append(found)
+                left = left.filter(pc.invert(pc.is_in(left, value_set=keys)))
+    if len(left):
+        raise CorruptIndexError(
+            f"the index places keys in a file group that does not hold them: partition={part.group.partition_path} "
+            f"file_id={part.group.file_id} count={len(left)} keys={left.slice(0, _SAMPLE).to_pylist()}; verify the index, "
+            "then repair or bootstrap it"
+        )
+    return np.concatenate(positions), pa.concat_tables(records)
+
+
+def _require_time_left(index: RecordIndex, deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise IndexNotReadyError(
+            f"other writers changed the records again and again while they were looked up: index={index.url}; "
+            "read again, with a longer timeout"
+        )

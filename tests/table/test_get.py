@@ -1,0 +1,229 @@
+"""Point reads: the records of some keys are those that a filtered read finds, and no other file is needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rli import (
+    CorruptIndexError,
+    CorruptTableError,
+    InvalidInputError,
+    InvalidKeyError,
+    SchemaError,
+    Table,
+    create_table,
+    open_table,
+)
+from rli.hudi import base_file_writer
+from rli.hudi.meta_columns import META_COLUMNS
+from rli.hudi.properties import Key, save_properties
+from rli.locations import LocationUpdate
+from rli.view.file_system_view import FileSystemView
+from tests.support.tables import commit_version, records
+
+CITIES = ("x", "y", "z")
+
+
+@pytest.fixture
+def filled(trips: Table) -> Table:
+    """Thirty records in three partitions."""
+    trips.upsert(records(*((f"k{number:02}", CITIES[number % 3], 1, float(number)) for number in range(30))))
+    return trips
+
+
+def test_records_come_once_in_the_order_of_their_keys(filled: Table) -> None:
+    found = filled.get(["k07", "nobody", "k29", "k00", "k07"], columns=["id", "v"])
+    assert found.to_pylist() == [{"id": "k07", "v": 7.0}, {"id": "k29", "v": 29.0}, {"id": "k00", "v": 0.0}]
+    assert filled.get(["nobody"]) == filled.read().schema.empty_table() == filled.get([])
+
+
+def test_all_columns_but_the_meta_columns_unless_they_are_named(filled: Table) -> None:
+    assert filled.get(["k07"]) == filled.read(filters=[("id", "=", "k07")])
+    names = ["_hoodie_record_key", "v", "_hoodie_partition_path"]
+    assert filled.get(["k07"], columns=names) == filled.read(columns=names, filters=[("id", "=", "k07")])
+
+
+@pytest.mark.parametrize("form", [pa.array, lambda keys: pa.chunked_array([keys[:1], keys[1:]]), tuple])
+def test_keys_in_any_form(form: Callable[[list[str]], object], filled: Table) -> None:
+    assert filled.get(form(["k07", "k08"]))["id"].to_pylist() == ["k07", "k08"]
+
+
+def test_keys_as_columns(filled: Table) -> None:
+    keys = pa.table({"id": ["k07", "k08"], "other": [1, 2]})
+    assert filled.get(keys) == filled.get(keys.to_batches()[0]) == filled.get(["k07", "k08"])
+    pandas = pytest.importorskip("pandas")
+    assert filled.get(pandas.DataFrame({"id": ["k07", "k08"]})) == filled.get(keys)
+    assert filled.get(pandas.Series(["k07", "k08"])) == filled.get(keys)
+
+
+def test_composite_keys(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(tmp_path / "t", record_key=["a", "b"], index=memory_url)
+    rows = pa.table({"a": [1, 1, 2], "b": ["x", "", "x"], "v": [1, 2, 3]})
+    table.upsert(rows)
+    assert table.get(["a:2,b:x", "a:1,b:__empty__"])["v"].to_pylist() == [3, 2]
+    assert table.get(rows.select(["a", "b"]).slice(1))["v"].to_pylist() == [2, 3]
+
+
+def test_no_other_file_is_opened(filled: Table) -> None:
+    (kept,) = filled.scan(filters="id = 'k07' and city = 'y'").files()
+    for file in filled.scan().files():
+        if file != kept:
+            Path(file).write_bytes(b"not Parquet")
+    assert filled.get(["k07", "k10", "nobody"])["v"].to_pylist() == [7.0, 10.0]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_row_groups(tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyPatch, *, ordered: bool) -> None:
+    monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 7)
+    table = create_table(tmp_path / "t", record_key="id", index=memory_url)
+    keys = [f"é{number * (1 if ordered else 37) % 100:02}" for number in range(100)]
+    table.upsert(pa.table({"id": keys, "number": range(100)}))
+    (file,) = table.scan().files()
+    assert pq.ParquetFile(file).num_row_groups > 10
+    asked = [keys[position] for position in (99, 3, 50, 51, 0, 7)]
+    assert table.get([*asked, "é", "zz"])["number"].to_pylist() == [99, 3, 50, 51, 0, 7]
+    assert table.get(keys)["number"].to_pylist() == list(range(100))
+
+
+def test_a_column_that_old_files_lack(filled: Table) -> None:
+    filled.upsert(pa.table({"id": ["new"], "city": ["w"], "ts": [1], "v": [0.0], "added": ["here"]}))
+    assert filled.get(["k07", "new"], columns=["added"])["added"].to_pylist() == [None, "here"]
+
+
+def test_a_table_without_meta_columns(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(tmp_path / "t", record_key=["id", "part"], index=memory_url)
+    table.upsert(pa.table({"id": ["a", "b"], "part": [1, 2], "v": [1, 2]}))
+    for file in table.scan().files():
+        stored = pq.read_table(file)
+        pq.write_table(stored.drop_columns(list(META_COLUMNS)), file)
+    definition = table.definition.reloaded()
+    save_properties(definition.storage, definition.properties.changed({Key.POPULATE_META_FIELDS: "false"}))
+    table.bootstrap_index()
+    assert table.get(["id:b,part:2", "id:a,part:1", "id:a,part:2"])["v"].to_pylist() == [2, 1]
+
+
+def test_deleted_records_and_a_table_that_was_never_written(trips: Table) -> None:
+    assert trips.get(["a"]).num_rows == 0
+    commit_version(trips, 0)
+    trips.delete(["a"])
+    assert trips.get(["a", "m"])["id"].to_pylist() == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "columns", "error"),
+    [
+        ("a", None, InvalidInputError),
+        (5, None, InvalidInputError),
+        (None, None, InvalidInputError),
+        ([None], None, InvalidKeyError),
+        ([7], None, InvalidKeyError),
+        (pa.table({"other": ["a"]}), None, SchemaError),
+        (["a"], "id", InvalidInputError),
+        (["a"], ["unknown"], SchemaError),
+    ],
+)
+def test_misuse(keys: object, columns: list[str], error: type[Exception], filled: Table) -> None:
+    with pytest.raises(error):
+        filled.get(keys, columns)
+
+
+def _move_and_clean(table: Table) -> None:
+    for version in (1, 2):
+        commit_version(table, version)
+    assert table.clean(keep_commits=1).files_deleted
+
+
+def _roll_back(table: Table) -> None:
+    table.rollback(table.timeline()[-1].time)
+
+
+def _delete(table: Table) -> None:
+    table.delete(["a", "n0"])
+
+
+@pytest.mark.invariant("P16")
+@pytest.mark.parametrize("work", [_move_and_clean, _roll_back, _delete])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_others_commit_between_look_up_and_read(
+    work: Callable[[Table], None], when: str, trips: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of the look-up are gone, or hold other records, before or after they are listed."""
+    commit_version(trips, -1)
+    commit_version(trips, 0)
+    of_groups, waiting = FileSystemView.of_groups, [work]
+
+    def delayed(slices: FileSystemView, groups: object) -> object:
+        for other in waiting[:] if when == "before" else ():
+            waiting.clear()
+            other(open_table(trips.location))
+        found = of_groups(slices, groups)  # type: ignore[arg-type]
+        for other in waiting[:]:
+            waiting.clear()
+            other(open_table(trips.location))
+        return found
+
+    keys = ["a", "m", "n-1", "n0", "n1", "n2"]
+    states = [trips.get(keys)]
+    monkeypatch.setattr(FileSystemView, "of_groups", delayed)
+    found = trips.get(keys)
+    assert waiting == []
+    states.append(trips.get(keys))
+    assert states[0] != states[1]
+    assert found in states
+
+
+def test_beside_writers_each_read_is_of_one_commit(trips: Table) -> None:
+    """Two records change together, one of them moves; commits that came before a read are seen."""
+    commit_version(trips, 0)
+    committed, problems = [0], list[BaseException]()
+
+    def write() -> None:
+        try:
+            writer = open_table(trips.location)
+            for version in range(1, 21):
+                rows = [("a", "x", version, float(version)), ("m", "xy"[version % 2], version, float(version))]
+                writer.upsert(records(*rows))
+                committed[0] = version
+                if version % 5 == 0:
+                    writer.clean(keep_commits=1)
+        except BaseException as error:
+            problems.append(error)
+            raise
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while thread.is_alive():
+        before = committed[0]
+        found = trips.get(["m", "a"])
+        versions = found["ts"].to_pylist()
+        assert found["id"].to_pylist() == ["m", "a"]
+        assert versions[0] == versions[1] >= before
+    thread.join()
+    assert not problems
+
+
+def test_an_index_that_places_a_key_elsewhere(filled: Table) -> None:
+    filled.upsert(records(("new", "x", 1, 0.0)))
+    group = filled.lookup(["k07"]).to_pylist()[0]
+    elsewhere = next(other for other in filled.snapshot().slices if other.file_id != group["file_id"])
+    log = filled.index.log.refresh()
+    filled.index.apply(LocationUpdate.placing(pa.array(["k07"]), elsewhere), log, log.head)
+    with pytest.raises(CorruptIndexError, match=r"does not hold them.*k07"):
+        filled.get(["k00", "k07"])
+
+
+def test_a_file_that_is_missing_or_damaged(filled: Table) -> None:
+    (file,) = filled.scan(filters="id = 'k07' and city = 'y'").files()
+    Path(file).write_bytes(b"PAR1")
+    with pytest.raises(CorruptTableError, match=Path(file).name):
+        filled.get(["k07"])
+    Path(file).unlink()
+    with pytest.raises(CorruptTableError, match=Path(file).name):
+        filled.get(["k07"])
+    assert filled.get(["k00"]).num_rows == 1
