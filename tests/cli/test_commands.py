@@ -129,6 +129,15 @@ def test_lookup_of_nothing_but_absent_keys_has_status_1(rli: Rli, trips: str) ->
     assert rli("lookup", trips, "nope", "--json", status=1).json[0]["file_id"] is None
 
 
+def test_get_prints_records_in_the_order_of_their_keys(rli: Rli, trips: str) -> None:
+    found = rli("get", trips, "k3", "nope", "007", "--columns", "id,city", "--json").json
+    assert found == [{"id": "k3", "city": "Oslo"}, {"id": "007", "city": "Bergen"}]
+    assert rli("get", trips, "007", "--columns", "city,id").out.splitlines() == ["city\tid", "Bergen\t007"]
+    assert rli("get", trips, "007", "--json").json == rli("read", trips, "--where", "id = '007'", "--json").json
+    assert rli("get", trips, "nope", "--json", status=1).json == []
+    assert "found=" in rli("get", trips, "007", "--columns", "nope", status=2).err
+
+
 def test_look_ups_and_comparisons_wait_for_no_longer_than_they_are_told(rli: Rli, trips: str) -> None:
     with library.open_table(trips) as table:
         roll_back_in_part(table, table.timeline()[-1].time)

@@ -1,9 +1,9 @@
-"""Commands that read a table: lookup, read, timeline."""
+"""Commands that read a table: lookup, get, read, timeline."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -21,6 +21,7 @@ _ROWS_ON_A_TERMINAL: Final = 20
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_command(app, lookup, "rli lookup trips k1 k2", "rli lookup trips k1 --json")
+    add_command(app, get, "rli get trips k1 k2", "rli get trips k1 --columns id,fare --json")
     add_command(
         app,
         read,
@@ -31,12 +32,19 @@ def register(app: typer.Typer) -> None:
     add_command(app, timeline, "rli timeline trips", "rli timeline trips --limit 5 --json")
 
 
+KeysArgument: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY", help="Record keys; composite ones as a:1,b:2.", show_default=False),
+]
+ColumnsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--columns", metavar="COLUMN", help="Only these columns: repeat, or separate by commas."),
+]
+
+
 def lookup(
     table: TableArgument,
-    keys: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY", help="Record keys; composite ones as a:1,b:2.", show_default=False),
-    ],
+    keys: KeysArgument,
     index: IndexOption = None,
     timeout: TimeoutOption = LOOKUP_SECONDS,
     as_json: JsonOption = False,
@@ -56,6 +64,30 @@ def lookup(
         raise typer.Exit(FOUND)
 
 
+def get(
+    table: TableArgument,
+    keys: KeysArgument,
+    *,
+    columns: ColumnsOption = None,
+    index: IndexOption = None,
+    timeout: TimeoutOption = LOOKUP_SECONDS,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the records of some keys, found by the index: no other file is opened.
+
+    Records come in the order of the keys; absent keys give none. Exit status 1 if the table holds none of the keys.
+    """
+    found = rli.open_table(table, index=index).get(keys, split_columns(columns) or None, timeout=timeout)
+    rows = found.to_pylist()
+    report(
+        rows,
+        as_json=as_json,
+        render=lambda: print_rows(found.column_names, [list(row.values()) for row in rows]),
+    )
+    if not rows:
+        raise typer.Exit(FOUND)
+
+
 def read(
     table: TableArgument,
     *,
@@ -67,10 +99,7 @@ def read(
             "in (...), is null. Texts, dates and times stand in quotes.",
         ),
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", metavar="COLUMN", help="Only these columns: repeat, or separate by commas."),
-    ] = None,
+    columns: ColumnsOption = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, help=f"At most so many records. On a terminal {_ROWS_ON_A_TERMINAL} if not given."),
