@@ -11,17 +11,19 @@ import posixpath
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
 from rli.commit.lease import HeldLease
 from rli.commit.liveness import Holding
-from rli.commit.shared_records import SharedRecords
+from rli.commit.shared_records import SharedRecords, shared_records
 from rli.errors import LeaseLostError
+from rli.index.record.record_index import RecordIndex
 from rli.storage import Storage
 from rli.view import paths
+from rli.view.definition import TableDefinition
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,6 +79,11 @@ def request_folder(storage: Storage, records: SharedRecords, seconds: float) -> 
     finally:
         _remove(storage, path)
         holding.release()
+
+
+def request_folder_of(table: TableDefinition, index: RecordIndex) -> AbstractContextManager[RequestFolder]:
+    """A new folder for a request to write a table; see ``request_folder``."""
+    return request_folder(table.storage, shared_records(table, index), table.require_settings().lease_seconds)
 
 
 def remove_abandoned_requests(storage: Storage, records: SharedRecords) -> None:

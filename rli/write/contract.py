@@ -22,9 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.commit.conflicts import SomeKeys
-from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
+from rli.file_group.writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
 from rli.index.record.record_index import RecordIndex
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
@@ -32,7 +35,7 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.write.keying import Keying
 from rli.write.placement import Placement
-from rli.write.tagging import LateMoves, Locator, TaggedBatch
+from rli.write.tagging import LateMoves, Locator, TaggedBatch, departures, place
 
 Tagging = Callable[[pa.Table, Locator], TaggedBatch]
 """Makes work rows of keyed rows, which it locates. Picklable."""
@@ -71,19 +74,59 @@ class WorkloadProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class RowPlacing:
+    """Gives new and moving rows their file group. Picklable; a repetition gives each row the same one.
+
+    Attributes:
+        placements: partition path → where its new records go.
+    """
+
+    placements: Mapping[str, Placement]
+
+    def place(self, new: pa.Table) -> pa.Table:
+        """Rows of new and moving records with their file group, and for each move the row that leaves the old one."""
+        if not new.num_rows:
+            return new
+        placed = place(new, self.placements)
+        moves = pc.equal(placed.column(work_rows.CHANGE), int(Change.MOVE_IN))
+        return pa.concat_tables([placed, departures(placed.filter(moves))]) if pc.any(moves).as_py() else placed
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroupWriting:
+    """Writes file groups: a task of a write. Picklable.
+
+    Attributes:
+        context: of the write.
+        slices: the live slices of those file groups that exist.
+    """
+
+    context: WriteContext
+    slices: Mapping[FileGroupId, FileSlice]
+
+    def write(self, group: FileGroupId, rows: pa.Table, token: str) -> FileGroupResult:
+        """Merge all work rows of a file group into its next base file; see ``write_file_group``.
+
+        Args:
+            group: the file group.
+            rows: its work rows, one for a key.
+            token: tells this attempt from all others for the same file group: three numbers, ``1-2-3``.
+        """
+        return write_file_group(self.context, FileGroupTarget(group, self.slices.get(group)), rows, token)
+
+
+@dataclass(frozen=True, slots=True)
 class WritePlan:
     """How tagged rows become base files.
 
     Attributes:
-        context: what each task needs to know. Picklable.
-        placements: partition path → where its new records go.
-        slices: the live slices of those file groups that exist.
+        placing: where new records go.
+        writing: what each task does.
         sizes: every file group that the rows change → about how many bytes it takes to write.
     """
 
-    context: WriteContext
-    placements: Mapping[str, Placement]
-    slices: Mapping[FileGroupId, FileSlice]
+    placing: RowPlacing
+    writing: FileGroupWriting
     sizes: Mapping[FileGroupId, float]
 
 

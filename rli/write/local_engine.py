@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rli.commit.conflicts import SomeKeys
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult, FileGroupTarget, write_file_group
+from rli.file_group.writer import FileGroupResult
 from rli.index.record.record_index import RecordIndex
 from rli.locations import named_groups
 from rli.model import FileGroupId
@@ -25,7 +25,7 @@ from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request, TaggedRows, Tagging, WorkloadProfile, WritePlan
 from rli.write.keying import Keying
-from rli.write.tagging import LateMoves, Locator, departures, groups_of, place
+from rli.write.tagging import LateMoves, Locator, groups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,9 @@ class _LocalRows(TaggedRows):
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
         new = pa.concat_tables([self.inserted, self.moving]) if self.moving.num_rows else self.inserted
-        placed = place(new, plan.placements) if new.num_rows else new
-        work = pa.concat_tables([self.staying, placed, departures(self.moving)])
-        targets = [
-            (FileGroupTarget(group, plan.slices.get(group)), rows, f"{number}-0-0")
-            for number, (group, rows) in enumerate(groups_of(work))
-        ]
-        return InThreads().run(lambda target: write_file_group(plan.context, *target), targets)
+        by_group = groups_of(pa.concat_tables([self.staying, plan.placing.place(new)]))
+        work = [(group, rows, f"{number}-0-0") for number, (group, rows) in enumerate(by_group)]
+        return InThreads().run(lambda target: plan.writing.write(*target), work)
 
 
 def _of_changes(rows: pa.Table, *changes: Change) -> pa.Table:

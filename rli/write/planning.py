@@ -9,7 +9,7 @@ from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
 from rli.model import Step
-from rli.write.contract import TaggedRows, WorkloadProfile, WritePlan
+from rli.write.contract import FileGroupWriting, RowPlacing, TaggedRows, WorkloadProfile, WritePlan
 from rli.write.placement import Placement, plan_placements, records_placed
 from rli.write.tagging import require_slices
 
@@ -38,7 +38,7 @@ def plan_write(
     sizes = {
         group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
     }
-    return WritePlan(context, placements, slices, sizes)
+    return WritePlan(RowPlacing(placements), FileGroupWriting(context, slices), sizes)
 
 
 def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequence[FileGroupResult]:

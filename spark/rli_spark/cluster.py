@@ -5,8 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
-from rli.commit.write_transaction import OnStep
-from rli.write.options import pass_over
+from rli.write.engine import OnStep, pass_over
 from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from rli import CommitResult, Table
-from rli.commit.write_transaction import OnStep
-from rli.write import delete as writing
-from rli.write.options import WriteOptions, pass_over
+from rli.write.engine import OnStep, WriteOptions, pass_over
+from rli.write.engine import delete as write_deletes
 from rli_spark.engine import SparkEngine
 
 
@@ -38,7 +37,7 @@ def delete(
     Raises:
         RliError: as for ``Table.delete``.
     """
-    return writing.delete(
+    return write_deletes(
         table.definition.reloaded(),
         table.index,
         SparkEngine(df.sparkSession),

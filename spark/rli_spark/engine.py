@@ -14,12 +14,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from rli import RecordIndex
-from rli.commit.requests import request_folder
-from rli.commit.shared_records import shared_records
-from rli.tasks import TaskRunner
-from rli.view.definition import TableDefinition
-from rli.write.contract import Engine, Request
-from rli.write.keying import Keying
+from rli.write.engine import Engine, Keying, Request, TableDefinition, TaskRunner, request_folder_of
 from rli_spark.executors import require_reachable
 from rli_spark.requests import SparkRequest
 from rli_spark.tasks import SparkTasks
@@ -46,6 +41,5 @@ class SparkEngine(Engine):
     ) -> Iterator[Request]:
         """Each task of the frame is computed once, and its rows are kept in files until the context ends (P19)."""
         require_reachable(self.spark, index)
-        records, seconds = shared_records(table, index), table.require_settings().lease_seconds
-        with request_folder(table.storage, records, seconds) as folder:
+        with request_folder_of(table, index) as folder:
             yield SparkRequest.of(source, keying, folder)

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from rli import RecordIndex, SettingsError
-from rli.store.home import SupportsHome
+from rli.write.engine import SupportsHome
 from rli_spark.workers import require_same_python
 
 _IN_THIS_MACHINE: Final = re.compile(r"local(-cluster)?(\[.*\])?")

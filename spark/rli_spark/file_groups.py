@@ -13,17 +13,20 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row
 
-from rli.file_group import work_rows
-from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
-from rli.model import FileGroupId
-from rli.view.file_slices import FileSlice
-from rli.write.contract import WritePlan
-from rli.write.placement import Placement
-from rli.write.tagging import departures, groups_of, place
+from rli.write.engine import (
+    Change,
+    FileGroupId,
+    FileGroupResult,
+    FileGroupWriting,
+    RowPlacing,
+    Tally,
+    WritePlan,
+    groups_of,
+    require_same,
+    work_rows,
+)
 from rli_spark.batches import map_tables, tasks_for
 from rli_spark.row_batches import DATA, SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, table_of, unpack, unpacked
-from rli_spark.tally import Tally, require_same
 from rli_spark.zip_directories import watch_zip_directories
 
 _NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.MOVE_IN)], pa.int8())
@@ -48,18 +51,16 @@ def write_file_groups(tagged: DataFrame, plan: WritePlan, *, expected: Tally) ->
     tasks = min(len(plan.sizes), tasks_for(tagged.sparkSession, int(sum(plan.sizes.values()))))
     key_of = shuffle_keys(tasks)
     keys = {group: key_of[task] for group, task in shared_out(plan.sizes, tasks).items()}
-    placements = plan.placements
-    placed = map_tables(tagged, lambda tables: _placed(tables, placements, keys), _PLACED)
+    placing, writing = plan.placing, plan.writing
+    placed = map_tables(tagged, lambda tables: _placed(tables, placing, keys), _PLACED)
     arranged = sent(placed, tasks).sortWithinPartitions(*work_rows.FILE_GROUP)
     # Not by way of Arrow, for which Spark would hold the row batches of several file groups at once.
-    written = arranged.rdd.mapPartitions(partial(_write_all, plan.context, plan.slices)).collect()
+    written = arranged.rdd.mapPartitions(partial(_write_all, writing)).collect()
     require_same("written", expected, sum((tally for _, tally in written), Tally()))
     return [result for result, _ in written]
 
 
-def _placed(
-    tables: Iterator[pa.Table], placements: Mapping[str, Placement], keys: Mapping[FileGroupId, int]
-) -> Iterator[pa.Table]:
+def _placed(tables: Iterator[pa.Table], placing: RowPlacing, keys: Mapping[FileGroupId, int]) -> Iterator[pa.Table]:
     """Row batches with the shuffle key of their file group; for each move, a row that leaves and one that arrives."""
     for table in tables:
         changes = table.column(work_rows.CHANGE)
@@ -75,15 +76,11 @@ def _placed(
         )
         arrived = list(unpacked([table.filter(new)]))
         if arrived:
-            rows = place(pa.concat_tables(arrived), placements)
-            leaving = departures(rows.filter(pc.equal(rows.column(work_rows.CHANGE), int(Change.MOVE_IN))))
-            parts = (*groups_of(rows), *groups_of(leaving))
+            parts = groups_of(placing.place(pa.concat_tables(arrived)))
             yield table_of(((keys[group], *group, packed(part)) for group, part in parts), _PLACED)
 
 
-def _write_all(
-    context: WriteContext, slices: Mapping[FileGroupId, FileSlice], batches: Iterable[Row]
-) -> Iterator[tuple[FileGroupResult, Tally]]:
+def _write_all(writing: FileGroupWriting, batches: Iterable[Row]) -> Iterator[tuple[FileGroupResult, Tally]]:
     """Write the file groups of a task; gives the result of each with the keys that it places or removes."""
     watch_zip_directories()
     task = TaskContext.get()
@@ -95,7 +92,7 @@ def _write_all(
         # A record that moves is counted where it arrives.
         own = rows.filter(pc.not_equal(rows.column(work_rows.CHANGE), int(Change.MOVE_OUT)))
         tally = Tally.of(own.column(work_rows.RECORD_KEY))
-        yield write_file_group(context, FileGroupTarget(group, slices.get(group)), rows, token), tally
+        yield writing.write(group, rows, token), tally
 
 
 def whole_groups(

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from rli.storage import Storage
+from rli.write.engine import Storage
 
 _PATTERN_CHARACTERS: Final = re.compile(r"([\\*?\[\]{}])")
 

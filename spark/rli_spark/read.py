@@ -14,8 +14,7 @@ from pyspark.sql.types import StructType
 
 from rli import Table
 from rli.errors import InvalidInputError
-from rli.hudi.meta_columns import with_meta_columns
-from rli.view.file_slice_reader import only_base_file
+from rli.write.engine import only_base_file, with_meta_columns
 from rli_spark.batches import spark_schema
 from rli_spark.hadoop_paths import hadoop_paths
 

@@ -17,11 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from rli.codec.key_codec import hash_keys
 from rli.errors import CorruptTableError, RliError
-from rli.file_group import work_rows
-from rli.storage import Storage
-from rli_spark.tally import Tally
+from rli.write.engine import Storage, Tally, hash_keys, work_rows
 
 HASHES: Final = 1 << 32
 """How many hashes there are."""

@@ -12,20 +12,26 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from rli.commit.conflicts import SomeKeys, sum_of
-from rli.commit.requests import RequestFolder
 from rli.errors import VoidAttemptError
-from rli.file_group import work_rows
-from rli.hudi.meta_columns import META_COLUMNS
-from rli.storage import Storage
-from rli.write.contract import Request, TaggedRows, Tagging
-from rli.write.keying import Keying
-from rli.write.tagging import Locator
+from rli.write.engine import (
+    META_COLUMNS,
+    Keying,
+    Locator,
+    Request,
+    RequestFolder,
+    SomeKeys,
+    Storage,
+    TaggedRows,
+    Tagging,
+    Tally,
+    require_same,
+    sum_of,
+    work_rows,
+)
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import HASHES, PARTS, RequestFile, read_rows, write_part
 from rli_spark.tagged_rows import TAGGED, SparkRows, heading_of_read, tagged_batches
-from rli_spark.tally import Tally, require_same
 from rli_spark.tie_breaker import Tied, with_tie_breaker
 
 KeyedFunction = Callable[[list[pa.Table]], Iterator[pa.Table]]

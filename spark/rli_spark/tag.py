@@ -10,10 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rli import RecordIndex, Table
-from rli.commit.readiness import await_synced
 from rli.errors import SchemaError
-from rli.index.record.record_index import LOOKUP_SECONDS
-from rli.view.definition import TableDefinition
+from rli.write.engine import LOOKUP_SECONDS, TableDefinition, await_synced
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.executors import require_reachable
 

@@ -13,17 +13,25 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
-from rli.file_group import work_rows
-from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult
-from rli.model import FileGroupId
-from rli.write.contract import TaggedRows, WorkloadProfile, WritePlan
-from rli.write.tagging import LateMoves, TaggedBatch, groups_of, partitions_of
+from rli.write.engine import (
+    Change,
+    FileGroupId,
+    FileGroupResult,
+    LateMoves,
+    TaggedBatch,
+    TaggedRows,
+    Tally,
+    WorkloadProfile,
+    WritePlan,
+    groups_of,
+    partitions_of,
+    require_same,
+    work_rows,
+)
 from rli_spark.batches import keep, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_groups import whole_groups, write_file_groups
 from rli_spark.row_batches import DATA, HASHES, ROWS, packed, table_of, unpack
-from rli_spark.tally import Tally, require_same
 
 TAGGED: Final = pa.schema(
     [

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from rli.write.keying import Keying
+from rli.write.engine import Keying
 
 _TIE_BREAKER: Final = "_rli_tie_breaker"
 

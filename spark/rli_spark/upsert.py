@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from rli import CommitResult, OnPartitionChange, Table
-from rli.commit.write_transaction import OnStep
-from rli.write import upsert as writing
-from rli.write.options import WriteOptions, pass_over
+from rli.write.engine import OnStep, WriteOptions, pass_over
+from rli.write.engine import upsert as write_upsert
 from rli_spark.engine import SparkEngine
 
 
@@ -44,7 +43,7 @@ def upsert(
     Raises:
         RliError: as for ``Table.upsert``.
     """
-    return writing.upsert(
+    return write_upsert(
         table.definition.reloaded(),
         table.index,
         SparkEngine(df.sparkSession),

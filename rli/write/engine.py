@@ -1,0 +1,84 @@
+"""All that an engine needs of rli, such as ``rli_spark``: the interface, the orchestrations, and the parts to build with.
+
+An engine imports ``rli``, ``rli.errors`` and this module, and nothing else of rli. ``rli.write.contract`` says how the
+parts play together.
+"""
+
+from __future__ import annotations
+
+from rli.codec.key_codec import hash_keys
+from rli.commit.conflicts import SomeKeys, sum_of
+from rli.commit.readiness import await_synced
+from rli.commit.requests import RequestFolder, request_folder_of
+from rli.commit.write_transaction import OnStep
+from rli.file_group import work_rows
+from rli.file_group.batches import coalesce_tables
+from rli.file_group.work_rows import Change
+from rli.file_group.writer import FileGroupResult
+from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
+from rli.index.record.record_index import LOOKUP_SECONDS
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.store.home import SupportsHome
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+from rli.view.file_slice_reader import only_base_file
+from rli.write.contract import (
+    Engine,
+    FileGroupWriting,
+    Request,
+    RowPlacing,
+    TaggedRows,
+    Tagging,
+    WorkloadProfile,
+    WritePlan,
+)
+from rli.write.delete import delete
+from rli.write.keying import Keying
+from rli.write.options import WriteOptions, pass_over
+from rli.write.tagging import LateMoves, Locator, TaggedBatch, groups_of, partitions_of
+from rli.write.tally import Tally, require_same
+from rli.write.upsert import upsert
+
+__all__ = [
+    "LOOKUP_SECONDS",
+    "META_COLUMNS",
+    "Change",
+    "Engine",
+    "FileGroupId",
+    "FileGroupResult",
+    "FileGroupWriting",
+    "Keying",
+    "LateMoves",
+    "Locator",
+    "OnStep",
+    "Request",
+    "RequestFolder",
+    "RowPlacing",
+    "SomeKeys",
+    "Storage",
+    "SupportsHome",
+    "TableDefinition",
+    "TaggedBatch",
+    "TaggedRows",
+    "Tagging",
+    "Tally",
+    "TaskRunner",
+    "WorkloadProfile",
+    "WriteOptions",
+    "WritePlan",
+    "await_synced",
+    "coalesce_tables",
+    "delete",
+    "groups_of",
+    "hash_keys",
+    "only_base_file",
+    "partitions_of",
+    "pass_over",
+    "request_folder_of",
+    "require_same",
+    "sum_of",
+    "upsert",
+    "with_meta_columns",
+    "work_rows",
+]
