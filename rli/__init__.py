@@ -13,6 +13,7 @@ from rli.errors import (
     InstantNotFoundError,
     InvalidInputError,
     InvalidKeyError,
+    LeaseBusyError,
     LeaseLostError,
     PartitionChangeError,
     RliError,
@@ -26,6 +27,7 @@ from rli.errors import (
 )
 from rli.index.record.commits import IndexCommit, PendingTransaction
 from rli.index.record.record_index import IndexStats, RecordIndex, create_index, open_index
+from rli.index.record.self_check import IndexCheck
 from rli.index.record.sync.verify import VerifyReport
 from rli.index.record.transaction import IndexTransaction
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange, Step
@@ -34,7 +36,9 @@ from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
 from rli.table.catalog import create_table, open_table
+from rli.table.info import IndexInfo, TableInfo
 from rli.table.table import Table
+from rli.view.history import HistoryEntry
 from rli.view.scan import Scan
 
 __version__ = _version("record-level-index")
@@ -47,8 +51,11 @@ __all__ = [
     "CorruptIndexError",
     "CorruptTableError",
     "Durability",
+    "HistoryEntry",
+    "IndexCheck",
     "IndexCommit",
     "IndexExistsError",
+    "IndexInfo",
     "IndexMismatchError",
     "IndexNotFoundError",
     "IndexNotReadyError",
@@ -58,6 +65,7 @@ __all__ = [
     "InvalidInputError",
     "InvalidKeyError",
     "KeyMode",
+    "LeaseBusyError",
     "LeaseLostError",
     "LeasePlace",
     "Maintenance",
@@ -74,6 +82,7 @@ __all__ = [
     "StoreUnavailableError",
     "Table",
     "TableExistsError",
+    "TableInfo",
     "TableNotFoundError",
     "UnsupportedTableError",
     "VerifyReport",

@@ -109,6 +109,10 @@ class LeaseLostError(ConflictError):
     """This writer was paused for so long that another one took the lease over."""
 
 
+class LeaseBusyError(RliError):
+    """Another process kept the lease for longer than the caller was to wait."""
+
+
 class VoidAttemptError(RliError):
     """The tasks of a write had other records than were requested; nothing of this write is visible."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from rli.store import Store
 from rli_hbase.control import ControlRecords
@@ -20,6 +21,9 @@ class ControlledStore(Store):
         url: of the store.
         table: with the control records.
     """
+
+    # HBase does not count its rows.
+    counts: ClassVar[bool] = False
 
     def __init__(self, url: str, table: IndexTable) -> None:
         self._url = url

@@ -16,7 +16,7 @@ from typing import Final
 
 from rli.commit.liveness import Holding, Watch
 from rli.commit.shared_records import SharedRecords
-from rli.errors import LeaseLostError, RliError, StoreUnavailableError
+from rli.errors import LeaseBusyError, LeaseLostError, RliError, StoreUnavailableError
 from rli.processes import ProcessId
 from rli.settings import DEFAULT_LEASE_SECONDS
 
@@ -25,10 +25,6 @@ LEASE: Final = "lease"
 
 _RENEWALS_PER_TERM: Final = 3
 _PAUSE_SECONDS: Final = 0.05
-
-
-class LeaseBusyError(RliError):
-    """Another process kept the lease for longer than the caller was to wait; nothing was done."""
 
 
 class HeldLease:
@@ -147,15 +143,24 @@ def table_lease(
         if (stored is None or watch.has_lapsed(stored)) and holding.take(over=stored):
             break
         if time.monotonic() >= latest:
-            raise LeaseBusyError(
-                f"another process has held the lease: record={LEASE} waited={patience:g} s; find it with: rli lease show TABLE"
-            )
+            raise LeaseBusyError(_describe_holder(stored, patience))
         # Those who wait do not come back in step, or the same one would always be the first.
         time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
     try:
         yield holding
     finally:
         holding.release()
+
+
+def _describe_holder(stored: bytes | None, patience: float) -> str:
+    if stored is None:
+        return f"other processes took the lease each time it was free: waited={patience:g} s; try again"
+    held = Holding.from_json(stored)
+    return (
+        f"another process holds the lease: writer={held.writer!r} host={held.process.host} pid={held.process.pid} "
+        f"waited={patience:g} s; wait for it, or give a longer timeout: a dead holder's lease lapses after "
+        f"{held.seconds:g} s (rli lease show TABLE)"
+    )
 
 
 def is_left_behind(records: SharedRecords) -> bool:

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from rli.commit.lease import LEASE, LeaseBusyError
+from rli.commit.lease import LEASE
 from rli.commit.liveness import Holding, Watch
 from rli.commit.recovery import recover, writer_record
 from rli.commit.shared_records import shared_records
-from rli.errors import IndexNotReadyError
+from rli.errors import IndexNotReadyError, LeaseBusyError
 from rli.index.record.record_index import LOOKUP_SECONDS, RecordIndex
 from rli.index.record.sync.result import SyncResult
 from rli.index.record.sync.sync import SMALL_JOURNALS, Unseen, journal_bytes, sync, unseen_instants

@@ -45,6 +45,7 @@ from rli.view.caller_metadata import NO_METADATA, CallerMetadata
 from rli.view.caller_transactions import delete_superseded, require_first, save_record
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
+from rli.view.history import facts_of_commit
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
@@ -415,7 +416,11 @@ class WriteTransaction:
             # A table that was never written has no schema yet.
             avro_schema=to_avro(prepared.schema, self.table.properties.name) if len(prepared.schema) else None,
             operation=prepared.operation,
-            extra={**self._caller.extra, COMMIT_MARK: _MARK_VERSION},
+            extra={
+                **self._caller.extra,
+                **facts_of_commit(prepared.counts, self.instant, self.table.now()),
+                COMMIT_MARK: _MARK_VERSION,
+            },
         )
         content = paths.commit_content(self.instant)
         draft = storage.unsynced().draft(content, timeline.layout.encode(metadata))

@@ -84,6 +84,9 @@ class Store(ABC):
     preferred_shards: ClassVar[int] = 16
     """How many shards suit the store when nobody says."""
 
+    counts: ClassVar[bool] = True
+    """Whether ``stats`` answers without reading all entries."""
+
     @property
     @abstractmethod
     def url(self) -> str:

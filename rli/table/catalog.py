@@ -21,7 +21,7 @@ from rli.table.creation import claimed
 from rli.table.table import Table
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
-from rli.view.index_location import own_index_url, to_stored
+from rli.view.index_location import default_index_url, to_stored
 from rli.view.registration import new_table_settings, with_index_at
 
 
@@ -95,7 +95,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     keys, partitions = _columns(record_key, "record_key"), _columns(partition_by, "partition_by")
     _require_columns(keys, partitions, ordering, schema)
     table_name = name or posixpath.basename(storage.root.rstrip("/"))
-    index_url = index if index is not None else _default_index_url(storage)
+    index_url = index if index is not None else default_index_url(storage)
     settings = new_table_settings(
         index_url=index_url,
         on_partition_change=on_partition_change,
@@ -156,15 +156,6 @@ def open_table(
     """
     definition = load_definition(Storage(os.fspath(path), storage_options or {}))
     return Table(definition if index is None else with_index_at(definition, index))
-
-
-def _default_index_url(storage: Storage) -> str:
-    if not storage.is_local:
-        raise SettingsError(
-            f"a table that is not on this machine needs the URL of an index: path={storage.location}; "
-            "give index=, for example redis://host:6379/0"
-        )
-    return own_index_url(storage)
 
 
 def _require_index_of_host(storage: Storage, index: str | None) -> None:

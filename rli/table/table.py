@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -27,9 +28,12 @@ from rli.errors import (
     IndexMismatchError,
     IndexNotFoundError,
     IndexNotReadyError,
+    InstantNotFoundError,
     InvalidInputError,
     LeaseLostError,
     RliError,
+    SettingsError,
+    StoreUnavailableError,
     UnsupportedTableError,
 )
 from rli.hudi.meta_columns import RECORD_KEY
@@ -57,9 +61,12 @@ from rli.services.rollback import commits_to_undo, finish_rollback, request_roll
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
 from rli.store.registry import open_store
+from rli.table.info import TableInfo, table_info
 from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
 from rli.view.definition import TableDefinition, load_definition
+from rli.view.history import HistoryEntry, history
+from rli.view.index_location import default_index_url
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.registration import adopt, save_settings
 from rli.view.scan import Scan
@@ -70,6 +77,9 @@ from rli.write.delete import delete
 from rli.write.local_engine import LocalEngine
 from rli.write.options import WriteOptions, pass_over
 from rli.write.upsert import upsert
+
+LAST: Final = "last"
+"""Names the last commit, where a rollback asks for an instant."""
 
 
 class Table:
@@ -201,31 +211,43 @@ class Table:
             WriteOptions.of(attempts, transaction, metadata, on_step),
         )
 
-    def rollback(self, instant: str) -> str:
+    def rollback(self, instant: str, *, timeout: float | None = None) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
 
         Clusterings of rli that came after it change no record, and are undone with it. Files, index and timeline are as
         before the commit, in time proportional to the commit; of a commit of another engine the index is scanned once.
         A rollback that was interrupted may be called again, and is finished.
 
+        Args:
+            instant: of the last commit, or "last". If an earlier rollback was interrupted, "last" finishes that one and
+                undoes nothing more.
+            timeout: seconds; for how long to wait for the table's lease, whenever it is needed. None: until it is free.
+
         Example:
             >>> wrong = table.delete(["a"])
-            >>> undone_by = table.rollback(wrong.instant)
+            >>> undone_by = table.rollback("last")
             >>> table.lookup(["a"])["file_id"].null_count
             0
 
         Raises:
             InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
             UnsupportedTableError: the commit is another engine's and replaced whole file groups, or a savepoint keeps it.
+            LeaseBusyError: the lease was not free in that time.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
-        index = self.index
-        ready = made_ready(self.definition, index, f"rollback of {instant}")
+        index, patience = self.index, _patience(timeout)
+        is_last = instant == LAST
+        if is_last:
+            # Before anybody is waited for: a commit that comes meanwhile is not the one that the caller means.
+            instant = self._last_commit()
+        ready = made_ready(self.definition, index, f"rollback of {instant}", patience=patience)
         definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
         sync(definition, index, InProcess())
         if instant in finished.rollbacks:
             return finished.rollbacks[instant]
-        with exclusive(definition, index, writer) as lease:
+        if is_last and finished.rollbacks:
+            return max(finished.rollbacks.values())
+        with exclusive(definition, index, writer, patience=patience) as lease:
             fence = Fence(definition, lease.require_held)
             snapshot = _snapshot_to_undo(definition, index, fence)
             *clusterings, commit = commits_to_undo(snapshot, instant)
@@ -238,11 +260,11 @@ class Table:
             # It is announced: if another process takes the lease over, that one carries it out.
             with suppress(LeaseLostError):
                 finish_rollback(definition, rollback, fence)
-        recover(definition, index, writer)
+        recover(definition, index, writer, patience=patience)
         sync(definition, index, InProcess())
         return rollback
 
-    def savepoint(self, instant: str | None = None, comment: str = "") -> str:
+    def savepoint(self, instant: str | None = None, comment: str = "", *, timeout: float | None = None) -> str:
         """Keep the table's state as of a commit, until ``delete_savepoint``; returns the commit's instant.
 
         No clean removes files that it needs, whoever cleans, and the commit is not rolled back. A commit that has a
@@ -251,6 +273,7 @@ class Table:
         Args:
             instant: of a completed commit; by default of the last one.
             comment: kept with the savepoint.
+            timeout: as for ``rollback``.
 
         Example:
             >>> saved = table.savepoint(comment="before the import")
@@ -262,20 +285,20 @@ class Table:
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
             LeaseLostError: this process was paused so long that another one took over; there is no savepoint.
         """
-        with self._exclusively("savepoint") as (definition, fence):
+        with self._exclusively("savepoint", timeout) as (definition, fence):
             return create_savepoint(definition, instant, comment, fence)
 
-    def delete_savepoint(self, instant: str) -> None:
-        """Keep the table's state as of a commit no longer.
+    def delete_savepoint(self, instant: str, *, timeout: float | None = None) -> None:
+        """Keep the table's state as of a commit no longer; ``timeout`` as for ``rollback``.
 
         Raises:
             InstantNotFoundError: the commit has no savepoint.
             UnsupportedTableError, IndexNotReadyError, LeaseLostError: as ``savepoint``.
         """
-        with self._exclusively("deletion of a savepoint") as (definition, fence):
+        with self._exclusively("deletion of a savepoint", timeout) as (definition, fence):
             delete_savepoint(definition, instant, fence)
 
-    def restore(self, instant: str) -> RestoreResult:
+    def restore(self, instant: str, *, timeout: float | None = None) -> RestoreResult:
         """Go back to a commit: all later ones are undone, and gone for good.
 
         Rows, files and index are as they were after that commit, in time proportional to the commits undone; where one
@@ -284,6 +307,7 @@ class Table:
 
         Args:
             instant: of a completed commit; a savepoint (``savepoint``) sees to it that its files are kept.
+            timeout: as for ``rollback``.
 
         Example:
             >>> before = table.timeline()[-1].time
@@ -299,13 +323,13 @@ class Table:
             LeaseLostError: this process was paused so long that another one took over; nothing was undone.
             ConflictError: another writer committed before the restore was done; call it again.
         """
-        index = self.index
-        ready = made_ready(self.definition, index, f"restore to {instant}")
+        index, patience = self.index, _patience(timeout)
+        ready = made_ready(self.definition, index, f"restore to {instant}", patience=patience)
         definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
         sync(definition, index, InProcess())
         if instant in finished.restores:
             return finished.restores[instant]
-        with exclusive(definition, index, writer) as lease:
+        with exclusive(definition, index, writer, patience=patience) as lease:
             fence = Fence(definition, lease.require_held)
             snapshot = _snapshot_to_undo(definition, index, fence)
             restore = request_restore(definition, snapshot, instant, fence)
@@ -313,7 +337,7 @@ class Table:
             with suppress(LeaseLostError):
                 if restore is not None:
                     finish_restore(definition, restore, fence)
-        recover(definition, index, writer)
+        recover(definition, index, writer, patience=patience)
         sync(definition, index, InProcess())
         done = RestoreResult(None, instant, ()) if restore is None else restore_outcome(definition, restore)
         if done is None:
@@ -330,6 +354,7 @@ class Table:
         tasks: TaskRunner | None = None,
         attempts: int | None = None,
         on_step: OnStep = pass_over,
+        timeout: float | None = None,
     ) -> CommitResult:
         """Rewrite the small base files of each partition into fewer, of about the table's ``target_file_size``.
 
@@ -342,6 +367,7 @@ class Table:
             tasks: runs the work on each new base file; in this process by default.
             attempts: as for ``upsert``; another attempt is made where other writers have changed every file group.
             on_step: as for ``upsert``.
+            timeout: as for ``rollback``.
 
         Returns:
             What was committed: ``files_replaced`` base files have become ``files_created``.
@@ -360,9 +386,10 @@ class Table:
             tasks=tasks or InProcess(),
             attempts=WriteOptions(attempts).attempts_of(definition),
             on_step=on_step,
+            patience=_patience(timeout),
         )
 
-    def clean(self, keep_commits: int = 10) -> CleanResult:
+    def clean(self, keep_commits: int = 10, *, timeout: float | None = None) -> CleanResult:
         """Remove the base files that only readers of older commits need, and what rli kept to roll those back.
 
         Now and as of each of the last ``keep_commits`` commits, or of any savepoint, the table reads as before. A
@@ -372,6 +399,7 @@ class Table:
 
         Args:
             keep_commits: 1 or more.
+            timeout: as for ``rollback``.
 
         Example:
             >>> table.clean(keep_commits=5).instant is None  # there is nothing to remove yet
@@ -384,12 +412,12 @@ class Table:
             LeaseLostError: this process was paused so long that another one took over, which finishes the clean if it
                 was announced.
         """
-        with self._exclusively("clean") as (definition, fence):
+        with self._exclusively("clean", timeout) as (definition, fence):
             cleaned = clean(definition, keep_commits, fence)
             purge_tombstones(definition, self.index, keep_commits)
             return cleaned
 
-    def archive(self, keep_commits: int = 30) -> ArchiveResult:
+    def archive(self, keep_commits: int = 30, *, timeout: float | None = None) -> ArchiveResult:
         """Move old commits from the active timeline to Hudi's archive, so that reading the timeline stays cheap.
 
         Rows and index stay as they are. The table can no longer be read as of the commits that leave, nor go back to
@@ -398,6 +426,7 @@ class Table:
 
         Args:
             keep_commits: how many commits stay at least, 1 or more; not fewer than cleans keep.
+            timeout: as for ``rollback``.
 
         Raises:
             InvalidInputError: ``keep_commits`` is less than 1.
@@ -405,7 +434,7 @@ class Table:
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
             LeaseLostError: this process was paused so long that another one took over; nothing was archived.
         """
-        with self._exclusively("archive") as (definition, fence):
+        with self._exclusively("archive", timeout) as (definition, fence):
             return archive(definition, keep_commits, fence)
 
     def set_maintenance(self, maintenance: Maintenance) -> None:
@@ -533,6 +562,48 @@ class Table:
         entries = index.settled(keys, max(0.0, latest - time.monotonic()), partial(await_synced, definition, index))
         return index.locations(keys, entries)
 
+    def history(self, limit: int | None = None) -> tuple[HistoryEntry, ...]:
+        """What has become of the table: the instants of the active timeline, the oldest first.
+
+        Args:
+            limit: at most so many, the last ones; by default all.
+
+        Example:
+            >>> [entry.operation for entry in table.history(limit=1)]
+            ['UPSERT']
+
+        Raises:
+            InvalidInputError: ``limit`` is less than 1.
+            CorruptTableError: the content of a commit cannot be read.
+        """
+        if limit is not None and limit < 1:
+            raise InvalidInputError(f"limit must be at least 1: limit={limit}; leave it out for all instants")
+        return tuple(history(Snapshot.now(self._refreshed()), limit))
+
+    def info(self) -> TableInfo:
+        """What the table is and how it is: schema, settings, sizes, index, problems.
+
+        It lists files and reads the timeline, but no records. A missing index is one of the ``problems``.
+
+        Example:
+            >>> table.info().record_key
+            ('id',)
+
+        Raises:
+            CorruptTableError: the timeline cannot be read.
+        """
+        definition = self._refreshed()
+        try:
+            return table_info(definition, self.index)
+        except (
+            IndexNotReadyError,
+            IndexMismatchError,
+            CorruptIndexError,
+            StoreUnavailableError,
+            SettingsError,
+        ) as error:
+            return table_info(definition, error)
+
     def timeline(self) -> tuple[Instant, ...]:
         """All instants of the active timeline, in order."""
         return self._refreshed().load_timeline().instants
@@ -558,7 +629,8 @@ class Table:
         dropped; what the write left is removed by the next one.
 
         Args:
-            url: where; by default where the table's index is.
+            url: where; by default where the table's index is. A table of another engine that has none yet gets it in
+                its own folder, if it is on this machine.
             shards: see ``create_index``.
             key_mode: see ``create_index``.
             tasks: runs the work on each base file; in this process by default.
@@ -568,6 +640,8 @@ class Table:
             CorruptTableError: a record key lives in more than one place, or a file cannot be read.
             UnsupportedTableError: the records have no keys.
         """
+        if url is None and self.definition.settings is None:
+            url = default_index_url(self.definition.storage)
         self._require_no_other_index(self.definition.index_url if url is None else url)
         if url is not None:
             # A URL that cannot be used is refused before the table keeps it.
@@ -592,14 +666,15 @@ class Table:
         require_known_location(definition, self._index)
         return bootstrap(definition, self._index, tasks or InProcess())
 
-    def sync_index(self, tasks: TaskRunner | None = None) -> SyncResult:
+    def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> SyncResult:
         """Apply all completed instants that the index has not applied, whoever made them.
 
         What dead writers and power cuts left is cleaned up first: a rollback that was interrupted is finished.
+        ``timeout`` is as for ``rollback``; only a table that needs such a cleanup needs the lease.
         """
         definition, writer = self._refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
-        recover(definition, self.index, writer)
-        undo_torn(definition, self.index, writer)
+        recover(definition, self.index, writer, patience=_patience(timeout))
+        undo_torn(definition, self.index, writer, patience=_patience(timeout))
         return sync(self._refreshed(), self.index, tasks or InProcess())
 
     def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
@@ -622,8 +697,8 @@ class Table:
         look = partial(whole_state, definition, partial(await_synced, definition, index, timeout))
         return verify(look, index, tasks or InProcess())
 
-    def repair_index(self, tasks: TaskRunner | None = None) -> VerifyReport:
-        """Make the index say what the table says; returns what was wrong.
+    def repair_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> VerifyReport:
+        """Make the index say what the table says; returns what was wrong. ``timeout`` is as for ``rollback``.
 
         Raises:
             CorruptTableError: a base file is damaged, or holds a record key twice.
@@ -632,7 +707,7 @@ class Table:
         runner = tasks or InProcess()
         # Under the lease from the first look on: entries are corrected as those of the next commit.
         definition, index = self._refreshed(), self.index
-        with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}"):
+        with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}", patience=_patience(timeout)):
             return mend_index(definition, index, runner)
 
     def relocate(self, *, also: bool = False) -> tuple[str, ...]:
@@ -684,10 +759,16 @@ class Table:
         return definition
 
     @contextmanager
-    def _exclusively(self, service: str) -> Iterator[tuple[TableDefinition, Fence]]:
+    def _exclusively(self, service: str, timeout: float | None) -> Iterator[tuple[TableDefinition, Fence]]:
         """Hold the lease for a table service; the index has followed the timeline."""
-        with table_service(self._refreshed(), self.index, service) as entered:
+        with table_service(self._refreshed(), self.index, service, patience=_patience(timeout)) as entered:
             yield entered
+
+    def _last_commit(self) -> str:
+        latest = self._refreshed().load_timeline().latest_write
+        if latest is None:
+            raise InstantNotFoundError(f"there is no commit to roll back: table={self.location}")
+        return latest.time
 
     def _open_index(self) -> RecordIndex:
         settings = self.settings
@@ -734,8 +815,29 @@ class Table:
         index.drop()
         index.close()
 
+    def __repr__(self) -> str:
+        settings = self.definition.settings
+        index = None if settings is None else without_password(settings.index_url)
+        keys = ",".join(self.definition.properties.record_key_fields)
+        return f"<rli.Table {self.location!r} record_key={keys!r} index={index!r}>"
+
     def __reduce__(self) -> tuple[object, ...]:
         return Table, (self.definition,)
+
+
+def _patience(timeout: float | None) -> float:
+    """Seconds to wait for the lease.
+
+    Raises:
+        InvalidInputError: they are negative, or not a number.
+    """
+    if timeout is None:
+        return math.inf
+    if not timeout >= 0:
+        raise InvalidInputError(
+            f"timeout must be 0 or more seconds: timeout={timeout}; None waits until the lease is free"
+        )
+    return timeout
 
 
 def _snapshot_to_undo(definition: TableDefinition, index: RecordIndex, fence: Fence) -> Snapshot:

@@ -8,6 +8,7 @@ import posixpath
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
+from rli.errors import SettingsError
 from rli.settings import TableSettings
 from rli.storage import Storage
 from rli.urls import StoredUrl
@@ -20,6 +21,20 @@ _STORED: Final = f"lmdb:{paths.INDEX}"
 def own_index_url(storage: Storage) -> str:
     """URL of the index in the folder of a table on this machine."""
     return f"lmdb://{quote(posixpath.join(os.path.realpath(storage.root), paths.INDEX))}"
+
+
+def default_index_url(storage: Storage) -> str:
+    """Where the index of a table is if nobody says: in its folder.
+
+    Raises:
+        SettingsError: the table is not on this machine.
+    """
+    if not storage.is_local:
+        raise SettingsError(
+            f"a table that is not on this machine needs the URL of an index: path={storage.location}; "
+            "give index= (on the command line --index URL), for example redis://host:6379/0"
+        )
+    return own_index_url(storage)
 
 
 def is_in_table(storage: Storage, index_url: str) -> bool:

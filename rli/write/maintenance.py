@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Final
 
 from rli.commit.exclusive_service import table_service
-from rli.commit.lease import LeaseBusyError
 from rli.commit.retries import write_until_committed
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.errors import LeaseBusyError
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import CommitResult

@@ -123,7 +123,7 @@ def new_instant_time(now_utc: datetime, after: str | None) -> str:
     if after is None or now > after:
         return now
     try:
-        return format_instant_time(_moment(after[:_DIGITS]) + _MILLISECOND)
+        return format_instant_time(instant_moment(after[:_DIGITS]) + _MILLISECOND)
     except (ValueError, OverflowError) as error:
         raise CorruptTableError(
             f"the newest instant is ahead of the clock and is no time: instant={after}; "
@@ -158,10 +158,11 @@ def _from_digits(digits: str) -> str:
         digits += "999"
     if len(digits) != _DIGITS:
         raise ValueError(digits)
-    return format_instant_time(_moment(digits))
+    return format_instant_time(instant_moment(digits))
 
 
-def _moment(digits: str) -> datetime:
+def instant_moment(digits: str) -> datetime:
+    """The moment that 14 or 17 digits stand for, as if the table's time zone were UTC; ``ValueError`` for other texts."""
     seconds = datetime.strptime(digits[:_DIGITS_WITHOUT_MILLISECONDS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     milliseconds = digits[_DIGITS_WITHOUT_MILLISECONDS:] or "999"
     return seconds + timedelta(milliseconds=int(milliseconds))

@@ -26,6 +26,7 @@ from rli.errors import (
 from rli.index.record.applying import apply_transactions
 from rli.index.record.commits import IndexCommit, PendingTransaction, commits_in, pending_in
 from rli.index.record.purging import floor_of_look_ups, purge
+from rli.index.record.self_check import IndexCheck, check_index
 from rli.index.record.snapshot import IndexSnapshot, give_identity
 from rli.index.record.stored_entries import StoredEntries
 from rli.index.record.sweeping import SILENT_SECONDS, sweep
@@ -263,6 +264,19 @@ class RecordIndex(StoredEntries):
             url=self.url,
         )
 
+    def verify(self) -> IndexCheck:
+        """Read all entries and compare them with the index's own commit log; writers may go on.
+
+        It needs no table, so it cannot tell whether an entry is right: ``Table.verify_index`` does.
+
+        Raises:
+            CorruptIndexError: the commit log is damaged.
+            StoreUnavailableError: the store does not answer.
+        """
+        if self.settings.table_id is None:
+            apply_transactions(self)
+        return check_index(self)
+
     def drop(self) -> None:
         """Remove the index with all its entries; the table is not touched."""
         self.store.drop()
@@ -275,6 +289,10 @@ class RecordIndex(StoredEntries):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        owner = "alone" if self.settings.table_id is None else f"table_id={self.settings.table_id!r}"
+        return f"<rli.RecordIndex {self.url!r} {owner} key_mode={str(self.settings.key_mode)!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (self.store, self.settings, IndexSnapshot.of(self.store))

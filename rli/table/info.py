@@ -1,0 +1,165 @@
+"""What a table is and how it is, in a few lines, without reading its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rli.commit.lease_breaking import lease_holder
+from rli.commit.recovery import abandoned_instants
+from rli.commit.shared_records import shared_records
+from rli.errors import RliError
+from rli.hudi.table_features import require_writable
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.sync import unseen_instants
+from rli.settings import TableSettings
+from rli.urls import without_password
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """The index of a table.
+
+    Attributes:
+        url: where it is; without a password.
+        entries: record keys in it; None where its store would have to read all of them.
+        bytes: all that it costs its store; None where the store cannot tell.
+        shards: how many shards the key space is cut into.
+        key_mode: "exact" or "digest".
+        format_version: of its records.
+        unseen_commits: how many instants of the table it has still to follow; None if it cannot follow the table.
+    """
+
+    url: str
+    entries: int | None
+    bytes: int | None
+    shards: int
+    key_mode: str
+    format_version: int
+    unseen_commits: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """What a table is and how it is.
+
+    Attributes:
+        location: of the table, absolute or a URI.
+        name: of the table.
+        table_version: of Hudi's format.
+        record_key, partition_by: columns.
+        ordering: columns that decide between two versions of a record; none where the later write wins.
+        columns: name and Arrow type of each column; empty in a table that was never written.
+        commits: completed writes on the active timeline.
+        pending: instants that have not completed.
+        last_commit: instant of the last write; None before the first one.
+        files: live base files.
+        bytes: their size.
+        partitions: folders that hold live base files.
+        index: None if the table has no index, or its index cannot be opened; ``problems`` says why.
+        settings: what rli keeps with the table; None where Hudi made the table and rli has no index of it.
+        lease: the writer that holds the lease; None if nobody does.
+        problems: what is wrong, with what to do; ``rli doctor`` looks deeper.
+    """
+
+    location: str
+    name: str
+    table_version: int
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: tuple[str, ...]
+    columns: dict[str, str]
+    commits: int
+    pending: int
+    last_commit: str | None
+    files: int
+    bytes: int
+    partitions: int
+    index: IndexInfo | None
+    settings: TableSettings | None
+    lease: str | None
+    problems: tuple[str, ...]
+
+
+def table_info(table: TableDefinition, index: RecordIndex | RliError) -> TableInfo:
+    """Facts about a table; it lists files and reads the timeline, but no records.
+
+    Args:
+        table: its definition.
+        index: its index, or why that cannot be opened.
+
+    Raises:
+        CorruptTableError: the timeline cannot be read.
+    """
+    snapshot = Snapshot.now(table)
+    properties, timeline = table.properties, snapshot.timeline
+    problems = _problems_of_writing(table)
+    found, lease = None, None
+    if isinstance(index, RliError):
+        problems.append(str(index))
+    else:
+        found = _index_info(table, index, problems)
+        lease = _lease(table, index, problems)
+    slices = snapshot.slices
+    groups = dict(slices)
+    return TableInfo(
+        location=table.location,
+        name=properties.name,
+        table_version=properties.version,
+        record_key=properties.record_key_fields,
+        partition_by=properties.partition_fields,
+        ordering=properties.ordering_fields,
+        columns={} if snapshot.schema is None else {field.name: str(field.type) for field in snapshot.schema},
+        commits=len(timeline.completed_writes),
+        pending=len(timeline.pending),
+        last_commit=None if timeline.latest_write is None else timeline.latest_write.time,
+        files=len(groups),
+        bytes=sum(file_slice.size for file_slice in groups.values()),
+        partitions=len({group.partition_path for group in groups}),
+        index=found,
+        settings=table.settings,
+        lease=lease,
+        problems=tuple(problems),
+    )
+
+
+def _problems_of_writing(table: TableDefinition) -> list[str]:
+    try:
+        require_writable(table.properties)
+    except RliError as error:
+        return [str(error)]
+    return []
+
+
+def _index_info(table: TableDefinition, index: RecordIndex, problems: list[str]) -> IndexInfo | None:
+    unseen, stored = None, None
+    try:
+        stored = index.store.stats() if index.store.counts else None
+        _, missing = unseen_instants(table, index)
+        unseen = len(missing.unapplied) + len(missing.withdrawn)
+    except RliError as error:
+        problems.append(str(error))
+    return IndexInfo(
+        url=without_password(index.url),
+        entries=None if stored is None else stored.live_entries,
+        bytes=None if stored is None else stored.stored_bytes,
+        shards=index.settings.shard_count,
+        key_mode=str(index.settings.key_mode),
+        format_version=index.settings.format_version,
+        unseen_commits=unseen,
+    )
+
+
+def _lease(table: TableDefinition, index: RecordIndex, problems: list[str]) -> str | None:
+    try:
+        holder = lease_holder(table, index)
+        dead = abandoned_instants(table.storage, shared_records(table, index))
+    except RliError as error:
+        problems.append(str(error))
+        return None
+    if dead:
+        problems.append(f"writers died, and the next write cleans up after them: instants={dead}")
+    if holder is not None and holder.damage is not None:
+        problems.append(holder.damage)
+    return None if holder is None else holder.writer

@@ -1,0 +1,154 @@
+"""What has become of a table, instant by instant: who did what, when, and how long it took."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
+from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant, instant_moment
+from rli.model import WriteCounts
+from rli.view.snapshot import Snapshot
+
+_COUNTS: Final = "rli.counts"
+_WRITER: Final = "rli.writer"
+_SECONDS: Final = "rli.seconds"
+
+_COUNTED: Final = ("inserted", "updated", "moved", "deleted", "unchanged")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One instant of a table's timeline. What is not known is None: other engines keep less with their commits.
+
+    Attributes:
+        time: of the instant, when it began.
+        action: such as "commit", "clean" or "rollback".
+        state: "requested", "inflight" or "completed".
+        completion_time: when it completed; None for a pending instant, and in tables of version 6.
+        operation: name of a write's operation, such as "UPSERT".
+        writer: user and host of a write; None for a write of another engine.
+        seconds: from the begin of the write to its publication.
+        inserted, updated, moved, deleted, unchanged: records of a write; see ``WriteCounts``. Of a write of another
+            engine, moves are unknown: each counts as deleted in one file and inserted in another one.
+        files: base files that a write wrote.
+        written_bytes: their size.
+        undone: the instants that a rollback or a restore has undone.
+        transaction: application id and number that the caller gave.
+        metadata: texts that the caller gave.
+    """
+
+    time: str
+    action: str
+    state: str
+    completion_time: str | None
+    operation: str | None = None
+    writer: str | None = None
+    seconds: float | None = None
+    inserted: int | None = None
+    updated: int | None = None
+    moved: int | None = None
+    deleted: int | None = None
+    unchanged: int | None = None
+    files: int | None = None
+    written_bytes: int | None = None
+    undone: tuple[str, ...] = ()
+    transaction: tuple[str, int] | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def facts_of_commit(counts: WriteCounts, began: str, now: datetime) -> dict[str, str]:
+    """Entries of a commit's extra metadata, from which its history is told.
+
+    Args:
+        counts: what became of the records.
+        began: the write's instant.
+        now: by the clock that the table's instants are taken from.
+    """
+    seconds = (now.replace(tzinfo=UTC) - instant_moment(began)).total_seconds()
+    return {
+        _COUNTS: json.dumps({name: getattr(counts, name) for name in _COUNTED}),
+        _WRITER: _this_writer(),
+        _SECONDS: f"{max(0.0, seconds):.3f}",
+    }
+
+
+def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[HistoryEntry]:
+    """The last instants of the active timeline, the oldest first; ``limit`` None for all.
+
+    Raises:
+        CorruptTableError: the content of a commit cannot be read.
+    """
+    instants: Sequence[Instant] = snapshot.timeline.instants
+    for instant in instants if limit is None else instants[max(0, len(instants) - limit) :]:
+        yield _entry(snapshot, instant)
+
+
+def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
+    known = instant.time, instant.action, str(instant.state), instant.completion_time
+    if not instant.is_completed:
+        return HistoryEntry(*known)
+    if not instant.is_write:
+        undone = snapshot.timeline.undone_by(instant).instants if instant.action in UNDOING_ACTIONS else ()
+        return HistoryEntry(*known, seconds=_seconds_between(instant), undone=undone)
+    commit = snapshot.commit(instant)
+    counts = _counts(commit)
+    return HistoryEntry(
+        *known,
+        operation=commit.operation,
+        writer=commit.extra.get(_WRITER),
+        seconds=_seconds(commit, instant),
+        inserted=counts["inserted"],
+        updated=counts["updated"],
+        moved=counts.get("moved"),
+        deleted=counts["deleted"],
+        unchanged=counts.get("unchanged"),
+        files=len(commit.write_stats),
+        written_bytes=sum(stat.written_bytes for stat in commit.write_stats),
+        transaction=commit.transaction,
+        metadata=commit.caller_metadata,
+    )
+
+
+def _counts(commit: CommitMetadata) -> dict[str, int]:
+    stored = commit.extra.get(_COUNTS) if COMMIT_MARK in commit.extra else None
+    if stored is not None:
+        # A damaged text must not keep the rest of the history from being shown.
+        with suppress(ValueError, KeyError, TypeError):
+            return {name: int(json.loads(stored)[name]) for name in _COUNTED}
+    return {
+        "inserted": sum(stat.inserts for stat in commit.write_stats),
+        "updated": sum(stat.update_writes for stat in commit.write_stats),
+        "deleted": sum(stat.deletes for stat in commit.write_stats),
+    }
+
+
+def _seconds(commit: CommitMetadata, instant: Instant) -> float | None:
+    try:
+        return float(commit.extra[_SECONDS])
+    except (KeyError, ValueError):
+        return _seconds_between(instant)
+
+
+def _seconds_between(instant: Instant) -> float | None:
+    if instant.completion_time is None:
+        return None
+    try:
+        return (instant_moment(instant.completion_time) - instant_moment(instant.time)).total_seconds()
+    except ValueError:
+        return None
+
+
+def _this_writer() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        # A container may run under a number that has no name.
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,124 @@
+"""What a user in Python reaches for: history, info, the last commit by name, limits to waiting, short reprs."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+import pytest
+
+import rli
+from rli import LeaseBusyError, Table
+from rli.commit.lease import table_lease
+from rli.errors import InstantNotFoundError, InvalidInputError
+from rli.hudi.timeline.commit_metadata import CommitMetadata
+from tests.support.tables import records
+
+
+@pytest.fixture
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Two commits: a and b come, then a moves and c comes."""
+    made = rli.create_table(
+        tmp_path_factory.mktemp("t"),
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=f"memory:{uuid4().hex}",
+    )
+    made.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    made.upsert(records(("a", "y", 2, 1.0), ("c", "x", 2, 1.0), ("b", "x", 0, 9.0)), transaction=("job", 7))
+    return made
+
+
+def test_the_history_says_what_the_writes_said(table: Table) -> None:
+    deleted = table.delete(["b"])
+    entries = table.history()
+    counts = [(e.inserted, e.updated, e.moved, e.deleted, e.unchanged) for e in entries]
+    assert counts == [(2, 0, 0, 0, 0), (1, 0, 1, 0, 1), (0, 0, 0, 1, 0)]
+    assert [e.operation for e in entries] == ["UPSERT", "UPSERT", "DELETE"]
+    assert entries[1].transaction == ("job", 7)
+    assert all(e.seconds is not None and 0 < e.seconds < 60 for e in entries)
+    assert all(e.writer is not None and re.fullmatch(r"[^@]+@[^@]+", e.writer) for e in entries)
+    assert table.history(limit=1) == entries[-1:]
+    assert entries[-1].time == deleted.instant
+    undone_by = table.rollback("last")
+    assert table.history()[-1].time == undone_by
+    assert table.history()[-1].undone == (deleted.instant,)
+    with pytest.raises(InvalidInputError, match="limit must be at least 1"):
+        table.history(limit=0)
+
+
+@pytest.mark.parametrize("damaged", ["", "no JSON", "[]", "{}", '{"inserted": "many"}'])
+def test_counts_that_somebody_damaged_are_those_of_the_files(
+    table: Table, damaged: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = CommitMetadata.from_json
+
+    def with_damage(content: bytes, file_name: str) -> CommitMetadata:
+        commit = whole(content, file_name)
+        return CommitMetadata(
+            commit.write_stats, {}, commit.avro_schema, commit.operation, {**commit.extra, "rli.counts": damaged}
+        )
+
+    monkeypatch.setattr(CommitMetadata, "from_json", with_damage)
+    assert [(e.inserted, e.moved, e.deleted) for e in table.history()] == [(2, None, 0), (2, None, 1)]
+
+
+def test_last_names_the_last_commit(table: Table) -> None:
+    before = table.read().sort_by("id")
+    wrong = table.delete(["a", "c"])
+    table.rollback("last")
+    assert table.read().sort_by("id") == before
+    assert wrong.instant not in {instant.time for instant in table.timeline() if instant.is_write}
+    table.rollback("last")
+    table.rollback("last")
+    with pytest.raises(InstantNotFoundError, match="no commit to roll back"):
+        table.rollback("last")
+
+
+def test_a_service_waits_for_the_lease_as_long_as_it_is_told_and_names_the_holder(table: Table) -> None:
+    last = table.timeline()[-1].time
+    services = (
+        lambda: table.rollback(last, timeout=0),
+        lambda: table.restore(last, timeout=0.05),
+        lambda: table.savepoint(timeout=0),
+        lambda: table.delete_savepoint(last, timeout=0),
+        lambda: table.clean(timeout=0),
+        lambda: table.archive(timeout=0),
+        lambda: table.repair_index(timeout=0),
+    )
+    with table_lease(table.index.store, "the other one"):
+        for service in services:
+            with pytest.raises(
+                LeaseBusyError, match=r"holds the lease: writer='the other one' host=.* pid=\d+ waited="
+            ):
+                service()
+    with pytest.raises(InvalidInputError, match="timeout must be 0 or more"):
+        table.clean(timeout=-1)
+    assert table.verify_index(timeout=0).agrees
+
+
+def test_info_tells_what_a_table_is(table: Table) -> None:
+    found = table.info()
+    assert found.columns == {"id": "string", "city": "string", "ts": "int64", "v": "double"}
+    assert (found.record_key, found.partition_by, found.ordering) == (("id",), ("city",), ("ts",))
+    assert (found.commits, found.pending, found.last_commit) == (2, 0, table.timeline()[-1].time)
+    assert (found.files, found.partitions) == (2, 2)
+    assert found.index is not None
+    assert (found.index.entries, found.index.unseen_commits) == (3, 0)
+    assert found.problems == ()
+    with table_lease(table.index.store, "somebody"):
+        assert table.info().lease == "somebody"
+    table.index.drop()
+    assert table.info().index is None
+    assert "rli index bootstrap" in table.info().problems[0]
+
+
+def test_reprs_are_short_and_hold_no_password(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    table = rli.create_table(folder, record_key=["a", "b"], index=f"lmdb://{folder}/i")
+    assert repr(table) == f"<rli.Table '{folder}' record_key='a,b' index='lmdb://{folder}/i'>"
+    assert repr(table.index).startswith(f"<rli.RecordIndex 'lmdb://{folder}/i' table_id=")
+    elsewhere = rli.open_table(folder, index="redis://user:secret@127.0.0.1:1/0")
+    assert "secret" not in repr(elsewhere)
+    assert "user" in repr(elsewhere)
