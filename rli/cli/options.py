@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Final
 
 import typer
 
+from rli.cli.output import err_console, without_controls
+from rli.errors import InvalidInputError
 from rli.model import KeyMode
+from rli.store.registry import store_schemes
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="Folder of the table, or its URI.", show_default=False)
 ]
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE|URL", help="Folder of the table or its URI, or store URL of an index.", show_default=False
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for a confirmation.")]
 IndexOption = Annotated[
     str | None,
     typer.Option("--index", metavar="URL", help="Where the index is, in place of the URL stored with the table."),
@@ -49,11 +60,38 @@ TimeoutOption = Annotated[
         help="For how long to wait until the index shows all commits of the table.",
     ),
 ]
+LeaseTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        help="For how long to wait for the table's lease at most, whenever it is needed. Default: until it is free.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")]
 
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def is_store_url(target: str) -> bool:
+    """Whether a command is given the URL of a store, and not a table."""
+    return target.partition(":")[0].lower() in store_schemes()
+
+
+def require_confirmation(question: str, *, yes: bool, refusal: str) -> None:
+    """Ask on standard error, unless ``yes`` was given; raises ``InvalidInputError`` without a "y"."""
+    if yes:
+        return
+    err_console().print(f"{without_controls(question)} [y/N] ", end="", soft_wrap=True)
+    answer = sys.stdin.readline() if sys.stdin is not None else ""
+    if answer.strip().lower() not in {"y", "yes"}:
+        if not answer.endswith("\n"):
+            err_console().print()
+        raise InvalidInputError(f"{refusal}; confirm with y, or give --yes")
 
 
 def parse_size(text: str) -> int:

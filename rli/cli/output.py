@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -34,6 +34,8 @@ _PROSE_WIDTH: Final = 120
 _UNLIMITED: Final = 1_000_000
 _BINARY_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _UNIT: Final = 1024
+_UNIT_SECONDS: Final = 60
+_MOST_PER_ENTRY: Final = 512
 
 # A terminal obeys these: the C0 and C1 controls, and the marks that turn the direction of text. A line feed stays.
 _CONTROLS: Final = frozenset({*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)})
@@ -115,13 +117,21 @@ def to_json(value: object) -> object:
     raise TypeError(f"no JSON for this: type={type(value).__name__}")
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, is_prose: bool = False) -> None:
+def print_rows(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    is_prose: bool = False,
+    folded: Collection[str] = (),
+) -> None:
     """Rows as a table on a terminal; elsewhere a line each, values between tabs, the names first.
 
     Args:
         columns: names.
         rows: values in the order of the columns; numbers are aligned to the right.
         is_prose: the rows are for people only, so they are a table in a pipe, too.
+        folded: columns that take several lines where the terminal is narrow; without any, a table that is too wide
+            becomes one line for each value.
     """
     console, listed = out_console(), list(rows)
     if is_prose and not console.is_terminal:
@@ -133,10 +143,10 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, is_p
     grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for position, name in enumerate(columns):
         numeric = any(isinstance(row[position], int | float) for row in listed)
-        grid.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+        grid.add_column(name, justify="right" if numeric else "left", no_wrap=name not in folded, overflow="fold")
     for row in listed:
         grid.add_row(*(_cell(value) for value in row))
-    if Measurement.get(console, console.options.update(max_width=_UNLIMITED), grid).maximum <= console.width:
+    if folded or Measurement.get(console, console.options.update(max_width=_UNLIMITED), grid).maximum <= console.width:
         console.print(grid)
         return
     # Too wide: one below the other, and nothing is cut in two.
@@ -162,6 +172,33 @@ def report(value: object, *, as_json: bool, render: Callable[[], None]) -> None:
         print_json(value)
     else:
         render()
+
+
+def human_seconds(seconds: float | None) -> str | None:
+    """A duration as people read it; None for None."""
+    if seconds is None:
+        return None
+    if seconds < _UNIT_SECONDS:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), _UNIT_SECONDS)
+    hours, minutes = divmod(minutes, _UNIT_SECONDS)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 file", "2 files", "2,000 entries"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+
+
+def entry_size(bytes_per_entry: float | None) -> str | None:
+    """Bytes per entry of an index; in a small one nearly all of them are of the store's fixed part."""
+    if bytes_per_entry is None:
+        return None
+    if bytes_per_entry > _MOST_PER_ENTRY:
+        return "fixed part of the store: too few entries to tell"
+    return f"{bytes_per_entry:.1f}"
 
 
 def human_bytes(count: int | None) -> str | None:

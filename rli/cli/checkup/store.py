@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 from uuid import uuid4
 
-from rli.cli.output import human_bytes
+from rli.cli.output import entry_size, human_bytes
 from rli.errors import CorruptIndexError, RliError
 from rli.index.record.record_index import RecordIndex, open_index
 from rli.model import KeyMode
@@ -88,7 +88,7 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
         "commit log", Verdict.OK, f"commits={len(index.log.refresh().records_after(0))} sequence={stats.last_sequence}"
     )
     size = human_bytes(stats.bytes) or "unknown"
-    each = "" if stats.bytes_per_entry is None else f" bytes_per_entry={stats.bytes_per_entry:.1f}"
+    each = "" if stats.bytes_per_entry is None else f" bytes_per_entry={entry_size(stats.bytes_per_entry)}"
     yield Finding("entries", Verdict.OK, f"entries={stats.entries:,} tombstones={stats.tombstones:,} size={size}{each}")
     if stats.tombstones > max(stats.entries, _FEW_TOMBSTONES) and not isinstance(index.store, SupportsPurge):
         yield Finding(

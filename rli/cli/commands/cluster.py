@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command, parse_size
+from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command, parse_size
 from rli.cli.output import human_bytes, print_facts, report
 from rli.cli.progress import write_progress
 
@@ -30,6 +30,7 @@ def cluster(
         ),
     ] = None,
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rewrite small base files into fewer; no record changes.
@@ -38,7 +39,7 @@ def cluster(
     """
     opened = rli.open_table(table, index=index)
     with write_progress(table) as on_step:
-        done = opened.cluster(smaller_than=smaller_than, on_step=on_step)
+        done = opened.cluster(smaller_than=smaller_than, on_step=on_step, timeout=timeout)
     report(
         done,
         as_json=as_json,

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from rli.cli.checkup.store import look_at_index
 from rli.cli.checkup.table import TableCheckup
-from rli.cli.options import IndexOption, JsonOption, add_command
-from rli.cli.output import FOUND, out_console, report, without_controls
+from rli.cli.options import IndexOption, JsonOption, add_command, is_store_url
+from rli.cli.output import FOUND, counted, out_console, report, without_controls
 from rli.store.health import Finding, Verdict
-from rli.store.registry import store_schemes
 from rli.urls import without_password
 
 _MARKS: Final = {
@@ -57,8 +56,7 @@ def doctor(
 
     Writes nothing but one record in the store, which it removes again. Exit status 1 if there is a problem.
     """
-    is_store = target.partition(":")[0].lower() in store_schemes()
-    findings = tuple(look_at_index(target) if is_store else TableCheckup(target, index).run())
+    findings = tuple(look_at_index(target) if is_store_url(target) else TableCheckup(target, index).run())
     counts = [sum(found.verdict is verdict for found in findings) for verdict in (Verdict.PROBLEM, Verdict.WARNING)]
     diagnosis = Diagnosis(without_password(target), counts[0], counts[1], findings)
     report(diagnosis, as_json=as_json, render=lambda: _print(diagnosis))
@@ -77,7 +75,8 @@ def _print(diagnosis: Diagnosis) -> None:
             console.print(Text.assemble(" " * len(mark), "→ ", without_controls(found.advice)), soft_wrap=True)
     if diagnosis.problems or diagnosis.warnings:
         console.print(
-            f"{diagnosis.problems} problems, {diagnosis.warnings} warnings: {diagnosis.target}", soft_wrap=True
+            f"{counted(diagnosis.problems, 'problem')}, {counted(diagnosis.warnings, 'warning')}: {diagnosis.target}",
+            soft_wrap=True,
         )
     else:
         console.print(f"all is well: {diagnosis.target}", soft_wrap=True)

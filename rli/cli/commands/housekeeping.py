@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command
+from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command
 from rli.cli.output import human_bytes, print_facts, report
 from rli.settings import Maintenance
 
@@ -28,10 +28,11 @@ def clean(
         int, typer.Option("--keep", metavar="N", min=1, help="The table can still be read as of the last N commits.")
     ] = 10,
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Remove base files and journals that only older commits need."""
-    done = rli.open_table(table, index=index).clean(keep_commits=keep)
+    done = rli.open_table(table, index=index).clean(keep_commits=keep, timeout=timeout)
     report(
         done,
         as_json=as_json,
@@ -53,13 +54,14 @@ def archive(
         int, typer.Option("--keep", metavar="N", min=1, help="The last N commits stay on the active timeline.")
     ] = 30,
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move old commits from the active timeline to the archive; rows stay as they are.
 
     Keep at least as many commits as rli clean does: the table cannot be read as of archived ones.
     """
-    done = rli.open_table(table, index=index).archive(keep_commits=keep)
+    done = rli.open_table(table, index=index).archive(keep_commits=keep, timeout=timeout)
     report(
         done,
         as_json=as_json,

@@ -12,16 +12,24 @@ from rli.cli.options import (
     IndexOption,
     JsonOption,
     KeyModeOption,
+    LeaseTimeoutOption,
     ShardsOption,
     TableArgument,
+    TargetArgument,
     TimeoutOption,
+    YesOption,
     add_command,
+    is_store_url,
+    require_confirmation,
 )
-from rli.cli.output import FOUND, human_bytes, print_facts, report
+from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, report
 from rli.cli.progress import ShownTasks
-from rli.index.record.record_index import LOOKUP_SECONDS, IndexStats
+from rli.errors import CorruptIndexError, InvalidInputError
+from rli.index.record.record_index import LOOKUP_SECONDS, IndexStats, RecordIndex, drop_store
+from rli.index.record.self_check import IndexCheck
 from rli.index.record.sync.verify import VerifyReport
 from rli.model import KeyMode
+from rli.urls import without_password
 
 
 def register(app: typer.Typer) -> None:
@@ -32,11 +40,19 @@ def register(app: typer.Typer) -> None:
     add_command(
         group, bootstrap, "rli index bootstrap trips", "rli index bootstrap hudi_table --index lmdb:///data/idx/trips"
     )
-    add_command(group, verify, "rli index verify trips", "rli index verify trips --json")
-    add_command(group, repair, "rli index repair trips")
-    add_command(group, stats, "rli index stats trips", "rli index stats trips --json")
-    add_command(group, sync, "rli index sync trips")
-    add_command(group, drop, "rli index drop trips")
+    add_command(
+        group,
+        verify,
+        "rli index verify trips",
+        "rli index verify trips --json",
+        "rli index verify lmdb:///data/idx/keys",
+    )
+    add_command(group, repair, "rli index repair trips", "rli index repair trips --timeout 60")
+    add_command(
+        group, stats, "rli index stats trips", "rli index stats trips --json", "rli index stats redis://host:6379/0"
+    )
+    add_command(group, sync, "rli index sync trips", "rli index sync trips --timeout 60")
+    add_command(group, drop, "rli index drop trips", "rli index drop redis://host:6379/0 --yes")
     app.add_typer(group, name="index")
 
 
@@ -81,7 +97,10 @@ def bootstrap(
     table: TableArgument,
     index: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Store of the index. Default: where the table's index is."),
+        typer.Option(
+            metavar="URL",
+            help="Store of the index. Default: where the table's index is; for a table without one, its own folder.",
+        ),
     ] = None,
     shards: ShardsOption = None,
     key_mode: KeyModeOption = KeyMode.EXACT,
@@ -98,21 +117,59 @@ def bootstrap(
 
 
 def verify(
-    table: TableArgument,
+    target: TargetArgument,
     index: IndexOption = None,
     timeout: TimeoutOption = LOOKUP_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare index and table, key by key. Exit status 1 if they differ. Writers may go on."""
-    found = rli.open_table(table, index=index).verify_index(ShownTasks("comparing"), timeout=timeout)
-    report(found, as_json=as_json, render=lambda: _print_differences(found))
-    if not found.agrees:
+    """Compare index and table, key by key. Exit status 1 if they differ. Writers may go on.
+
+    Of a URL, check the entries of an index against its own commit log: for an index that is used without a table.
+    """
+    if is_store_url(target):
+        with _index_at(target, index) as opened:
+            checked = opened.verify()
+        report(checked, as_json=as_json, render=lambda: _print_check(checked))
+        agrees = checked.agrees
+    else:
+        found = rli.open_table(target, index=index).verify_index(ShownTasks("comparing"), timeout=timeout)
+        report(found, as_json=as_json, render=lambda: _print_differences(found))
+        agrees = found.agrees
+    if not agrees:
         raise typer.Exit(FOUND)
 
 
-def repair(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+def _index_at(url: str, index: str | None) -> RecordIndex:
+    if index is not None:
+        raise InvalidInputError(
+            f"two URLs of an index: {without_password(url)} and --index {without_password(index)}; give one of them"
+        )
+    return rli.open_index(url)
+
+
+def _print_check(found: IndexCheck) -> None:
+    print_facts(
+        {
+            "result": "the entries agree with the commit log" if found.agrees else "the index is damaged",
+            "index": found.url,
+            "entries": found.entries,
+            "tombstones": found.tombstones,
+            "with an unknown file group": found.unknown_file_groups,
+            "of an unknown commit": found.unknown_commits,
+            "off the store's own count": found.miscounted,
+            **({} if found.agrees else {"what to do": "build the index again from the files that it describes"}),
+        }
+    )
+
+
+def repair(
+    table: TableArgument,
+    index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Make the index say what the table says; reports what was wrong."""
-    found = rli.open_table(table, index=index).repair_index(ShownTasks("comparing and mending"))
+    found = rli.open_table(table, index=index).repair_index(ShownTasks("comparing and mending"), timeout=timeout)
     report(found, as_json=as_json, render=lambda: _print_differences(found, repaired=True))
 
 
@@ -134,9 +191,10 @@ def _print_differences(found: VerifyReport, *, repaired: bool = False) -> None:
     )
 
 
-def stats(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Show size and state of the index."""
-    found = rli.open_table(table, index=index).index.stats()
+def stats(target: TargetArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Show size and state of an index: that of a table, or the one at a URL."""
+    opened = _index_at(target, index) if is_store_url(target) else rli.open_table(target, index=index).index
+    found = opened.stats()
     report(found, as_json=as_json, render=lambda: _print_stats(found))
 
 
@@ -147,7 +205,7 @@ def _print_stats(found: IndexStats) -> None:
             "entries": found.entries,
             "tombstones": found.tombstones,
             "size": human_bytes(found.bytes),
-            "bytes per entry": None if found.bytes_per_entry is None else f"{found.bytes_per_entry:.1f}",
+            "bytes per entry": entry_size(found.bytes_per_entry),
             "shards": found.shards,
             "file groups": found.file_groups,
             "last instant": found.last_instant,
@@ -158,17 +216,51 @@ def _print_stats(found: IndexStats) -> None:
     )
 
 
-def sync(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+def sync(
+    table: TableArgument,
+    index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Bring into the index what other writers have committed. Every write does this by itself."""
-    result = rli.open_table(table, index=index).sync_index(ShownTasks("applying"))
+    result = rli.open_table(table, index=index).sync_index(ShownTasks("applying"), timeout=timeout)
     done = Synced(result.applied, result.sequence)
     facts = {"instants applied": len(done.applied), "sequence": done.sequence}
     report(done, as_json=as_json, render=lambda: print_facts(facts))
 
 
-def drop(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Remove the index. The table stays; bootstrap builds the index again."""
-    opened = rli.open_table(table, index=index)
-    done = Dropped(opened.settings.index_url)
-    opened.drop_index()
+def drop(
+    target: TargetArgument,
+    *,
+    yes: YesOption = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove an index: that of a table, or the one at a URL.
+
+    A table stays, and bootstrap builds its index again. An index that is used without a table is lost: there the command
+    asks for a confirmation.
+    """
+    done = Dropped(_drop_at(target, index, yes=yes) if is_store_url(target) else _drop_of_table(target, index))
     report(done, as_json=as_json, render=lambda: print_facts({"dropped": done.url}))
+
+
+def _drop_of_table(table: str, index: str | None) -> str:
+    opened = rli.open_table(table, index=index)
+    url = opened.settings.index_url
+    opened.drop_index()
+    return url
+
+
+def _drop_at(url: str, index: str | None, *, yes: bool) -> str:
+    try:
+        with _index_at(url, index) as opened:
+            if opened.settings.table_id is None:
+                question = f"Drop the index {opened.url} with its {counted(opened.stats().entries, 'entry')}?"
+                require_confirmation(question, yes=yes, refusal="the index was not dropped")
+            opened.drop()
+    except CorruptIndexError:
+        question = f"The index at {without_password(url)} is damaged. Drop all that the store has there?"
+        require_confirmation(question, yes=yes, refusal="the index was not dropped")
+        drop_store(url)
+    return without_password(url)

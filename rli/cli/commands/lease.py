@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command
-from rli.cli.output import FAILED, print_error, print_facts, print_note, report
+from rli.cli.options import IndexOption, JsonOption, TableArgument, YesOption, add_command, require_confirmation
+from rli.cli.output import print_facts, print_note, report
 from rli.commit.lease_breaking import LeaseHolder, break_lease, lease_holder
 
 
@@ -34,7 +33,7 @@ def show(table: TableArgument, index: IndexOption = None, as_json: JsonOption = 
 def break_(
     table: TableArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for a confirmation.")] = False,
+    yes: YesOption = False,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,17 +43,14 @@ def break_(
     loses its present write and reports LeaseLostError; no committed record is lost.
     """
     opened = rli.open_table(table, index=index)
-    holder = lease_holder(opened.definition, opened.index)
-    if not (yes or _confirmed(holder)):
-        print_error("the lease was not broken; confirm with y, or give --yes")
-        raise typer.Exit(FAILED)
+    held_by = _name(lease_holder(opened.definition, opened.index))
+    require_confirmation(f"The lease is held by {held_by}. Break it?", yes=yes, refusal="the lease was not broken")
     _report(break_lease(opened.definition, opened.index), as_json=as_json)
     print_note("the lease is free")
 
 
-def _confirmed(holder: LeaseHolder | None) -> bool:
-    held_by = "nobody" if holder is None else holder.writer or "a record that is damaged"
-    return typer.confirm(f"The lease is held by {held_by}. Break it?", err=True)
+def _name(holder: LeaseHolder | None) -> str:
+    return "nobody" if holder is None else holder.writer or "a record that is damaged"
 
 
 def _report(holder: LeaseHolder | None, *, as_json: bool) -> None:

@@ -1,8 +1,9 @@
-"""Commands that read a table: lookup, get, read, timeline."""
+"""Commands that read a table: lookup, get, read, timeline, info."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -10,10 +11,22 @@ import typer
 import rli
 from rli.cli.files.output import require_output, write_records
 from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOption, add_command, split_columns
-from rli.cli.output import FOUND, human_bytes, out_console, print_note, print_rows, report
-from rli.hudi.timeline.instant import Instant
+from rli.cli.output import (
+    FOUND,
+    counted,
+    human_bytes,
+    human_seconds,
+    out_console,
+    print_facts,
+    print_note,
+    print_rows,
+    report,
+)
+from rli.hudi.timeline.instant import State
 from rli.index.record.record_index import LOOKUP_SECONDS
-from rli.view.snapshot import Snapshot
+from rli.settings import TableSettings
+from rli.table.info import IndexInfo, TableInfo
+from rli.view.history import HistoryEntry
 
 _ROWS_ON_A_TERMINAL: Final = 20
 
@@ -30,6 +43,7 @@ def register(app: typer.Typer) -> None:
         'rli read trips --where \'tip is not null and city in ("Oslo", "Bergen")\' --limit 5 --json',
     )
     add_command(app, timeline, "rli timeline trips", "rli timeline trips --limit 5 --json")
+    add_command(app, info, "rli info trips", "rli info trips --json")
 
 
 KeysArgument: TypeAlias = Annotated[
@@ -58,7 +72,11 @@ def lookup(
     report(
         rows,
         as_json=as_json,
-        render=lambda: print_rows(found.column_names, [list(row.values()) for row in rows]),
+        render=lambda: print_rows(
+            found.column_names,
+            [list(row.values()) for row in rows],
+            folded=["record_key", "partition_path", "file_id"],
+        ),
     )
     if found.column("file_id").null_count == found.num_rows:
         raise typer.Exit(FOUND)
@@ -141,81 +159,105 @@ def read(
         print_note(f"{kept.num_rows:,} of {records.num_rows:,} records; --limit shows more, --output writes all")
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRow:
-    """One instant of ``rli timeline``; what a commit did is None for other actions and for pending instants.
-
-    Attributes:
-        time, action, state, completion_time: see ``Instant``.
-        operation: Hudi's name of the operation.
-        inserts, updates, deletes: records that files gained, changed and lost; a move counts as a loss and a gain.
-        files: base files written.
-        written_bytes: their size.
-        transaction: of the caller, application id and number.
-        metadata: of the caller.
-    """
-
-    time: str
-    action: str
-    state: str
-    completion_time: str | None
-    operation: str | None = None
-    inserts: int | None = None
-    updates: int | None = None
-    deletes: int | None = None
-    files: int | None = None
-    written_bytes: int | None = None
-    transaction: tuple[str, int] | None = None
-    metadata: dict[str, str] | None = None
-
-
 def timeline(
     table: TableArgument,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the last so many instants.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the instants of the table, the oldest first, with what each commit did."""
-    snapshot = Snapshot.now(rli.open_table(table).definition.reloaded())
-    instants = snapshot.timeline.instants
-    rows = [_timeline_row(snapshot, instant) for instant in instants[-(limit or len(instants)) :]]
-    report(rows, as_json=as_json, render=lambda: _print_timeline(rows))
+    """List the instants of the table, the oldest first: who did what, how long it took, and what became of records."""
+    entries = rli.open_table(table).history(limit)
+    report(entries, as_json=as_json, render=lambda: _print_history(entries))
 
 
-def _timeline_row(snapshot: Snapshot, instant: Instant) -> TimelineRow:
-    known = instant.time, instant.action, str(instant.state), instant.completion_time
-    if not (instant.is_completed and instant.is_write):
-        return TimelineRow(*known)
-    commit = snapshot.commit(instant)
-    stats = commit.write_stats
-    return TimelineRow(
-        *known,
-        operation=commit.operation,
-        inserts=sum(stat.inserts for stat in stats),
-        updates=sum(stat.update_writes for stat in stats),
-        deletes=sum(stat.deletes for stat in stats),
-        files=len(stats),
-        written_bytes=sum(stat.written_bytes for stat in stats),
-        transaction=commit.transaction,
-        metadata=commit.caller_metadata,
+def _print_history(entries: Sequence[HistoryEntry]) -> None:
+    if not out_console().is_terminal:
+        names = [field.name for field in fields(HistoryEntry)]
+        print_rows(names, [[getattr(entry, name) for name in names] for entry in entries])
+        return
+    print_rows(
+        ["instant", "what", "records", "files", "size", "took", "by"],
+        [
+            [
+                entry.time,
+                _what(entry),
+                _records(entry),
+                entry.files,
+                human_bytes(entry.written_bytes),
+                human_seconds(entry.seconds),
+                entry.writer,
+            ]
+            for entry in entries
+        ],
+        folded=["what", "records", "by"],
     )
 
 
-def _print_timeline(rows: list[TimelineRow]) -> None:
-    names = ["instant", "action", "state", "operation", "inserts", "updates", "deletes", "files", "bytes"]
-    print_rows(
-        names,
-        [
-            [
-                row.time,
-                row.action,
-                row.state,
-                row.operation,
-                row.inserts,
-                row.updates,
-                row.deletes,
-                row.files,
-                row.written_bytes if not out_console().is_terminal else human_bytes(row.written_bytes),
-            ]
-            for row in rows
-        ],
+def _what(entry: HistoryEntry) -> str:
+    name = (entry.operation or entry.action).lower()
+    if entry.state != State.COMPLETED:
+        return f"{name} ({entry.state})"
+    return f"{name} of {', '.join(entry.undone)}" if entry.undone else name
+
+
+def _records(entry: HistoryEntry) -> str | None:
+    counts = {
+        "inserted": entry.inserted,
+        "updated": entry.updated,
+        "moved": entry.moved,
+        "deleted": entry.deleted,
+        "unchanged": entry.unchanged,
+    }
+    if all(count is None for count in counts.values()):
+        return None
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
+
+
+def info(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Show what a table is and how it is: schema, settings, sizes, index and problems. It reads no records.
+
+    Exit status 1 if there is a problem; rli doctor looks deeper.
+    """
+    found = rli.open_table(table, index=index).info()
+    report(found, as_json=as_json, render=lambda: _print_info(found))
+    if found.problems:
+        raise typer.Exit(FOUND)
+
+
+def _print_info(found: TableInfo) -> None:
+    settings = found.settings
+    print_facts(
+        {
+            "table": f"{found.location} (name={found.name}, format: Hudi {found.table_version}"
+            + ("" if settings is None else f", rli {settings.format_version}")
+            + ")",
+            "columns": ", ".join(f"{name} {kind}" for name, kind in found.columns.items()) or None,
+            "record key": ", ".join(found.record_key) or None,
+            "partitioned by": ", ".join(found.partition_by) or None,
+            "ordering": ", ".join(found.ordering) or None,
+            "size": f"{counted(found.files, 'file')} in {counted(found.partitions, 'partition')}, "
+            f"{human_bytes(found.bytes)}",
+            "timeline": f"{counted(found.commits, 'commit')}, {found.pending} pending, last={found.last_commit or 'none'}",
+            "index": None if found.index is None else _index_in_a_line(found.index),
+            "settings": None if settings is None else _settings_in_a_line(settings, found.lease),
+            "health": "; ".join(found.problems) or "no problem found",
+        }
+    )
+
+
+def _index_in_a_line(index: IndexInfo) -> str:
+    entries = "entries not counted" if index.entries is None else counted(index.entries, "entry")
+    size = "" if index.bytes is None else f", {human_bytes(index.bytes)}"
+    behind = f", {counted(index.unseen_commits, 'commit')} behind" if index.unseen_commits else ""
+    return (
+        f"{index.url} ({entries}{size}, {counted(index.shards, 'shard')}, {index.key_mode} keys, "
+        f"format {index.format_version}{behind})"
+    )
+
+
+def _settings_in_a_line(settings: TableSettings, holder: str | None) -> str:
+    return (
+        f"a key that changes its partition: {settings.on_partition_change}; files of "
+        f"{human_bytes(settings.target_file_size)}, {settings.compression}; durability: {settings.durability}; "
+        f"maintenance: {'off' if settings.maintenance.is_off else 'on'}; lease: {settings.lease}, "
+        f"{'free' if holder is None else f'held by {holder}'}"
     )

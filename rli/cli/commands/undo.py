@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, TableArgument, add_command
+from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command
 from rli.cli.output import print_facts, report
-from rli.errors import InstantNotFoundError, InvalidInputError
-from rli.table.table import Table
-
-_LAST: Final = "last"
+from rli.errors import InvalidInputError
 
 
 def register(app: typer.Typer) -> None:
@@ -61,12 +58,15 @@ def rollback(
         str, typer.Argument(metavar="INSTANT", help="The last commit: its instant, or 'last'.", show_default=False)
     ],
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Undo the last commit: files, index and timeline are as before it."""
     opened = rli.open_table(table, index=index)
-    undone = _last_commit(opened) if instant == _LAST else instant
-    done = RolledBack(undone, opened.rollback(undone))
+    by = opened.rollback(instant, timeout=timeout)
+    undone = next((entry.undone for entry in opened.history() if entry.time == by), ())
+    # Clusterings that came after a commit are undone in rollbacks of their own.
+    done = RolledBack(undone[0] if undone else instant, by)
     report(
         done,
         as_json=as_json,
@@ -84,16 +84,17 @@ def savepoint(
     delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint of this commit.")] = False,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Kept with the savepoint.", show_default=False)] = "",
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Keep the table's state as of a commit, so that no clean removes it and the table can be restored to it."""
     opened = rli.open_table(table, index=index)
     if not delete:
-        done = Saved(opened.savepoint(instant, comment), saved=True)
+        done = Saved(opened.savepoint(instant, comment, timeout=timeout), saved=True)
     elif instant is None:
         raise InvalidInputError("which savepoint is to be removed: give its INSTANT; list them: rli timeline TABLE")
     else:
-        opened.delete_savepoint(instant)
+        opened.delete_savepoint(instant, timeout=timeout)
         done = Saved(instant, saved=False)
     report(
         done,
@@ -106,10 +107,11 @@ def restore(
     table: TableArgument,
     instant: Annotated[str, typer.Argument(metavar="INSTANT", help="The commit to go back to.", show_default=False)],
     index: IndexOption = None,
+    timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go back to a commit: all later ones are undone, and cannot be brought back."""
-    done = rli.open_table(table, index=index).restore(instant)
+    done = rli.open_table(table, index=index).restore(instant, timeout=timeout)
     report(
         done,
         as_json=as_json,
@@ -121,10 +123,3 @@ def restore(
             }
         ),
     )
-
-
-def _last_commit(table: Table) -> str:
-    latest = table.definition.reloaded().load_timeline().latest_write
-    if latest is None:
-        raise InstantNotFoundError(f"there is no commit to roll back: table={table.location}")
-    return latest.time

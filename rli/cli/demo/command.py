@@ -25,7 +25,7 @@ from rli.cli.demo.folder import make_room, mark_as_made_here
 from rli.cli.engines.choice import Engine, EngineName, LocalEngine, open_engine
 from rli.cli.engines.options import WriteOptions
 from rli.cli.options import add_command
-from rli.cli.output import FOUND, human_bytes, out_console, print_facts, print_rows
+from rli.cli.output import FOUND, entry_size, human_bytes, out_console, print_facts, print_rows
 from rli.model import CommitResult, Step
 from rli.table.table import Table
 
@@ -283,7 +283,7 @@ def _check_index(table: Table) -> bool:
         {
             "entries": stats.entries,
             "size": human_bytes(stats.bytes),
-            "bytes per entry": None if stats.bytes_per_entry is None else f"{stats.bytes_per_entry:.1f}",
+            "bytes per entry": entry_size(stats.bytes_per_entry),
             "missing, misplaced, dangling": f"{found.missing}, {found.misplaced}, {found.dangling}",
         }
     )
