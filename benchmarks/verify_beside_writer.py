@@ -35,13 +35,13 @@ def main(folder: Path, records: int) -> None:
     for start in range(0, records, _BATCH):
         table.upsert(_records(start, 0))
     seconds = _show("at rest", table)
-    head = table.index.log.refresh().head
-    table.index.put(pa.array(["planted"]), entries.pack(head, np.array([0])))
+    head = _index(table).log.refresh().head
+    _index(table).put(pa.array(["planted"]), entries.pack(head, np.array([0])))
     stop = _PROCESSES.Event()
     writer = _PROCESSES.Process(target=_write, args=(folder / "table", records, stop))
     writer.start()
     try:
-        while writer.is_alive() and table.index.log.refresh().head == head:
+        while writer.is_alive() and _index(table).log.refresh().head == head:
             time.sleep(0.1)
         beside = _show("beside a writer", table)
     finally:
@@ -50,12 +50,17 @@ def main(folder: Path, records: int) -> None:
     print(f"beside over at rest: {beside / seconds:.2f}")
 
 
+def _index(table: rli.Table) -> rli.RecordIndex:
+    assert isinstance(table.index, rli.RecordIndex)
+    return table.index
+
+
 def _show(when: str, table: rli.Table) -> float:
-    before, log = time.perf_counter(), table.index.log.refresh().head
+    before, log = time.perf_counter(), _index(table).log.refresh().head
     report = table.verify_index()
     seconds = time.perf_counter() - before
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    commits = table.index.log.refresh().head - log
+    commits = _index(table).log.refresh().head - log
     print(
         f"{when}: {seconds:.1f} s, peak {memory} MiB, sequences committed meanwhile: {commits}\n  {report}", flush=True
     )

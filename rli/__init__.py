@@ -25,10 +25,10 @@ from rli.errors import (
     UnsupportedTableError,
     VoidAttemptError,
 )
+from rli.index.contract import IndexStats, Scope, TableIndex, VerifyReport
 from rli.index.record.commits import IndexCommit, PendingTransaction
-from rli.index.record.record_index import IndexStats, RecordIndex, create_index, open_index
+from rli.index.record.record_index import RecordIndex, create_index, open_index
 from rli.index.record.self_check import IndexCheck
-from rli.index.record.sync.verify import VerifyReport
 from rli.index.record.transaction import IndexTransaction
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange, Step
 from rli.services.archive import ArchiveResult
@@ -77,11 +77,13 @@ __all__ = [
     "RliError",
     "Scan",
     "SchemaError",
+    "Scope",
     "SettingsError",
     "Step",
     "StoreUnavailableError",
     "Table",
     "TableExistsError",
+    "TableIndex",
     "TableInfo",
     "TableNotFoundError",
     "UnsupportedTableError",

@@ -13,6 +13,16 @@ from numpy.typing import NDArray
 
 from rli.model import FileGroupId
 
+LOCATION_SCHEMA: Final = pa.schema(
+    [
+        pa.field("record_key", pa.string(), nullable=False),
+        pa.field("partition_path", pa.string()),
+        pa.field("file_id", pa.string()),
+        pa.field("instant_time", pa.string()),
+    ]
+)
+"""Schema of what look-ups return."""
+
 BATCH_KEYS: Final = 65_536
 """Keys that are written to the store together."""
 

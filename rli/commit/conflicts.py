@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.codec import entries as codec
 from rli.errors import ConflictError
 from rli.file_group.journal import Journal
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.index.record.log_state import LogState
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import NO_KEYS, ChangedKeys, IndexState, SomeKeys, sum_of
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.tasks import TaskRunner
@@ -32,35 +29,7 @@ from rli.view.snapshot import Snapshot
 _SAMPLE: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class SomeKeys:
-    """Record keys, of which only a few are named.
-
-    Attributes:
-        count: how many.
-        sample: ten of them at most.
-    """
-
-    count: int
-    sample: tuple[str, ...]
-
-    @classmethod
-    def of(cls, batches: Iterable[pa.Array]) -> SomeKeys:
-        return sum_of(cls(len(keys), tuple(keys.slice(0, _SAMPLE).to_pylist())) for keys in batches)
-
-
-NO_KEYS: Final = SomeKeys(0, ())
-
-
-def sum_of(parts: Iterable[SomeKeys]) -> SomeKeys:
-    """All the keys together."""
-    total = NO_KEYS
-    for part in parts:
-        total = SomeKeys(total.count + part.count, (*total.sample, *part.sample)[:_SAMPLE])
-    return total
-
-
-def nothing_newer() -> SomeKeys:
+def no_keys(_: ChangedKeys) -> SomeKeys:
     """For writes that act on all that they look up."""
     return NO_KEYS
 
@@ -71,11 +40,11 @@ class ReadSet:
 
     Attributes:
         groups: the file groups that hold its keys: also those where every record came too late to change anything.
-        newer_keys: finds the keys that it looked up, and did nothing about, that were changed after its snapshot.
+        changed_keys: finds the keys that it looked up, and did nothing about, among those that others changed.
     """
 
     groups: frozenset[FileGroupId]
-    newer_keys: Callable[[], SomeKeys] = nothing_newer
+    changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +53,7 @@ class PlannedCommit:
 
     Attributes:
         instant: of the write.
-        snapshot: the state of the table that it builds on.
-        sequence: the commit sequence of that state.
+        state: the state of table and index that it builds on.
         stats: its base files, which lie in its work folder.
         journals: its journals.
         schema: of the table from then on.
@@ -94,8 +62,7 @@ class PlannedCommit:
     """
 
     instant: str
-    snapshot: Snapshot
-    sequence: int
+    state: IndexState
     stats: Sequence[WriteStat]
     journals: Sequence[Journal]
     schema: pa.Schema
@@ -103,37 +70,24 @@ class PlannedCommit:
     replaced: frozenset[FileGroupId]
 
 
-def newer_keys(index: RecordIndex, sequence: int, record_keys: pa.Array) -> SomeKeys:
-    """The record keys (distinct, shape (n,)) that were placed, moved or deleted after a commit sequence."""
-    newer = codec.sequences(index.get_as_of(record_keys, sequence)) > sequence
-    return SomeKeys.of([record_keys.filter(pa.array(newer))])
-
-
-def require_no_conflict(
-    planned: PlannedCommit, current: Snapshot, index: RecordIndex, log: LogState, tasks: TaskRunner
-) -> None:
+def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: Snapshot, tasks: TaskRunner) -> None:
     """Check a write against what was committed since its snapshot. The caller holds the lease.
 
     Args:
         planned: the write.
-        current: the state of the table now; all of it is in the index.
-        index: of the table.
-        log: its commit log as of ``current``.
+        changes: what was committed since.
+        current: the state of the table now; the index has followed it.
         tasks: runs the look-ups of each journal.
 
     Raises:
         ConflictError: it may not be published.
     """
-    later = log.records_after(planned.sequence)
-    if not later:
-        return
-    instants = tuple(sorted({instant for record in later for instant in record.instants}))
+    instants = changes.instants
     _require_same_schema(planned, current, instants)
     _require_same_groups(planned, current, instants)
-    check = partial(_placed_later, current.table.storage, index, planned.sequence)
     # What a clustering places was in the file groups that it replaces: those tell.
     journals = [] if planned.replaced else planned.journals
-    taken = sum_of([*tasks.run(check, journals), planned.read.newer_keys()])
+    taken = sum_of([changes.placed_by(journals, tasks), planned.read.changed_keys(changes)])
     if taken.count:
         raise ConflictError(
             f"another commit inserted or changed record keys of this write: count={taken.count} "
@@ -147,7 +101,10 @@ def require_no_conflict(
 def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
     # The table's schema is that of its newest instant, which need not be the commit that comes last. So a schema is
     # changed only by a commit that nobody else's came in between.
-    if not planned.schema.equals(planned.snapshot.schema or pa.schema([])) or current.schema != planned.snapshot.schema:
+    if (
+        not planned.schema.equals(planned.state.snapshot.schema or pa.schema([]))
+        or current.schema != planned.state.snapshot.schema
+    ):
         raise ConflictError(
             "columns of the table were added or changed while others wrote: "
             f"columns={planned.schema.names} now={current.schema and current.schema.names} "
@@ -158,7 +115,7 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
 
 def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
     written = {FileGroupId(stat.partition_path, stat.file_id): stat for stat in planned.stats}
-    contested = changed_since(planned.snapshot, current, planned.read.groups | planned.replaced | written.keys())
+    contested = changed_since(planned.state.snapshot, current, planned.read.groups | planned.replaced | written.keys())
     if not contested:
         return
     storage = current.table.storage
@@ -201,8 +158,3 @@ def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) ->
 
 def _gone_keys(storage: Storage, journal: Journal) -> SomeKeys:
     return SomeKeys.of(journal.deleted_keys(storage))
-
-
-def _placed_later(storage: Storage, index: RecordIndex, sequence: int, journal: Journal) -> SomeKeys:
-    """Which keys that one journal places were changed after a commit sequence: a task."""
-    return sum_of(newer_keys(index, sequence, keys) for keys in journal.placed_keys(storage))

@@ -12,12 +12,10 @@ from rli.commit.recovery import Finished, exclusive, recover
 from rli.commit.torn import require_no_empty_commit, undo_torn
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.record_index import RecordIndex
-from rli.index.record.sync.sync import sync
+from rli.index.contract import TableIndex
 from rli.services.fence import Fence
 from rli.tasks import InProcess
 from rli.view.definition import TableDefinition
-from rli.view.snapshot import Snapshot
 from rli.view.synced_commits import sync_commits
 
 
@@ -38,7 +36,7 @@ class Ready:
     timeline: Timeline
 
 
-def made_ready(table: TableDefinition, index: RecordIndex, name: str, *, patience: float = math.inf) -> Ready:
+def made_ready(table: TableDefinition, index: TableIndex, name: str, *, patience: float = math.inf) -> Ready:
     """Clear up after dead writers, and undo what a power cut has torn.
 
     Args:
@@ -63,7 +61,7 @@ def made_ready(table: TableDefinition, index: RecordIndex, name: str, *, patienc
 
 @contextmanager
 def table_service(
-    table: TableDefinition, index: RecordIndex, name: str, *, patience: float = math.inf
+    table: TableDefinition, index: TableIndex, name: str, *, patience: float = math.inf
 ) -> Iterator[tuple[TableDefinition, Fence]]:
     """Hold the lease for a table service; what it does survives a power cut, whatever the table's settings say.
 
@@ -81,8 +79,8 @@ def table_service(
     ready = made_ready(table, index, name, patience=patience)
     definition = ready.table.durable()
     with exclusive(definition, index, ready.writer, patience=patience) as lease:
-        synced = sync(definition, index, InProcess())
+        synced = index.sync(definition, InProcess())
         if not ready.table.storage.is_durable:
             # Older versions and instants are about to go, or to be relied on.
-            sync_commits(Snapshot(definition, synced.timeline))
+            sync_commits(synced.snapshot)
         yield definition, Fence(definition, lease.require_held)

@@ -18,7 +18,7 @@ from rli.commit.requests import REQUESTS
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.errors import CorruptIndexError
 from rli.hudi.timeline.instant import is_instant_time
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import TableIndex
 from rli.processes import ProcessId
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -47,7 +47,7 @@ class LeaseHolder:
     damage: str | None = None
 
 
-def lease_holder(table: TableDefinition, index: RecordIndex) -> LeaseHolder | None:
+def lease_holder(table: TableDefinition, index: TableIndex) -> LeaseHolder | None:
     """Who holds the table's lease; None if it is free."""
     content = shared_records(table, index).read_control(LEASE)
     if content is None:
@@ -60,7 +60,7 @@ def lease_holder(table: TableDefinition, index: RecordIndex) -> LeaseHolder | No
     return LeaseHolder(held.writer, held.process.host, held.process.pid, expires_at)
 
 
-def break_lease(table: TableDefinition, index: RecordIndex) -> LeaseHolder | None:
+def break_lease(table: TableDefinition, index: TableIndex) -> LeaseHolder | None:
     """Take the lease from its holder and clear up after it; also replaces records of writers that are damaged.
 
     Returns:

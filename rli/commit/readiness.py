@@ -18,9 +18,8 @@ from rli.commit.liveness import Holding, Watch
 from rli.commit.recovery import recover, writer_record
 from rli.commit.shared_records import shared_records
 from rli.errors import IndexNotReadyError, LeaseBusyError
-from rli.index.record.record_index import LOOKUP_SECONDS, RecordIndex
-from rli.index.record.sync.result import SyncResult
-from rli.index.record.sync.sync import SMALL_JOURNALS, Unseen, journal_bytes, sync, unseen_instants
+from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes
+from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex, Unseen
 from rli.model import LeasePlace
 from rli.tasks import InProcess
 from rli.view.definition import TableDefinition
@@ -32,15 +31,15 @@ _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.5
 
 
-def require_synced(table: TableDefinition, index: RecordIndex) -> SyncResult:
+def require_synced(table: TableDefinition, index: TableIndex) -> IndexState:
     """The state of an index that has seen all of the table; raises ``IndexNotReadyError`` for one that has not."""
-    state, unseen = unseen_instants(table, index)
+    state, unseen = index.unseen(table)
     if unseen:
         raise _not_ready(table, index, unseen)
     return state
 
 
-def await_synced(table: TableDefinition, index: RecordIndex, seconds: float = LOOKUP_SECONDS) -> SyncResult:
+def await_synced(table: TableDefinition, index: TableIndex, seconds: float = LOOKUP_SECONDS) -> IndexState:
     """The state of an index that has seen all of the table, which it is shown if need be.
 
     Args:
@@ -54,7 +53,7 @@ def await_synced(table: TableDefinition, index: RecordIndex, seconds: float = LO
     """
     waiting = _Waiting(table, index, seconds)
     while True:
-        state, unseen = unseen_instants(table, index)
+        state, unseen = index.unseen(table)
         if not unseen:
             return state
         waiting.wait_or_help(unseen)
@@ -63,7 +62,7 @@ def await_synced(table: TableDefinition, index: RecordIndex, seconds: float = LO
 class _Waiting:
     """A look-up that waits for an index to see all of a table, and helps where nobody else seems to."""
 
-    def __init__(self, table: TableDefinition, index: RecordIndex, seconds: float) -> None:
+    def __init__(self, table: TableDefinition, index: TableIndex, seconds: float) -> None:
         self._table = table
         self._index = index
         self._records = shared_records(table, index)
@@ -84,7 +83,7 @@ class _Waiting:
                 if self._is_orphan_again([LEASE]):
                     recover(self._table, self._index, self._name, patience=self._seconds_left())
             elif self._may_help(unseen) or self._is_orphan_again([writer_record(time) for time in unseen.unapplied]):
-                sync(self._table, self._index, InProcess(), on_part=lambda: self._require_time_left(unseen))
+                self._index.sync(self._table, InProcess(), on_part=lambda: self._require_time_left(unseen))
                 return
         except (OSError, LeaseBusyError) as error:
             # This process may be allowed to read alone; or another one has the lease.
@@ -122,7 +121,7 @@ class _Waiting:
             raise _not_ready(self._table, self._index, unseen) from self._failure
 
 
-def _not_ready(table: TableDefinition, index: RecordIndex, unseen: Unseen) -> IndexNotReadyError:
+def _not_ready(table: TableDefinition, index: TableIndex, unseen: Unseen) -> IndexNotReadyError:
     if unseen.withdrawn:
         return IndexNotReadyError(
             f"commits of the table are being rolled back: table={table.location} index={index.url} "

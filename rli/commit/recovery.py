@@ -25,7 +25,7 @@ from rli.commit.requests import remove_abandoned_requests
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.errors import CorruptIndexError
 from rli.hudi.timeline.instant import Action, is_instant_time
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import TableIndex
 from rli.services.archive import finish_archives
 from rli.services.clean import finish_clean
 from rli.services.fence import Fence, settle_prepared
@@ -52,7 +52,7 @@ def writer_record(instant: str) -> str:
 
 @contextmanager
 def exclusive(
-    table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf
+    table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf
 ) -> Iterator[HeldLease]:
     """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
 
@@ -91,7 +91,7 @@ class Finished:
         return Finished(self.rollbacks | other.rollbacks, self.restores | other.restores)
 
 
-def recover(table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf) -> Finished:
+def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf) -> Finished:
     """Roll back or tidy up what dead writers left, and finish rollbacks and restores that they began.
 
     Args:
@@ -174,7 +174,7 @@ def _instant_of(name: str) -> str:
     return instant
 
 
-def _clear_displaced(table: TableDefinition, index: RecordIndex, lease: HeldLease, fence: Fence) -> Finished:
+def _clear_displaced(table: TableDefinition, index: TableIndex, lease: HeldLease, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     if not lease.displaced:
         return Finished()
@@ -187,14 +187,14 @@ def _clear_displaced(table: TableDefinition, index: RecordIndex, lease: HeldLeas
     return finished
 
 
-def _clear(table: TableDefinition, index: RecordIndex, instant: str) -> None:
+def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
     records, name = shared_records(table, index), writer_record(instant)
     # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
     was_mark = _put_mark(records, name)
     table.storage.settle(paths.commit_content(instant))
     # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
-    was_published = is_published(table, instant) or bool(index.log.refresh().standing([instant]))
+    was_published = is_published(table, instant) or bool(index.standing([instant]))
     if was_published:
         table.storage.delete_folder(paths.work_folder(instant))
     else:

@@ -20,7 +20,7 @@ from rli.commit.lease import HeldLease
 from rli.commit.liveness import Holding
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.errors import LeaseLostError
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import TableIndex
 from rli.storage import Storage
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -81,7 +81,7 @@ def request_folder(storage: Storage, records: SharedRecords, seconds: float) -> 
         holding.release()
 
 
-def request_folder_of(table: TableDefinition, index: RecordIndex) -> AbstractContextManager[RequestFolder]:
+def request_folder_of(table: TableDefinition, index: TableIndex) -> AbstractContextManager[RequestFolder]:
     """A new folder for a request to write a table; see ``request_folder``."""
     return request_folder(table.storage, shared_records(table, index), table.require_settings().lease_seconds)
 

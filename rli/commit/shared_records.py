@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from rli.commit.file_records import FileRecords
-from rli.index.record.record_index import RecordIndex
+from rli.errors import SettingsError
+from rli.index.contract import TableIndex
 from rli.model import LeasePlace
 from rli.view.definition import TableDefinition
 
@@ -27,7 +28,18 @@ class SharedRecords(Protocol):
         """Set a record to ``value`` (None removes it) if it is ``expected`` (None: absent); whether it was set."""
 
 
-def shared_records(table: TableDefinition, index: RecordIndex) -> SharedRecords:
-    """The records of a table, where its settings say."""
-    # Torn ones would keep everybody from writing.
-    return FileRecords(table.durable().storage) if table.require_settings().lease is LeasePlace.TABLE else index.store
+def shared_records(table: TableDefinition, index: TableIndex) -> SharedRecords:
+    """The records of a table, where its settings say.
+
+    Raises:
+        SettingsError: they are in the store of the table's index, and this index has none.
+    """
+    if table.require_settings().lease is LeasePlace.TABLE:
+        # Torn ones would keep everybody from writing.
+        return FileRecords(table.durable().storage)
+    if index.shared_store is None:
+        raise SettingsError(
+            f"the writers of the table agree in the store of its index, and this index has none: table={table.location} "
+            f"index={index.url}; open the table without another index"
+        )
+    return index.shared_store

@@ -26,14 +26,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.commit.liveness import machine_started_at
-from rli.commit.mending import mend_index
 from rli.commit.recovery import exclusive
 from rli.errors import CorruptTableError, InstantNotFoundError
-from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
+from rli.file_group.journal_list import readable_journals
+from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.record_index import RecordIndex
-from rli.index.record.sync.undoing import readable_journals
+from rli.index.contract import TableIndex
 from rli.model import Durability, LeasePlace
 from rli.services.fence import Fence
 from rli.services.rollback import finish_rollback
@@ -62,27 +61,27 @@ class TornCommit:
     part: str
 
 
-def torn_commits(table: TableDefinition, index: RecordIndex) -> tuple[list[TornCommit], Timeline]:
+def torn_commits(table: TableDefinition, index: TableIndex) -> tuple[list[TornCommit], Timeline]:
     """The torn commits, the newest first, and the timeline that shows them, or the rest of them."""
     if not table.storage.is_local:
         return [], table.load_timeline()
     # The log first: what it knows by now has completed by now (P7).
-    followed = _last_followed(index) if table.require_settings().durability is Durability.OS else []
+    followed = index.last_followed() if table.require_settings().durability is Durability.OS else []
     timeline = table.load_timeline()
     snapshot = Snapshot(table, timeline)
     own = dict(followed)
     found = {torn.time: torn for torn in (*_empty(snapshot, own), *_broken(snapshot, index, own))}
     found |= {torn.time: torn for torn in _lost(snapshot, followed, found.keys())}
-    if not found or index.applied_sequence() is None:
+    if not found or not index.is_built:
         return [], timeline
     # Commits that the index does not know yet came after all others.
-    known = index.log.refresh().standing(found)
+    known = index.standing(found)
     unknown = sorted(found.keys() - set(known), reverse=True)
     return [found[time] for time in (*unknown, *known)], timeline
 
 
 def undo_torn(
-    table: TableDefinition, index: RecordIndex, writer: str, *, patience: float = math.inf, is_index_kept: bool = True
+    table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf, is_index_kept: bool = True
 ) -> tuple[dict[str, str], Timeline]:
     """Roll back the last commits of rli as far as they are torn.
 
@@ -111,7 +110,7 @@ def undo_torn(
         undone = {commit.time: _undo(table, commit, fence) for commit in torn}
         if is_index_kept and not is_told:
             _LOG.warning("journals are torn, so the whole index is compared with the table: table=%s", table.location)
-            mend_index(table, index, InProcess())
+            index.repair_from(table, InProcess())
     return undone, table.load_timeline()
 
 
@@ -141,7 +140,7 @@ def _empty(snapshot: Snapshot, own: Container[str]) -> Iterator[TornCommit]:
             yield _torn(snapshot, instant)
 
 
-def _broken(snapshot: Snapshot, index: RecordIndex, own: Container[str]) -> Iterator[TornCommit]:
+def _broken(snapshot: Snapshot, index: TableIndex, own: Container[str]) -> Iterator[TornCommit]:
     """Commits that cannot be read, or whose base files cannot, from the last one back to one that is whole."""
     for instant in reversed(snapshot.timeline.completed_writes):
         is_own = instant.time in own or _has_journal(snapshot.table, instant)
@@ -162,32 +161,16 @@ def _torn(snapshot: Snapshot, instant: Instant, part: str | None = None) -> Torn
     return TornCommit(instant.time, instant.completed_action, part or path)
 
 
-def _may_be_torn(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> bool:
+def _may_be_torn(snapshot: Snapshot, index: TableIndex, instant: Instant) -> bool:
     """Whether the power may have gone off before a commit was on the disk as a whole."""
     table = snapshot.table
     settings = table.require_settings()
     # Where each host has its own index, another one may know the commit.
-    if settings.durability is Durability.DISK and (
-        settings.lease is LeasePlace.TABLE
-        or index.log.last_read.knows(instant.time)
-        or index.log.refresh().knows(instant.time)
-    ):
+    if settings.durability is Durability.DISK and (settings.lease is LeasePlace.TABLE or index.knows(instant.time)):
         return False
     path = table.storage.full_path(snapshot.timeline.layout.path(instant.file_name))
     written_at = table.storage.filesystem.get_file_info(path).mtime
     return written_at is not None and written_at.timestamp() < machine_started_at()
-
-
-def _last_followed(index: RecordIndex) -> list[tuple[str, str]]:
-    """Time and action of the last commits of rli that the index has followed and that stand, the newest first."""
-    log, found = index.log.refresh(), []
-    for record in reversed(log.records):
-        if record.action in WRITE_ACTIONS and record.instant:
-            found.append((record.instant, record.action))
-        elif record.action not in UNDOING_ACTIONS:
-            break
-    standing = set(log.standing(time for time, _ in found))
-    return [(time, action) for time, action in found if time in standing]
 
 
 def _lost(snapshot: Snapshot, followed: Iterable[tuple[str, str]], torn: Iterable[str]) -> Iterator[TornCommit]:
@@ -208,9 +191,9 @@ def _has_journal(table: TableDefinition, instant: Instant) -> bool:
     return any(table.storage.exists(folder) for folder in folders)
 
 
-def _is_told_by_journals(table: TableDefinition, index: RecordIndex, torn: Iterable[TornCommit]) -> bool:
+def _is_told_by_journals(table: TableDefinition, index: TableIndex, torn: Iterable[TornCommit]) -> bool:
     """Whether journals tell all changes that the index has followed."""
-    known = index.log.refresh().standing(commit.time for commit in torn)
+    known = index.standing(commit.time for commit in torn)
     return all(readable_journals(table.storage, time) is not None for time in known)
 
 

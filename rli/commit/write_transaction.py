@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import pyarrow as pa
@@ -34,10 +34,7 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.record_index import RecordIndex
-from rli.index.record.snapshot import give_identity
-from rli.index.record.sync.result import SyncResult
-from rli.index.record.sync.sync import sync
+from rli.index.contract import IndexState, Locator, TableIndex
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.tasks import TaskRunner
 from rli.view import paths
@@ -108,15 +105,14 @@ class WriteTransaction:
         table: the definition, as it was when the write began.
         index: its index.
         instant: the write's instant.
-        sequence: the commit sequence that the write builds on.
-        snapshot: the state of the table that the write builds on.
+        state: the state of table and index that the write builds on.
         timeline_after: the timeline with this commit, once it is committed.
     """
 
     def __init__(  # noqa: PLR0917  (called by ``begin`` alone)
         self,
         table: TableDefinition,
-        index: RecordIndex,
+        index: TableIndex,
         tasks: TaskRunner,
         on_step: OnStep,
         action: Action,
@@ -138,10 +134,7 @@ class WriteTransaction:
         self._is_synced = True
         self.instant, self._holding = _announce(table, index, timeline, action)
         try:
-            synced = self._sync_behind_instant()
-            self.snapshot = Snapshot(table, synced.timeline)
-            self.sequence = synced.sequence
-            self._withdrawn = synced.withdrawn
+            self.state = self._sync_behind_instant()
             require_known_key_form(self.snapshot)
             on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
@@ -154,7 +147,7 @@ class WriteTransaction:
     def begin(  # noqa: PLR0917  (called by engines through ``partial``)
         cls,
         table: TableDefinition,
-        index: RecordIndex,
+        index: TableIndex,
         tasks: TaskRunner,
         on_step: OnStep,
         action: Action = Action.COMMIT,
@@ -180,21 +173,31 @@ class WriteTransaction:
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
         ready = made_ready(table, index, "recovery before a write", patience=patience)
-        give_identity(index.store)
+        index.prepare_for_writing()
         require_first(ready.table.storage, ready.timeline, caller.transaction)
         return cls(ready.table, index, tasks, on_step, action, ready.timeline, caller, patience)
 
-    def _sync_behind_instant(self) -> SyncResult:
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the table that the write builds on."""
+        return self.state.snapshot
+
+    @cached_property
+    def locator(self) -> Locator:
+        """Locates record keys as of that state."""
+        return self.index.locator(self.state)
+
+    def _sync_behind_instant(self) -> IndexState:
         """The state to build on, taken behind the request: no clean removes what a requested write may build on.
 
         A commit that began after the request has files that count as newer than those of this write, which then needs
         a later instant.
         """
-        synced = sync(self.table, self.index, self._tasks)
+        synced = self.index.sync(self.table, self._tasks)
         while any(write.time > self.instant for write in synced.timeline.completed_writes):
             self.abort()
             self.instant, self._holding = _announce(self.table, self.index, synced.timeline, self._action)
-            synced = sync(self.table, self.index, self._tasks)
+            synced = self.index.sync(self.table, self._tasks)
         return synced
 
     def schema_with(self, incoming: pa.Schema) -> pa.Schema:
@@ -251,9 +254,8 @@ class WriteTransaction:
             self.abort()
             raise
         try:
-            synced = sync(
+            synced = self.index.sync(
                 self.table,
-                self.index,
                 self._tasks,
                 on_registered=partial(self.on_step, Step.REGISTERED),
                 on_part=partial(self.on_step, Step.CHANGES_APPLIED),
@@ -311,7 +313,7 @@ class WriteTransaction:
             raise self._taken_for_dead() from failure
         current = self.table.load_timeline()
         built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
-        gone = (*self._withdrawn, *(time for time in built_on if not current.is_visible(time)))
+        gone = (*self.state.withdrawn, *(time for time in built_on if not current.is_visible(time)))
         if gone:
             raise ConflictError(
                 f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",
@@ -330,22 +332,23 @@ class WriteTransaction:
 
     def _check_and_publish(self, prepared: PreparedWrite, lease: HeldLease) -> PreparedWrite:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
-        synced = sync(self._still_writable(), self.index, self._tasks)
+        synced = self.index.sync(self._still_writable(), self._tasks)
         require_first(self.table.storage, synced.timeline, self._caller.transaction)
-        current = Snapshot(self.table, synced.timeline)
+        current = synced.snapshot
         prepared = prepared.giving_way(self.snapshot, current)
         journals = self._journals(prepared.results)
         planned = PlannedCommit(
             instant=self.instant,
-            snapshot=self.snapshot,
-            sequence=self.sequence,
+            state=self.state,
             stats=prepared.stats,
             journals=journals,
             schema=prepared.schema,
             read=prepared.read,
             replaced=prepared.replaced,
         )
-        require_no_conflict(planned, current, self.index, synced.log, self._tasks)
+        changes = self.index.changes(self.state, synced)
+        if changes is not None:
+            require_no_conflict(planned, changes, current, self._tasks)
         require_last_files(
             current, {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced
         )
@@ -466,7 +469,7 @@ class WriteTransaction:
         )
 
 
-def _announce(table: TableDefinition, index: RecordIndex, timeline: Timeline, action: Action) -> tuple[str, HeldLease]:
+def _announce(table: TableDefinition, index: TableIndex, timeline: Timeline, action: Action) -> tuple[str, HeldLease]:
     """Request a new instant, after saying where all writers see it who writes it."""
     records, storage = shared_records(table, index), table.storage
     latest = timeline.latest_time

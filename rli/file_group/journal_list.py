@@ -11,10 +11,14 @@ from rli.file_group.journal import Journal
 from rli.json_text import parse_json
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.view.paths import journal_file
+from rli.view.paths import journal_file, journal_folder
 
 _LIST: Final = "journals.json"
 _LIST_VERSION: Final = 1
+
+SMALL_JOURNALS: Final = 4 << 20
+"""Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
+longer to start than so little work takes."""
 
 
 def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -> str:
@@ -52,3 +56,19 @@ def require_journals(storage: Storage, instant: str) -> list[Journal]:
             f"the journal of a commit is gone: instant={instant}; bootstrap the index again: rli index bootstrap TABLE"
         )
     return journals
+
+
+def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
+    """The journals of a commit if each of them can be read, else None."""
+    try:
+        journals = load_journals(storage, instant)
+        for journal in journals or ():
+            journal.prior_groups(storage)
+    except CorruptTableError:
+        return None
+    return journals
+
+
+def journal_bytes(storage: Storage, instants: Iterable[str]) -> int:
+    """Size of all journals of some commits."""
+    return sum(file.size for instant in instants for file in storage.list_files(journal_folder(instant)))

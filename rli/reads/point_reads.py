@@ -22,11 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.codec import entries as codec
 from rli.commit.readiness import await_synced
-from rli.errors import CorruptIndexError, CorruptTableError, IndexNotReadyError, InstantNotFoundError
-from rli.index.record.purging import floor_of_look_ups
-from rli.index.record.record_index import RecordIndex
+from rli.errors import ConflictError, CorruptIndexError, CorruptTableError, IndexNotReadyError, InstantNotFoundError
+from rli.index.contract import IndexState, TableIndex
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads
@@ -76,7 +74,7 @@ class LocatedKeys:
 
 def get_records(
     table: TableDefinition,
-    index: RecordIndex,
+    index: TableIndex,
     record_keys: pa.Array,
     columns: Sequence[str] | None,
     timeout: float,
@@ -119,7 +117,7 @@ def _is_current(located: LocatedKeys) -> bool:
     return all(now.get(part.group) == part.file_slice for part in located.parts)
 
 
-def locate(table: TableDefinition, index: RecordIndex, record_keys: pa.Array, deadline: float) -> LocatedKeys:
+def locate(table: TableDefinition, index: TableIndex, record_keys: pa.Array, deadline: float) -> LocatedKeys:
     """Look record keys (distinct, shape (n,)) up, and their file slices, as of one commit.
 
     Files that are cleaned while they are listed may be missing: ``is_whole_for`` tells.
@@ -128,28 +126,31 @@ def locate(table: TableDefinition, index: RecordIndex, record_keys: pa.Array, de
         IndexNotReadyError: the index has not seen all commits at the deadline (of ``time.monotonic``), or the keys were
             changed again and again.
     """
-    while True:
-        synced = await_synced(table, index, max(0.0, deadline - time.monotonic()))
-        sequence = synced.log.head
-        entries = index.get_as_of(record_keys, sequence)
-        # Tombstones of later commits may be gone, by which those would be noticed (P30).
-        if floor_of_look_ups(index) <= sequence and codec.sequences(entries).max(initial=0) <= sequence:
-            break
-        _require_time_left(index, deadline)
-    snapshot = Snapshot(table, synced.timeline)
-    locations = index.locations(record_keys, entries)
-    named = named_groups(
-        locations.column("partition_path").combine_chunks(), locations.column("file_id").combine_chunks()
-    )
-    slices = snapshot.slices.of_groups([group for group in named.groups if group is not None])
+    state, found = _found(table, index, record_keys, deadline)
+    keys = found.column("record_key").combine_chunks()
+    asked = pc.index_in(keys, value_set=record_keys).to_numpy()
+    named = named_groups(found.column("partition_path").combine_chunks(), found.column("file_id").combine_chunks())
+    slices = state.snapshot.slices.of_groups([group for group in named.groups if group is not None])
     order = np.argsort(named.codes, kind="stable")
     bounds = pairwise(np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1)))
     parts = [
-        KeysOfGroup(group, slices.get(group), record_keys.take(pa.array(order[start:end])), order[start:end])
+        KeysOfGroup(group, slices.get(group), keys.take(pa.array(order[start:end])), asked[order[start:end]])
         for group, (start, end) in zip(named.groups, bounds, strict=True)
         if group is not None
     ]
-    return LocatedKeys(snapshot, parts)
+    return LocatedKeys(state.snapshot, parts)
+
+
+def _found(
+    table: TableDefinition, index: TableIndex, record_keys: pa.Array, deadline: float
+) -> tuple[IndexState, pa.Table]:
+    """A state of table and index, and where the keys are as of it."""
+    while True:
+        state = await_synced(table, index, max(0.0, deadline - time.monotonic()))
+        try:
+            return state, index.locator(state).locate_all(record_keys)
+        except ConflictError:
+            _require_time_left(index, deadline)
 
 
 def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple[NDArray[np.intp], pa.Table]:
@@ -178,7 +179,7 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     return np.concatenate(positions), pa.concat_tables(records)
 
 
-def _require_time_left(index: RecordIndex, deadline: float) -> None:
+def _require_time_left(index: TableIndex, deadline: float) -> None:
     if time.monotonic() > deadline:
         raise IndexNotReadyError(
             f"other writers changed the records again and again while they were looked up: index={index.url}; "

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from rli.commit.table_location import require_known_location
 from rli.errors import SchemaError, SettingsError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
-from rli.index.record.record_index import create_index
+from rli.index.contract import IndexOptions
+from rli.index.registry import index_kind
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
 from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE, Maintenance
 from rli.storage import Storage
@@ -96,6 +96,8 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     _require_columns(keys, partitions, ordering, schema)
     table_name = name or posixpath.basename(storage.root.rstrip("/"))
     index_url = index if index is not None else default_index_url(storage)
+    kind, options = index_kind(index_url), IndexOptions(shards, key_mode)
+    kind.require_valid(index_url, options)
     settings = new_table_settings(
         index_url=index_url,
         on_partition_change=on_partition_change,
@@ -119,17 +121,15 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         url_encode=url_encode_partitions,
         create_schema=None if schema is None else to_avro(written_schema(schema), table_name),
     )
+    definition = TableDefinition(storage, properties, settings, index_url)
     with claimed(storage, settings, index_url):
-        created = create_index(index_url, shards=shards, key_mode=key_mode, key_fields=keys, table_id=settings.table_id)
-        created.store.mark_applied(created.store.applied(), 0)
-        require_known_location(TableDefinition(storage, properties, settings), created)
-        created.close()
+        kind.create(definition, options).close()
         storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
         storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
         # The properties come last: with them the folder is a table.
         save_properties(storage, properties)
         storage.sync_folders_above()
-    return Table(TableDefinition(storage, properties, settings, index_url))
+    return Table(definition)
 
 
 def open_table(

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rli.errors import CorruptTableError, IndexNotFoundError, RliError, TableExistsError
+from rli.errors import CorruptTableError, RliError, TableExistsError
 from rli.hudi.properties import PROPERTIES_PATH
-from rli.index.record.record_index import open_index
+from rli.index.registry import index_kind
 from rli.processes import ProcessId
 from rli.settings import TableSettings
 from rli.storage import Storage
@@ -52,7 +52,7 @@ def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterat
     except BaseException as error:
         try:
             if not storage.exists(PROPERTIES_PATH):
-                _drop_index(index_url, settings.table_id)
+                index_kind(index_url).drop_unfinished(index_url, settings.table_id)
                 storage.delete_files([paths.SETTINGS])
         except (RliError, OSError) as left:
             # Why the creation failed is what the caller has to know first.
@@ -106,7 +106,7 @@ def _clear_dead_claim(storage: Storage, index_url: str) -> None:
             shown_url,
         )
     elif not storage.exists(PROPERTIES_PATH):
-        _drop_index(index_url, found.table_id)
+        index_kind(index_url).drop_unfinished(index_url, found.table_id)
     storage.delete_files([paths.CLAIM])
 
 
@@ -135,10 +135,3 @@ def _parse_claim(content: bytes, location: str) -> _Claim:
 def _require_no_table(storage: Storage) -> None:
     if storage.exists(PROPERTIES_PATH):
         raise TableExistsError(f"there is a table already: path={storage.location}; open it, or choose another path")
-
-
-def _drop_index(url: str, table_id: str) -> None:
-    """Drop the index of a table that was never completed; an index of anything else, or with commits, is left alone."""
-    with suppress(IndexNotFoundError), open_index(url) as index:
-        if index.settings.table_id == table_id and not index.applied_sequence():
-            index.drop()

@@ -9,8 +9,7 @@ from rli.commit.recovery import abandoned_instants
 from rli.commit.shared_records import shared_records
 from rli.errors import RliError
 from rli.hudi.table_features import require_writable
-from rli.index.record.record_index import RecordIndex
-from rli.index.record.sync.sync import unseen_instants
+from rli.index.contract import IndexFacts, TableIndex
 from rli.settings import TableSettings
 from rli.urls import without_password
 from rli.view.definition import TableDefinition
@@ -25,18 +24,18 @@ class IndexInfo:
         url: where it is; without a password.
         entries: record keys in it; None where its store would have to read all of them.
         bytes: all that it costs its store; None where the store cannot tell.
-        shards: how many shards the key space is cut into.
-        key_mode: "exact" or "digest".
-        format_version: of its records.
+        shards: how many shards the key space is cut into; None for an index without a store.
+        key_mode: "exact" or "digest"; None for an index without a store.
+        format_version: of its records; None for an index without a store.
         unseen_commits: how many instants of the table it has still to follow; None if it cannot follow the table.
     """
 
     url: str
     entries: int | None
     bytes: int | None
-    shards: int
-    key_mode: str
-    format_version: int
+    shards: int | None
+    key_mode: str | None
+    format_version: int | None
     unseen_commits: int | None
 
 
@@ -82,7 +81,7 @@ class TableInfo:
     problems: tuple[str, ...]
 
 
-def table_info(table: TableDefinition, index: RecordIndex | RliError) -> TableInfo:
+def table_info(table: TableDefinition, index: TableIndex | RliError) -> TableInfo:
     """Facts about a table; it lists files and reads the timeline, but no records.
 
     Args:
@@ -132,26 +131,26 @@ def _problems_of_writing(table: TableDefinition) -> list[str]:
     return []
 
 
-def _index_info(table: TableDefinition, index: RecordIndex, problems: list[str]) -> IndexInfo | None:
-    unseen, stored = None, None
+def _index_info(table: TableDefinition, index: TableIndex, problems: list[str]) -> IndexInfo | None:
+    unseen, facts = None, IndexFacts()
     try:
-        stored = index.store.stats() if index.store.counts else None
-        _, missing = unseen_instants(table, index)
+        facts = index.facts()
+        _, missing = index.unseen(table)
         unseen = len(missing.unapplied) + len(missing.withdrawn)
     except RliError as error:
         problems.append(str(error))
     return IndexInfo(
         url=without_password(index.url),
-        entries=None if stored is None else stored.live_entries,
-        bytes=None if stored is None else stored.stored_bytes,
-        shards=index.settings.shard_count,
-        key_mode=str(index.settings.key_mode),
-        format_version=index.settings.format_version,
+        entries=facts.entries,
+        bytes=facts.bytes,
+        shards=facts.shards,
+        key_mode=facts.key_mode,
+        format_version=facts.format_version,
         unseen_commits=unseen,
     )
 
 
-def _lease(table: TableDefinition, index: RecordIndex, problems: list[str]) -> str | None:
+def _lease(table: TableDefinition, index: TableIndex, problems: list[str]) -> str | None:
     try:
         holder = lease_holder(table, index)
         dead = abandoned_instants(table.storage, shared_records(table, index))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from threading import Lock
@@ -16,40 +16,26 @@ import pyarrow as pa
 from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array
 from rli.commit.exclusive_service import made_ready, table_service
-from rli.commit.mending import mend_index
 from rli.commit.readiness import await_synced
 from rli.commit.recovery import exclusive, recover
-from rli.commit.table_location import relocate, require_known_location
 from rli.commit.torn import undo_torn
 from rli.commit.write_transaction import OnStep
 from rli.errors import (
     ConflictError,
     CorruptIndexError,
     IndexMismatchError,
-    IndexNotFoundError,
     IndexNotReadyError,
     InstantNotFoundError,
     InvalidInputError,
     LeaseLostError,
-    RliError,
     SettingsError,
     StoreUnavailableError,
     UnsupportedTableError,
 )
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
-from rli.index.record.record_index import (
-    LOOKUP_SECONDS,
-    RecordIndex,
-    create_index,
-    drop_store,
-    open_index,
-    require_settings,
-)
-from rli.index.record.sync.bootstrap import bootstrap
-from rli.index.record.sync.result import SyncResult
-from rli.index.record.sync.sync import sync
-from rli.index.record.sync.verify import VerifyReport, verify, whole_state
+from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex, VerifyReport
+from rli.index.registry import index_kind
 from rli.model import CommitResult, KeyMode, OnPartitionChange
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
@@ -60,7 +46,6 @@ from rli.services.restore import RestoreResult, finish_restore, request_restore,
 from rli.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
-from rli.store.registry import open_store
 from rli.table.info import TableInfo, table_info
 from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
@@ -94,7 +79,7 @@ class Table:
 
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
-        self._index: RecordIndex | None = None
+        self._index: TableIndex | None = None
         self._opening = Lock()
 
     @property
@@ -107,7 +92,7 @@ class Table:
         return self.definition.require_settings()
 
     @property
-    def index(self) -> RecordIndex:
+    def index(self) -> TableIndex:
         """The table's index.
 
         Raises:
@@ -116,13 +101,13 @@ class Table:
             StoreUnavailableError: its store does not answer.
         """
         index = self._index
-        if index is not None and not _is_gone(index):
+        if index is not None and not index.is_gone():
             return index
         with self._opening:
             # Another thread may have opened it meanwhile.
             if self._index is None or self._index is index:
                 self.close()
-                self._index = self._open_index()
+                self._index = self._kind.open(self.definition)
             return self._index
 
     # Writing ---------------------------------------------------------------------------------------------------
@@ -242,7 +227,7 @@ class Table:
             instant = self._last_commit()
         ready = made_ready(self.definition, index, f"rollback of {instant}", patience=patience)
         definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
-        sync(definition, index, InProcess())
+        index.sync(definition, InProcess())
         if instant in finished.rollbacks:
             return finished.rollbacks[instant]
         if is_last and finished.rollbacks:
@@ -261,7 +246,7 @@ class Table:
             with suppress(LeaseLostError):
                 finish_rollback(definition, rollback, fence)
         recover(definition, index, writer, patience=patience)
-        sync(definition, index, InProcess())
+        index.sync(definition, InProcess())
         return rollback
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, timeout: float | None = None) -> str:
@@ -326,7 +311,7 @@ class Table:
         index, patience = self.index, _patience(timeout)
         ready = made_ready(self.definition, index, f"restore to {instant}", patience=patience)
         definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
-        sync(definition, index, InProcess())
+        index.sync(definition, InProcess())
         if instant in finished.restores:
             return finished.restores[instant]
         with exclusive(definition, index, writer, patience=patience) as lease:
@@ -338,7 +323,7 @@ class Table:
                 if restore is not None:
                     finish_restore(definition, restore, fence)
         recover(definition, index, writer, patience=patience)
-        sync(definition, index, InProcess())
+        index.sync(definition, InProcess())
         done = RestoreResult(None, instant, ()) if restore is None else restore_outcome(definition, restore)
         if done is None:
             raise ConflictError(
@@ -559,8 +544,8 @@ class Table:
         definition, index = self._refreshed(), self.index
         latest = time.monotonic() + timeout
         await_synced(definition, index, timeout)
-        entries = index.settled(keys, max(0.0, latest - time.monotonic()), partial(await_synced, definition, index))
-        return index.locations(keys, entries)
+        left = max(0.0, latest - time.monotonic())
+        return index.locate_now(definition, keys, left, partial(await_synced, definition, index))
 
     def history(self, limit: int | None = None) -> tuple[HistoryEntry, ...]:
         """What has become of the table: the instants of the active timeline, the oldest first.
@@ -642,31 +627,23 @@ class Table:
         """
         if url is None and self.definition.settings is None:
             url = default_index_url(self.definition.storage)
-        self._require_no_other_index(self.definition.index_url if url is None else url)
-        if url is not None:
-            # A URL that cannot be used is refused before the table keeps it.
-            open_store(url, create=True).close()
+        chosen = self.definition.index_url if url is None else url
+        options = IndexOptions(shards, key_mode)
+        index_kind(chosen).require_valid(chosen, options)
+        index_kind(chosen).require_own(self.definition, chosen)
         self.definition = adopt(self.definition, url)
         definition = self._refreshed()
-        settings = definition.require_settings()
         if not definition.properties.record_key_fields and not definition.properties.populate_meta_fields:
             raise UnsupportedTableError(
                 f"the table has neither meta columns nor record-key fields: table={self.location}; "
                 "an index needs one of them"
             )
         self._undo_torn(definition)
-        self._drop_own_index(definition)
-        self._index = create_index(
-            definition.index_url,
-            shards=shards,
-            key_mode=key_mode,
-            key_fields=definition.properties.record_key_fields,
-            table_id=settings.table_id,
-        )
-        require_known_location(definition, self._index)
-        return bootstrap(definition, self._index, tasks or InProcess())
+        self.close()
+        self._index, records = self._kind.rebuild(definition, options, tasks or InProcess())
+        return records
 
-    def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> SyncResult:
+    def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> IndexState:
         """Apply all completed instants that the index has not applied, whoever made them.
 
         What dead writers and power cuts left is cleaned up first: a rollback that was interrupted is finished.
@@ -675,7 +652,7 @@ class Table:
         definition, writer = self._refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
         recover(definition, self.index, writer, patience=_patience(timeout))
         undo_torn(definition, self.index, writer, patience=_patience(timeout))
-        return sync(self._refreshed(), self.index, tasks or InProcess())
+        return self.index.sync(self._refreshed(), tasks or InProcess())
 
     def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
         """Compare index and table, key by key, as of one commit sequence. Writers may go on.
@@ -694,8 +671,7 @@ class Table:
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
         definition, index = self._refreshed(), self.index
-        look = partial(whole_state, definition, partial(await_synced, definition, index, timeout))
-        return verify(look, index, tasks or InProcess())
+        return index.verify_against(definition, tasks or InProcess(), partial(await_synced, definition, index, timeout))
 
     def repair_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> VerifyReport:
         """Make the index say what the table says; returns what was wrong. ``timeout`` is as for ``rollback``.
@@ -708,7 +684,7 @@ class Table:
         # Under the lease from the first look on: entries are corrected as those of the next commit.
         definition, index = self._refreshed(), self.index
         with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}", patience=_patience(timeout)):
-            return mend_index(definition, index, runner)
+            return index.repair_from(definition, runner)
 
     def relocate(self, *, also: bool = False) -> tuple[str, ...]:
         """Let the index serve the table where it is now, after the table was moved.
@@ -726,9 +702,8 @@ class Table:
             IndexNotFoundError: there is no index at its URL.
             StoreUnavailableError: its store does not answer.
         """
-        with open_index(self.definition.index_url) as index:
-            require_settings(index, self.definition.expected_index_settings(index.settings))
-            return relocate(self.definition, index, also=also)
+        with closing(self._kind.open_to_relocate(self.definition)) as index:
+            return index.relocate(self.definition, also=also)
 
     def drop_index(self) -> None:
         """Remove the index; the table stays, and its index can be bootstrapped again.
@@ -738,7 +713,7 @@ class Table:
         try:
             self.index.drop()
         except CorruptIndexError:
-            drop_store(self.definition.index_url)
+            self._kind.drop_damaged(self.definition.index_url)
         self.close()
 
     def close(self) -> None:
@@ -770,50 +745,14 @@ class Table:
             raise InstantNotFoundError(f"there is no commit to roll back: table={self.location}")
         return latest.time
 
-    def _open_index(self) -> RecordIndex:
-        settings = self.settings
-        try:
-            index = open_index(self.definition.index_url)
-        except IndexNotFoundError as error:
-            raise IndexNotReadyError(
-                f"the index of the table is missing: table={self.location} "
-                f"index={settings.index_url}; "
-                "run: rli index bootstrap TABLE"
-            ) from error
-        try:
-            require_settings(index, self.definition.expected_index_settings(index.settings))
-            require_known_location(self.definition, index)
-        except RliError:
-            index.close()
-            raise
-        return index
-
-    def _require_no_other_index(self, url: str) -> None:
-        try:
-            with open_index(url) as index:
-                is_own = self.definition.settings is not None and index.settings.table_id == self.settings.table_id
-                if is_own:
-                    require_known_location(self.definition, index)
-        except IndexNotFoundError:
-            return
-        if not is_own:
-            raise IndexMismatchError(
-                f"there is an index of something else: index={without_password(url)}; choose another URL, or drop that index"
-            )
+    @property
+    def _kind(self) -> IndexKind:
+        return index_kind(self.definition.index_url)
 
     def _undo_torn(self, definition: TableDefinition) -> None:
         """Undo what a power cut has torn, as far as the index that is about to go tells it."""
         with suppress(IndexNotReadyError):
             undo_torn(definition, self.index, f"bootstrap at {datetime.now(UTC).isoformat()}", is_index_kept=False)
-
-    def _drop_own_index(self, definition: TableDefinition) -> None:
-        self.close()
-        try:
-            index = open_index(definition.index_url)
-        except IndexNotFoundError:
-            return
-        index.drop()
-        index.close()
 
     def __repr__(self) -> str:
         settings = self.definition.settings
@@ -840,21 +779,12 @@ def _patience(timeout: float | None) -> float:
     return timeout
 
 
-def _snapshot_to_undo(definition: TableDefinition, index: RecordIndex, fence: Fence) -> Snapshot:
+def _snapshot_to_undo(definition: TableDefinition, index: TableIndex, fence: Fence) -> Snapshot:
     """The table's state, once no clean is planned that could delete what undoing a commit brings back to life."""
-    synced = sync(definition, index, InProcess())
+    synced = index.sync(definition, InProcess())
     finish_cleans(definition, fence)
     switch_off_metadata_table(definition.storage, definition.properties)
-    return Snapshot(definition, synced.timeline)
-
-
-def _is_gone(index: RecordIndex) -> bool:
-    """Whether an index that was open has been dropped, so that another one may be in its place."""
-    try:
-        index.applied_sequence()
-    except IndexNotFoundError:
-        return True
-    return False
+    return synced.snapshot
 
 
 def is_tabular(keys: Any) -> bool:

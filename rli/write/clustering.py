@@ -24,7 +24,7 @@ from rli.errors import ConflictError
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import TableIndex
 from rli.model import CommitResult, Step
 from rli.settings import TableSettings
 from rli.tasks import TaskRunner
@@ -37,7 +37,7 @@ _NO_READS: Final = ReadSet(frozenset())
 
 def cluster(
     table: TableDefinition,
-    index: RecordIndex,
+    index: TableIndex,
     smaller_than: int | None,
     *,
     tasks: TaskRunner,
@@ -114,7 +114,7 @@ def _write_clusters(
     if most_bytes is not None:
         plan = first_clusters(plan, most_bytes)
     write.on_step(Step.RESOLVED)
-    context = ClusteringContext(write.context(schema), write.index, write.sequence)
+    context = ClusteringContext(write.context(schema), write.locator)
     results = []
     for result in tasks.run(partial(cluster_file_groups, context), plan):
         if result is not None:

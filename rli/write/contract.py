@@ -24,18 +24,17 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.commit.conflicts import SomeKeys
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import Locator, SomeKeys, TableIndex
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.write.keying import Keying
 from rli.write.placement import Placement
-from rli.write.tagging import LateMoves, Locator, TaggedBatch, departures, place
+from rli.write.tagging import LateMoves, TaggedBatch, departures, place
 
 Tagging = Callable[[pa.Table, Locator], TaggedBatch]
 """Makes work rows of keyed rows, which it locates. Picklable."""
@@ -211,7 +210,7 @@ class Engine(ABC):
 
     @abstractmethod
     def request(
-        self, source: Any, keying: Keying, table: TableDefinition, index: RecordIndex
+        self, source: Any, keying: Keying, table: TableDefinition, index: TableIndex
     ) -> AbstractContextManager[Request]:
         """The keyed rows of a source, computed once and kept until the context ends.
 

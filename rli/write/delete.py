@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rli.commit.conflicts import ReadSet, newer_keys
+from rli.commit.conflicts import ReadSet
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
 from rli.hudi.table_features import require_writable
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import ChangedKeys, SomeKeys, TableIndex
 from rli.model import CommitResult, Step
 from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request
@@ -18,11 +18,11 @@ from rli.write.keying import KeysAlone
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, run_plan
-from rli.write.tagging import DeleteTagging, Locator
+from rli.write.tagging import DeleteTagging
 
 
 def delete(
-    table: TableDefinition, index: RecordIndex, engine: Engine, source: Any, options: WriteOptions
+    table: TableDefinition, index: TableIndex, engine: Engine, source: Any, options: WriteOptions
 ) -> CommitResult:
     """Remove records by key; see ``Table.delete``.
 
@@ -47,12 +47,16 @@ def delete(
 
 def _write_deletes(engine: Engine, request: Request, write: WriteTransaction) -> PreparedWrite:
     schema = write.snapshot.schema or pa.schema([])
-    with request.tag(Locator(write.index, write.sequence), DeleteTagging(schema)) as rows:
+    with request.tag(write.locator, DeleteTagging(schema)) as rows:
         write.on_step(Step.TAGGED)
         profile = rows.profile
         context = write.context(schema, is_synced=engine.syncs_in_tasks)
         plan = plan_write(write, context, profile, request.bytes_per_row)
         results = run_plan(write, rows, plan)
-    # Keys that were not found may have been inserted meanwhile.
-    read = ReadSet(profile.origins, partial(request.some_keys, partial(newer_keys, write.index, write.sequence)))
+    read = ReadSet(profile.origins, partial(_changed_keys, request))
     return PreparedWrite(results, schema, "DELETE", profile.left_out, read)
+
+
+def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:
+    """The requested keys that others changed: those that were not found may have been inserted meanwhile."""
+    return request.some_keys(changes.among)

@@ -7,7 +7,6 @@ parts play together.
 from __future__ import annotations
 
 from rli.codec.key_codec import hash_keys
-from rli.commit.conflicts import SomeKeys, sum_of
 from rli.commit.readiness import await_synced
 from rli.commit.requests import RequestFolder, request_folder_of
 from rli.commit.write_transaction import OnStep
@@ -16,10 +15,9 @@ from rli.file_group.batches import coalesce_tables
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
 from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
-from rli.index.record.record_index import LOOKUP_SECONDS
+from rli.index.contract import LOOKUP_SECONDS, Locator, SomeKeys, TableIndex, sum_of
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.store.home import SupportsHome
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import only_base_file
@@ -36,7 +34,7 @@ from rli.write.contract import (
 from rli.write.delete import delete
 from rli.write.keying import Keying
 from rli.write.options import WriteOptions, pass_over
-from rli.write.tagging import LateMoves, Locator, TaggedBatch, groups_of, partitions_of
+from rli.write.tagging import LateMoves, TaggedBatch, groups_of, partitions_of
 from rli.write.tally import Tally, require_same
 from rli.write.upsert import upsert
 
@@ -57,8 +55,8 @@ __all__ = [
     "RowPlacing",
     "SomeKeys",
     "Storage",
-    "SupportsHome",
     "TableDefinition",
+    "TableIndex",
     "TaggedBatch",
     "TaggedRows",
     "Tagging",

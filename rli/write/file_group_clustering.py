@@ -19,13 +19,13 @@ from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_b
 from rli.hudi.file_names import BaseFileName, new_file_id
 from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import Locator
+from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
 from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file
-from rli.write.tagging import current_locations
 
 _ATTEMPT: Final = "0-0-0"
 _SAMPLE: Final = 5
@@ -37,13 +37,11 @@ class ClusteringContext:
 
     Attributes:
         write: the write.
-        index: of the table.
-        sequence: the commit sequence that the clustering builds on.
+        locator: as of the state that the clustering builds on.
     """
 
     write: WriteContext
-    index: RecordIndex
-    sequence: int
+    locator: Locator
 
 
 def cluster_file_groups(context: ClusteringContext, sources: Sequence[FileSlice]) -> FileGroupResult | None:
@@ -85,7 +83,7 @@ def _write(context: ClusteringContext, sources: Sequence[FileSlice], group: File
             _stored(storage, sources, context.write.schema), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP
         ):
             told.write(_journal_rows(context, group, batch))
-            records = with_file_name(batch.drop_columns([work_rows.PRIOR_FILE_ID]), file_name)
+            records = with_file_name(batch.drop_columns([work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT]), file_name)
             writer.write(records, records.column(RECORD_KEY))
         written = writer.finish()
     stat = WriteStat(
@@ -112,18 +110,24 @@ def _rows_of(storage: Storage, sources: Iterable[FileSlice]) -> int:
 
 
 def _stored(storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The records of all sources, meta columns included, each with the file id of its source."""
+    """The records of all sources, meta columns included, each with the file id and the instant of its source."""
     for source in sources:
         with FileSliceReader(storage, source) as reader:
             for batch in reader.batches(with_meta_columns(schema)):
-                file_ids = pa.repeat(pa.scalar(source.group.file_id, pa.string()), batch.num_rows)
-                yield batch.append_column(work_rows.PRIOR_FILE_ID, file_ids)
+                file_ids, instants = (
+                    pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
+                    for name in (source.group.file_id, source.instant)
+                )
+                with_id = batch.append_column(work_rows.PRIOR_FILE_ID, file_ids)
+                yield with_id.append_column(work_rows.PRIOR_INSTANT, instants)
 
 
 def _journal_rows(context: ClusteringContext, group: FileGroupId, records: pa.Table) -> pa.Table:
     """What the journal keeps of some records: where, and since when, they were."""
     keys = records.column(RECORD_KEY).combine_chunks()
-    found = current_locations(context.index, keys, context.sequence)
+    partition_paths = pa.repeat(pa.scalar(group.partition_path, pa.string()), len(keys))
+    columns = (records.column(name) for name in (work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT))
+    found = context.locator.trace(pa.table([keys, partition_paths, *columns], schema=LOCATION_SCHEMA))
     elsewhere = pc.fill_null(pc.not_equal(found.column("file_id"), records.column(work_rows.PRIOR_FILE_ID)), True)
     if pc.any(elsewhere).as_py():
         wrong = keys.filter(elsewhere.combine_chunks())

@@ -14,18 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.commit.conflicts import SomeKeys
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import Locator, SomeKeys, TableIndex
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request, TaggedRows, Tagging, WorkloadProfile, WritePlan
 from rli.write.keying import Keying
-from rli.write.tagging import LateMoves, Locator, groups_of
+from rli.write.tagging import LateMoves, groups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class LocalEngine(Engine):
         source: pa.Table,
         keying: Keying,
         table: TableDefinition,  # noqa: ARG002  (for engines that keep a request in files)
-        index: RecordIndex,  # noqa: ARG002
+        index: TableIndex,  # noqa: ARG002
     ) -> Iterator[Request]:
         keyed = keying.distinct(keying.keyed(source))
         yield _LocalRequest(keyed, keying.schema(keyed.schema), source.nbytes / max(source.num_rows, 1))

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.codec import entries as codec
-from rli.errors import ConflictError, CorruptIndexError, PartitionChangeError, SchemaError
+from rli.errors import CorruptIndexError, PartitionChangeError, SchemaError
 from rli.file_group import work_rows
 from rli.file_group.merge import is_late, newest_records
 from rli.file_group.work_rows import Change
@@ -21,15 +20,13 @@ from rli.file_group.writer import read_ordering
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import Locator
 from rli.locations import named_groups
 from rli.model import FileGroupId, OnPartitionChange
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
 from rli.write.placement import Placement
-
-_SAMPLE: Final = 5
 
 KEY_COLUMNS: Final = (work_rows.RECORD_KEY, work_rows.WANTED_PARTITION_PATH)
 
@@ -48,23 +45,6 @@ class TaggedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Locator:
-    """Locates record keys as of a commit sequence. Picklable.
-
-    Attributes:
-        index: of the table.
-        sequence: the commit sequence.
-    """
-
-    index: RecordIndex
-    sequence: int
-
-    def locate(self, record_keys: pa.Array) -> pa.Table:
-        """The location of each key (distinct, shape (n,)), in order; see ``current_locations``."""
-        return current_locations(self.index, record_keys, self.sequence)
-
-
-@dataclass(frozen=True, slots=True)
 class UpsertTagging:
     """Tags the records of an upsert. Picklable.
 
@@ -80,7 +60,8 @@ class UpsertTagging:
         fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
         fitting = conform(keyed, pa.schema([*fields, *self.schema]))
         keys = fitting.column(work_rows.RECORD_KEY).combine_chunks()
-        return TaggedBatch(to_work_rows(fitting, locator.locate(keys), self.on_change))
+        wanted = fitting.column(work_rows.WANTED_PARTITION_PATH).combine_chunks()
+        return TaggedBatch(to_work_rows(fitting, locator.locate(keys, wanted), self.on_change))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +76,9 @@ class DeleteTagging:
 
     def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
         keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
-        rows = delete_rows(keys, locator.locate(keys), self.schema)
-        return TaggedBatch(rows, len(keys) - rows.num_rows)
+        found = locator.locate_all(keys)
+        known = pc.count_distinct(found.column("record_key")).as_py()
+        return TaggedBatch(delete_rows(found, self.schema), len(keys) - known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,26 +133,6 @@ def newest_of(keyed: pa.Table, ordering_field: str | None) -> pa.Table:
     return keyed if positions is None else keyed.take(pa.array(positions))
 
 
-def current_locations(index: RecordIndex, record_keys: pa.Array, snapshot: int) -> pa.Table:
-    """Where the keys live as of a commit sequence; see ``RecordIndex.lookup``.
-
-    Raises:
-        ConflictError: a key was changed by a commit after the snapshot.
-        IndexNotReadyError: the index is behind the snapshot.
-    """
-    entries = index.get_as_of(record_keys, snapshot)
-    newer = np.flatnonzero(codec.sequences(entries) > snapshot)
-    if len(newer):
-        sample = tuple(record_keys.take(newer[:_SAMPLE]).to_pylist())
-        raise ConflictError(
-            f"another commit changed records while this write looked them up: count={len(newer)} "
-            f"keys={list(sample)}; write again",
-            keys=sample,
-            key_count=len(newer),
-        )
-    return index.locations(record_keys, entries)
-
-
 def to_work_rows(keyed: pa.Table, locations: pa.Table, on_change: OnPartitionChange) -> pa.Table:
     """Work rows of keyed records, a row for each.
 
@@ -204,16 +166,10 @@ def to_work_rows(keyed: pa.Table, locations: pa.Table, on_change: OnPartitionCha
     return pa.table([every_column[name] for name in schema.names], schema=schema)
 
 
-def delete_rows(record_keys: pa.Array, locations: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Work rows that delete the keys that have a location; the records' columns are null."""
-    found = pc.is_valid(locations.column("file_id"))
-    here = locations.filter(found)
-    return _bare_rows(
-        Change.DELETE,
-        record_keys.filter(found.combine_chunks()),
-        (here.column("partition_path"), here.column("file_id"), here.column("instant_time")),
-        schema,
-    )
+def delete_rows(locations: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Work rows that delete the records at some locations; the records' columns are null."""
+    where = (locations.column("partition_path"), locations.column("file_id"), locations.column("instant_time"))
+    return _bare_rows(Change.DELETE, locations.column("record_key"), where, schema)
 
 
 def departures(arriving: pa.Table) -> pa.Table:

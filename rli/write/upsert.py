@@ -10,7 +10,7 @@ import pyarrow as pa
 from rli.commit.conflicts import ReadSet
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
 from rli.hudi.table_features import require_writable
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import TableIndex
 from rli.model import CommitResult, OnPartitionChange, Step
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change
@@ -19,14 +19,14 @@ from rli.write.keying import RecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, run_plan
-from rli.write.tagging import LateMoves, Locator, UpsertTagging, require_no_moves, require_slices
+from rli.write.tagging import LateMoves, UpsertTagging, require_no_moves, require_slices
 
 _SAMPLE: Final = 5
 
 
 def upsert(
     table: TableDefinition,
-    index: RecordIndex,
+    index: TableIndex,
     engine: Engine,
     source: Any,
     options: WriteOptions,
@@ -62,7 +62,7 @@ def _write_records(
     engine: Engine, request: Request, on_change: OnPartitionChange, write: WriteTransaction
 ) -> PreparedWrite:
     schema = write.schema_with(request.schema)
-    with request.tag(Locator(write.index, write.sequence), UpsertTagging(schema, on_change)) as tagged:
+    with request.tag(write.locator, UpsertTagging(schema, on_change)) as tagged:
         write.on_step(Step.TAGGED)
         before = tagged.profile
         rows = _in_time(tagged, write, schema, on_change)

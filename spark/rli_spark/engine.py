@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rli import RecordIndex
-from rli.write.engine import Engine, Keying, Request, TableDefinition, TaskRunner, request_folder_of
+from rli.write.engine import Engine, Keying, Request, TableDefinition, TableIndex, TaskRunner, request_folder_of
 from rli_spark.executors import require_reachable
 from rli_spark.requests import SparkRequest
 from rli_spark.tasks import SparkTasks
@@ -37,7 +36,7 @@ class SparkEngine(Engine):
 
     @contextmanager
     def request(
-        self, source: DataFrame, keying: Keying, table: TableDefinition, index: RecordIndex
+        self, source: DataFrame, keying: Keying, table: TableDefinition, index: TableIndex
     ) -> Iterator[Request]:
         """Each task of the frame is computed once, and its rows are kept in files until the context ends (P19)."""
         require_reachable(self.spark, index)

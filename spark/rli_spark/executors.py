@@ -9,15 +9,14 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from rli import RecordIndex, SettingsError
-from rli.write.engine import SupportsHome
+from rli import SettingsError, TableIndex
 from rli_spark.workers import require_same_python
 
 _IN_THIS_MACHINE: Final = re.compile(r"local(-cluster)?(\[.*\])?")
 _STANDALONE: Final = "spark://"
 
 
-def require_reachable(spark: SparkSession, index: RecordIndex) -> None:
+def require_reachable(spark: SparkSession, index: TableIndex) -> None:
     """Refuse an index that lies on this machine where Spark's executors run on others.
 
     Executors that may be here are let pass: each proves for itself that it reads this very index (P20).
@@ -28,7 +27,7 @@ def require_reachable(spark: SparkSession, index: RecordIndex) -> None:
     """
     require_same_python(spark)
     master = spark.conf.get("spark.master")
-    if isinstance(index.store, SupportsHome) and not (master and may_run_here(master)):
+    if index.home is not None and not (master and may_run_here(master)):
         raise SettingsError(
             f"the executors cannot reach an index that lies on one machine: index={index.url} "
             f"host={socket.gethostname()} master={master}; bootstrap an index in a store that all hosts reach, such as "

@@ -9,9 +9,9 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli import RecordIndex, Table
+from rli import Table
 from rli.errors import SchemaError
-from rli.write.engine import LOOKUP_SECONDS, TableDefinition, await_synced
+from rli.write.engine import LOOKUP_SECONDS, TableDefinition, TableIndex, await_synced
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.executors import require_reachable
 
@@ -47,12 +47,11 @@ def tag(df: DataFrame, table: Table, *, timeout: float = LOOKUP_SECONDS) -> Data
 
 
 def _tagged(
-    tables: Iterator[pa.Table], definition: TableDefinition, index: RecordIndex, schema: pa.Schema, timeout: float
+    tables: Iterator[pa.Table], definition: TableDefinition, index: TableIndex, schema: pa.Schema, timeout: float
 ) -> Iterator[pa.Table]:
     key_generator = definition.key_generator
     for table in for_look_ups(tables):
         keys = key_generator.record_keys(table)
         # A commit whose writer died since the frame was tagged is brought into the index here.
-        entries = index.settled(keys, timeout, partial(await_synced, definition, index))
-        locations = index.locations(keys, entries)
+        locations = index.locate_now(definition, keys, timeout, partial(await_synced, definition, index))
         yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli as library
-from rli.index.record.record_index import IndexStats
-from rli.index.record.sync.verify import VerifyReport
+from rli.index.contract import IndexStats, VerifyReport
 from rli.model import CommitResult
 from rli.services.clean import CleanResult
 from tests.cli.conftest import Rli
+from tests.support.indexes import record_index
 from tests.support.rollbacks import roll_back_in_part
 
 
@@ -260,8 +260,8 @@ def test_index_stats_and_verify_have_the_fields_of_their_reports(rli: Rli, trips
 
 def test_verify_finds_and_repair_mends(rli: Rli, trips: str) -> None:
     table = library.open_table(trips)
-    other = table.index.get(pa.array(["k3"]))
-    table.index.put(pa.array(["stray"]), other)
+    other = record_index(table).get(pa.array(["k3"]))
+    record_index(table).put(pa.array(["stray"]), other)
     table.close()
     differing = rli("index", "verify", trips, status=1)
     assert "result: index and table differ" in differing.out
@@ -328,7 +328,7 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
 
 def test_a_damaged_lease_is_shown_and_broken(rli: Rli, trips: str) -> None:
     assert "nobody" in rli("lease", "show", trips).out
-    with library.open_table(trips).index.store as store:
+    with record_index(library.open_table(trips)).store as store:
         assert store.compare_and_set("lease", None, b"garbage")
     assert "rli lease break" in rli("delete", trips, "a", status=2).err
     assert "rli lease break" in rli("doctor", trips, status=1).out

@@ -20,10 +20,11 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
-from rli import RecordIndex, RliError, Step, Table, open_table, processes
+from rli import RliError, Step, Table, open_table, processes
 from rli.codec.key_arrays import as_key_array
 from rli.commit import write_transaction
 from rli.hudi.timeline.timeline import Timeline
+from rli.index.record.table_index import RecordTableIndex
 from rli.storage.publications import Publications
 from rli.store.contract import Applied, Store
 from rli.view.definition import TableDefinition
@@ -43,6 +44,7 @@ from tests.concurrency.history import (
 )
 from tests.support.children import duplex_pipe, start_child
 from tests.support.faults import PointedStorage, PointedStore
+from tests.support.indexes import record_index
 from tests.support.tables import records
 
 _CARRY_OUT: Final = Publications._carry_out  # noqa: SLF001
@@ -238,7 +240,7 @@ def history_of(table: Table, events: Iterable[Event]) -> History:
     called = time.monotonic()
     rows = tuple(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "v"]).to_pylist())
     last = Event(Read(), Found(rows), called, time.monotonic(), process=-1)
-    records = table.index.log.refresh().records_after(0)
+    records = record_index(table).log.refresh().records_after(0)
     commits = tuple(record.instant for record in records if record.instant is not None)
     return History(commits, (*events, last))
 
@@ -251,7 +253,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
     if off is not None:
         _SWITCH_OFF[off]()
     table = open_table(location, index=index, storage_options=options)
-    opened = table.index
+    opened = record_index(table)
     connection.send(_READY)
     try:
         while True:
@@ -261,7 +263,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
                 table.definition, storage=PointedStorage(location, options, at_point=hold.at_point)
             )
             _report_decisions(hold)
-            table._index = RecordIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
+            table._index = RecordTableIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
             called = time.monotonic()
             outcome = do(table, order.operation, order.attempts, hold.on_step)
             connection.send(Event(order.operation, outcome, called, time.monotonic(), number))
@@ -367,7 +369,7 @@ def _without_conflict_check() -> None:
 def _without_whole_commits() -> None:
     def lookup(self: Table, record_keys: Any, *, timeout: float = 0) -> Any:  # noqa: ARG001
         keys = as_key_array(record_keys)
-        return self.index.locations(keys, self.index.get(keys))
+        return record_index(self).locations(keys, record_index(self).get(keys))
 
     Table.lookup = lookup  # type: ignore[method-assign]
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 
 from rli import Table, open_table
-from rli.index.record.sync.sync import sync
 from rli.tasks import InProcess
 from tests.concurrency.checker import check
 from tests.concurrency.clients import do, history_of
@@ -82,5 +81,5 @@ def test_a_sync_does_not_count_commits_that_another_thread_has_read_of_meanwhile
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(table.lookup, ["b"]).result()
 
-        synced = sync(table.definition.reloaded(), table.index, InProcess(), on_registered=let_others_work)
+        synced = table.index.sync(table.definition.reloaded(), InProcess(), on_registered=let_others_work)
         assert synced.sequence == len(synced.timeline.completed_writes) == 1

@@ -22,6 +22,7 @@ from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from tests.support.children import pipe, start_child
 from tests.support.docker import Service
+from tests.support.indexes import record_index
 from tests.support.redis import dropped_afterwards, redis_url
 from tests.support.soak import EVERY_POINT, cases
 from tests.support.tables import check_stored, records
@@ -89,7 +90,7 @@ def verified(table: Table, times: int) -> Iterator[VerifyReport]:
     """Reports of comparisons, between which the table has changed."""
     before = None
     while times:
-        head = table.index.log.refresh().head
+        head = record_index(table).log.refresh().head
         if head != before:
             yield table.verify_index()
             before, times = head, times - 1
@@ -120,15 +121,15 @@ def still_slice(table: Table, city: str) -> FileSlice:
 
 
 def number_of(table: Table, group: FileGroupId) -> int:
-    number = table.index.log.refresh().number_of(group)
+    number = record_index(table).log.refresh().number_of(group)
     assert number is not None
     return number
 
 
 def put(table: Table, key: str, number: int) -> None:
     """Write an entry behind the table's back, as one of the newest commit."""
-    head = table.index.log.refresh().head
-    table.index.put(pa.array([key]), codec.pack(head, np.array([number])))
+    head = record_index(table).log.refresh().head
+    record_index(table).put(pa.array([key]), codec.pack(head, np.array([number])))
 
 
 def busy_number(table: Table) -> int:
@@ -187,6 +188,6 @@ def test_wrong_entries_are_found_beside_writers_and_nothing_else(tmp_path: Path,
 
 def test_an_entry_of_no_commit_is_an_error(tmp_path: Path) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i")
-    table.index.put(pa.array(["s1-7"]), codec.pack(table.index.log.refresh().head + 5, np.array([0])))
+    record_index(table).put(pa.array(["s1-7"]), codec.pack(record_index(table).log.refresh().head + 5, np.array([0])))
     with pytest.raises(RliError, match="commits that it does not know"):
         table.verify_index()

@@ -22,6 +22,7 @@ from rli.model import FileGroupId
 from tests.index.test_sweeping import seem_elsewhere
 from tests.support.children import start_child, was_killed
 from tests.support.faults import KillAt, PointedStore
+from tests.support.indexes import record_index
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
 from tests.support.soak import EVERY_POINT
 
@@ -258,8 +259,9 @@ def test_a_prepared_transaction_takes_nothing_more(index: RecordIndex) -> None:
 
 def test_an_index_of_a_table_has_the_history_of_the_table(tmp_path: Path) -> None:
     table: Table = create_table(str(tmp_path / "t"), record_key="id")
-    assert table.index.pending() == []
-    for call in (table.index.history, table.index.last_commit):
+    index = record_index(table)
+    assert index.pending() == []
+    for call in (index.history, index.last_commit):
         with pytest.raises(IndexMismatchError, match="rli timeline"):
             call()
 

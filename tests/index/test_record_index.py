@@ -22,7 +22,7 @@ from rli.errors import (
     SettingsError,
 )
 from rli.index.record.record_index import require_settings
-from rli.index.record.stored_entries import LOCATION_SCHEMA
+from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId
 from rli.testing import strategies
 from tests.support.locations import commit_places, places_in, places_of

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
-from rli.commit.conflicts import newer_keys
 from rli.index.record.snapshot import give_identity
+from rli.index.record.table_index import RecordChanges, RecordLocator
 from rli.model import FileGroupId
-from rli.write.tagging import current_locations
+from rli.storage import Storage
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, places_of
 
@@ -128,10 +128,10 @@ def test_an_index_that_was_replaced_is_another_one(index: RecordIndex, folder: P
 def test_look_ups_of_a_write_want_its_snapshot_applied(index: RecordIndex) -> None:
     keys = pa.array(["k1", "k2"])
     with open_index(index.store.url) as reader:
-        assert current_locations(reader, keys, 1).column("file_id").to_pylist() == ["a", None]
-        for look in (lambda: current_locations(reader, keys, 2), lambda: newer_keys(reader, 2, keys)):
+        assert RecordLocator(reader, 1).locate(keys).column("file_id").to_pylist() == ["a", None]
+        for look in (RecordLocator(reader, 2).locate, RecordChanges(reader, 2, Storage("."), ()).among):
             with pytest.raises(IndexNotReadyError, match="behind"):
-                look()
+                look(keys)
 
 
 def forget_identity(index: RecordIndex) -> None:

@@ -24,6 +24,7 @@ from rli.testing.batches import entries_of, key_batch
 from rli_redis import RedisStore
 from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
+from tests.support.indexes import record_index
 from tests.support.locations import commit_places
 from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server
 from tests.support.redis_cluster import Cluster
@@ -536,7 +537,7 @@ def write_and_meanwhile(writer: CheckedWriter, at: Step, happen: Callable[[], No
 
 def test_a_replica_that_lacks_the_last_writes_takes_over(cluster: Cluster, tmp_path: Path) -> None:
     writer = writer_with_all_keys(tmp_path, cluster_url(cluster.service))
-    store = writer.table.index.store
+    store = record_index(writer.table).store
     assert isinstance(store, RedisStore)
     log = cluster.node_of_slot(key_slot(store._names.tag))  # noqa: SLF001  (to leave that node alone)
     victim = min(port for port in cluster.masters() if port != log)

@@ -12,6 +12,7 @@ import rli
 from rli.store.credentials import VARIABLE as CREDENTIALS
 from rli_redis.log_in import HOSTS_VARIABLE, PASSWORD_VARIABLE
 from tests.support.docker import Service
+from tests.support.indexes import record_index
 from tests.support.leaks import COMMANDS, MARK, Leaks, searched_logs
 from tests.support.redis import SpareServer, spare_server
 
@@ -74,7 +75,14 @@ def test_a_password_works_in_every_command_and_is_shown_by_none(
     leaks.attempt(rli.open_table("trips", index=url).index.stats)
     table = rli.open_table("trips", index=url if is_named_each_time else None)
     assert table.lookup(["k1"]).num_rows == 1
-    for shown in (table, table.definition, table.settings, table.index, table.index.store, vars(table.index.store)):
+    for shown in (
+        table,
+        table.definition,
+        table.settings,
+        table.index,
+        record_index(table).store,
+        vars(record_index(table).store),
+    ):
         leaks.search(repr(shown), "repr")
     assert leaks.ended >= 2 * len(commands) - _MOST_FAIL
     table.drop_index()

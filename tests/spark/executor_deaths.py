@@ -10,10 +10,12 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from rli import RecordIndex, Table
+from rli import Table
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
+from rli.index.record.table_index import RecordTableIndex
 from tests.support.faults import PointedStorage, PointedStore
+from tests.support.indexes import record_index
 
 
 class Death(StrEnum):
@@ -59,7 +61,7 @@ def under(death: Death, table: Table, folder: Path) -> Table:
     """The same table, on which an executor dies."""
     kill = KillExecutor(death, folder)
     dangerous = Table(replace(table.definition, storage=PointedStorage(table.location, at_point=kill)))
-    dangerous._index = RecordIndex(_Store(table.index.store, kill), table.index.settings)  # noqa: SLF001
+    dangerous._index = RecordTableIndex(_Store(record_index(table).store, kill), record_index(table).settings)  # noqa: SLF001
     return dangerous
 
 

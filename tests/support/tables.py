@@ -24,6 +24,7 @@ from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.store.contract import Store
 from rli.view import paths
+from tests.support.indexes import record_index
 
 Row: TypeAlias = dict[str, Any]
 
@@ -132,7 +133,7 @@ def assert_nothing_left_over(table: Table) -> None:
     assert timeline.pending == ()
     for folder in (paths.WORK, paths.REQUESTS, paths.UNDOING, paths.ARCHIVING):
         assert [*storage.list_folders(folder), *storage.list_files(folder, recursive=True)] == []
-    for records in (table.index.store, FileRecords(storage)):
+    for records in (record_index(table).store, FileRecords(storage)):
         # Of a writer that was taken for dead, its instant stays taken.
         assert [name for name, record in records.scan_control("writer/") if not Holding.from_json(record).is_mark] == []
         assert records.scan_control("request/") == []
@@ -156,7 +157,7 @@ def fingerprint(table: Table) -> dict[str, str]:
         for path in sorted(root.rglob("*"))
         if path.is_file() and ".hoodie/.rli/index" not in str(path)
     }
-    return {**files, **fingerprint_of_store(table.index.store, table.index.settings.shard_count)}
+    return {**files, **fingerprint_of_store(record_index(table).store, record_index(table).settings.shard_count)}
 
 
 def fingerprint_of_store(store: Store, shards: int) -> dict[str, str]:

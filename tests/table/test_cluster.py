@@ -26,6 +26,7 @@ from rli.settings import TableSettings
 from rli.view.file_slices import DataFile, FileSlice
 from rli.write.clustering import plan_clustering
 from tests.crash.writes import pointed
+from tests.support.indexes import record_index
 from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of, turn_into_version_9
 
 KEPT = [name for name in META_COLUMNS if name != FILE_NAME]
@@ -221,8 +222,8 @@ def test_another_process_brings_the_index_up_to_date_from_the_journal(scattered:
 
 def test_an_index_that_is_wrong_is_told_of_and_nothing_is_written(scattered: Table) -> None:
     keys = pa.array(["x0"])
-    scattered.index.put(keys, scattered.index.get(pa.array(["y0"])))
-    scattered.index.put(keys, scattered.index.get(pa.array(["m"])))
+    record_index(scattered).put(keys, record_index(scattered).get(pa.array(["y0"])))
+    record_index(scattered).put(keys, record_index(scattered).get(pa.array(["m"])))
     before = groups_in(scattered)
     with pytest.raises(CorruptIndexError, match=r"x0.*verify the index"):
         scattered.cluster()

@@ -12,6 +12,7 @@ from rli import LeaseBusyError, Table
 from rli.commit.lease import table_lease
 from rli.errors import InstantNotFoundError, InvalidInputError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
+from tests.support.indexes import record_index
 from tests.support.tables import records
 
 
@@ -87,7 +88,7 @@ def test_a_service_waits_for_the_lease_as_long_as_it_is_told_and_names_the_holde
         lambda: table.archive(timeout=0),
         lambda: table.repair_index(timeout=0),
     )
-    with table_lease(table.index.store, "the other one"):
+    with table_lease(record_index(table).store, "the other one"):
         for service in services:
             with pytest.raises(
                 LeaseBusyError, match=r"holds the lease: writer='the other one' host=.* pid=\d+ waited="
@@ -107,7 +108,7 @@ def test_info_tells_what_a_table_is(table: Table) -> None:
     assert found.index is not None
     assert (found.index.entries, found.index.unseen_commits) == (3, 0)
     assert found.problems == ()
-    with table_lease(table.index.store, "somebody"):
+    with table_lease(record_index(table).store, "somebody"):
         assert table.info().lease == "somebody"
     table.index.drop()
     assert table.info().index is None

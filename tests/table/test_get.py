@@ -25,6 +25,7 @@ from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.locations import LocationUpdate
 from rli.view.file_system_view import FileSystemView
+from tests.support.indexes import record_index
 from tests.support.tables import commit_version, records
 
 CITIES = ("x", "y", "z")
@@ -212,8 +213,8 @@ def test_an_index_that_places_a_key_elsewhere(filled: Table) -> None:
     filled.upsert(records(("new", "x", 1, 0.0)))
     group = filled.lookup(["k07"]).to_pylist()[0]
     elsewhere = next(other for other in filled.snapshot().slices if other.file_id != group["file_id"])
-    log = filled.index.log.refresh()
-    filled.index.apply(LocationUpdate.placing(pa.array(["k07"]), elsewhere), log, log.head)
+    log = record_index(filled).log.refresh()
+    record_index(filled).apply(LocationUpdate.placing(pa.array(["k07"]), elsewhere), log, log.head)
     with pytest.raises(CorruptIndexError, match=r"does not hold them.*k07"):
         filled.get(["k00", "k07"])
 

@@ -22,6 +22,7 @@ from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.processes import ProcessId
 from rli.storage import Storage
+from tests.support.indexes import record_index
 from tests.support.tables import commit_version, records
 
 DEAD = "20200101000000000"
@@ -116,7 +117,7 @@ def _change_property(table: Table, name: str, value: str) -> None:
 
 
 def partition_path_in_the_commit_log(table: Table, other: Path) -> object:
-    store = table.index.store
+    store = record_index(table).store
     for name, content in store.scan_control("commit/"):
         record = json.loads(content)
         record["fileGroups"] = [[f"../{other.name}/x", "f-0"] for _ in record["fileGroups"]]
@@ -130,7 +131,7 @@ def record_of_a_writer(table: Table, other: Path) -> None:
 
 def _plant_writer(table: Table, instant: str) -> None:
     dead = {"writer": "w", "host": "h", "pid": 1, "started": "", "expiresAt": 0, "seconds": 1, "displaced": []}
-    assert table.index.store.compare_and_set(f"writer/{instant}", None, json.dumps(dead).encode())
+    assert record_index(table).store.compare_and_set(f"writer/{instant}", None, json.dumps(dead).encode())
 
 
 PLANTS: tuple[Plant, ...] = (

@@ -22,6 +22,7 @@ from rli import (
 from rli.commit.file_records import FileRecords
 from rli.commit.recovery import writer_record
 from rli.view import paths
+from tests.support.indexes import record_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records, rows_of
 
@@ -108,7 +109,7 @@ def test_the_lease_and_the_writers_are_files_of_the_table(hosts: tuple[Table, Ta
     seen: list[bool] = []
 
     def look() -> None:
-        for shared in (FileRecords(one.definition.storage), one.index.store):
+        for shared in (FileRecords(one.definition.storage), record_index(one).store):
             seen.extend((shared.read_control("lease") is not None, bool(shared.scan_control("writer/"))))
 
     one.upsert(records(*FIRST), on_step=at(Step.LEASED, look))

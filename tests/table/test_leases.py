@@ -25,6 +25,7 @@ from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.view import paths
 from tests.support.children import start_child
+from tests.support.indexes import record_index
 
 ELSEWHERE = ProcessId("another host", 1, "1")
 
@@ -159,7 +160,7 @@ def test_the_instant_of_a_writer_that_may_live_is_given_to_no_other(tmp_path: Pa
     """Two writers with one instant would take each other's work for their own."""
     instants = {name: f"2040010100000000{number}" for number, name in enumerate(["elsewhere", "dead"])}
     with create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i") as table:
-        store = table.index.store
+        store = record_index(table).store
         for process, instant in zip((ELSEWHERE, dead_process()), instants.values(), strict=True):
             lapsed = held(process, instant, expires_in=-CLOCK_SLACK_SECONDS)
             assert store.compare_and_set(writer_record(instant), None, lapsed)
@@ -186,7 +187,7 @@ def test_a_write_whose_removal_fails_half_way_leaves_no_living_record(tmp_path: 
 
         with pytest.raises(OSError, match="hiccup"):
             failing.upsert(pa.table({"id": ["a"]}), on_step=fail)
-        assert table.index.store.scan_control("writer/") == []
+        assert record_index(table).store.scan_control("writer/") == []
         failing.close()
         table.upsert(pa.table({"id": ["b"]}))
         assert [instant for instant in table.timeline() if not instant.is_completed] == []

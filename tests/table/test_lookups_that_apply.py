@@ -22,6 +22,7 @@ from rli.services.rollback import request_rollback
 from rli.view.snapshot import Snapshot
 from tests.crash.writes import pointed
 from tests.support.children import was_killed
+from tests.support.indexes import record_index
 from tests.support.rollbacks import roll_back_in_part
 from tests.support.tables import check_stored, records
 
@@ -54,7 +55,7 @@ def where(table: Table, timeout: float = 60.0) -> list[str | None]:
 
 def let_its_host_be_another(table: Table) -> None:
     """Nobody here can see whether the dead writer lives, and its clock is trusted for ten minutes."""
-    store, instant = table.index.store, table.timeline()[-1].time
+    store, instant = record_index(table).store, table.timeline()[-1].time
     content = store.read_control(writer_record(instant)) or b""
     holding = Holding.from_json(content)
     elsewhere = replace(holding, process=replace(holding.process, host="elsewhere"), expires_at=time.time() + 600)
@@ -68,7 +69,7 @@ def test_a_look_up_applies_the_commit_of_a_dead_writer(table: Table, host: str) 
     if host == "another host":
         let_its_host_be_another(table)
     assert where(table) == ["y", "x"]
-    assert table.index.applied_sequence() == table.index.log.refresh().head
+    assert record_index(table).applied_sequence() == record_index(table).log.refresh().head
     table.upsert(records(("c", "x", 3, 3.0)))
     check_stored(table)
 
@@ -128,7 +129,7 @@ def test_a_look_up_does_not_wait_for_the_lease_for_longer_than_it_may(table: Tab
 
         with pytest.raises(IndexNotReadyError, match="being rolled back"):
             where(pointed(table, at_point), timeout=1)
-        assert table.index.store.read_control(LEASE) is not None
+        assert record_index(table).store.read_control(LEASE) is not None
     assert where(table) == ["x", None]
 
 

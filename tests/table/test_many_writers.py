@@ -20,6 +20,7 @@ from rli import ConflictError, IndexNotFoundError, InvalidInputError, SchemaErro
 from rli.commit.recovery import recover
 from rli.commit.write_transaction import WriteTransaction
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
+from rli.index.record.table_index import RecordTableIndex
 from rli.storage import Storage
 from rli.tasks import InProcess
 from rli.view import paths
@@ -326,7 +327,9 @@ def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after
         pointed(table, at_point).definition, pointed(table, at_point).index, InProcess(), pass_over
     )
     known = {instant.time for instant in write.snapshot.timeline.completed}
-    assert set(write.index.log.last_read.instants_of(np.arange(1, write.sequence + 1)).to_pylist()) <= known
+    index, sequences = write.index, np.arange(1, (write.state.sequence or 0) + 1)
+    assert isinstance(index, RecordTableIndex)
+    assert set(index.log.last_read.instants_of(sequences).to_pylist()) <= known
     write.abort()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from rli import IndexMismatchError, Table, create_table, open_table
 from rli.view import paths
+from tests.support.indexes import record_index
 from tests.support.tables import check_stored, records, rows_of
 
 
@@ -178,7 +179,7 @@ def test_a_first_place_is_claimed_by_one_of_two(tmp_path: Path, memory_url: str)
     """An index of an older version knows no place. Of an original and its copy that begin at once, one is refused."""
     table = new_table(tmp_path / "a", index=memory_url)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    table.index.store.compare_and_set("place", table.index.store.read_control("place"), None)
+    record_index(table).store.compare_and_set("place", record_index(table).store.read_control("place"), None)
     start, outcomes = threading.Barrier(2), []
 
     def look(name: str) -> None:

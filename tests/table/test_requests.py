@@ -16,6 +16,7 @@ from rli.commit.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
 from rli.view import paths
 from tests.support.children import was_killed
+from tests.support.indexes import record_index
 from tests.support.tables import assert_nothing_left_over, records
 
 pytestmark = pytest.mark.parametrize("lease", list(LeasePlace))
@@ -82,7 +83,7 @@ def test_a_process_that_was_taken_for_dead_is_told(tmp_path: Path, lease: LeaseP
 
 def test_a_record_names_no_folder_elsewhere(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
-    storage, store = table.definition.storage, table.index.store
+    storage, store = table.definition.storage, record_index(table).store
     storage.make_folder(".hoodie/.rli/kept")
     lapsed = Holding("writer", ProcessId.current(), expires_at=0.0, seconds=30.0).to_json()
     assert store.compare_and_set("request/../kept", None, lapsed)

@@ -22,6 +22,7 @@ from rli.model import Step
 from rli.services.fence import Fence
 from rli.services.restore import RestoreResult, finish_restore, request_restore
 from tests.support.faults import PointedStorage
+from tests.support.indexes import record_index
 from tests.support.tables import (
     Row,
     check_stored,
@@ -163,7 +164,7 @@ def test_the_index_goes_back_by_journals_alone(table: Table, monkeypatch: pytest
         raise AssertionError
 
     monkeypatch.setattr("rli.view.snapshot.Snapshot.record_keys", read)
-    monkeypatch.setattr(type(table.index.store), "scan", read)
+    monkeypatch.setattr(type(record_index(table).store), "scan", read)
     table.restore(instants[1])
     monkeypatch.undo()
     _require_state(table, states[1])

@@ -10,6 +10,7 @@ import pytest
 
 from rli import KeyMode, SettingsError, Table, VerifyReport, create_table, open_table
 from rli.codec import entries
+from tests.support.indexes import record_index
 from tests.support.tables import check_stored, records, rows_of
 
 
@@ -28,14 +29,16 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, memory_url: str) -> Ta
 
 def disturb(table: Table, keys: list[str], file_group: int) -> None:
     """Write entries behind the table's back."""
-    head = table.index.log.refresh().head
-    table.index.put(pa.array(keys), entries.pack(head, np.full(len(keys), file_group)))
+    head = record_index(table).log.refresh().head
+    record_index(table).put(pa.array(keys), entries.pack(head, np.full(len(keys), file_group)))
 
 
 def number_in(table: Table, city: str) -> int:
     """The number of a file group of a partition."""
-    number = table.index.log.refresh().number_of(
-        next(group for group in table.snapshot().slices if group.partition_path == city)
+    number = (
+        record_index(table)
+        .log.refresh()
+        .number_of(next(group for group in table.snapshot().slices if group.partition_path == city))
     )
     assert number is not None
     return number
@@ -46,7 +49,7 @@ def kinds(report: VerifyReport) -> tuple[int, int, int]:
 
 
 def exact(table: Table) -> bool:
-    return table.index.settings.key_mode is KeyMode.EXACT
+    return record_index(table).settings.key_mode is KeyMode.EXACT
 
 
 def test_a_sound_index(table: Table) -> None:
@@ -125,7 +128,7 @@ def test_rolling_back_a_commit_that_is_older_than_the_index(table: Table) -> Non
     """The bootstrapped index never saw the commit apart, but its journal is still there."""
     rows = rows_of(table)
     instant = table.upsert(records(("a", "z", 2, 2.0), ("b", "x", 2, 2.0), ("n", "n", 2, 2.0))).instant
-    table.bootstrap_index(key_mode=table.index.settings.key_mode)
+    table.bootstrap_index(key_mode=record_index(table).settings.key_mode)
     table.rollback(instant or "")
     assert rows_of(table) == rows
     check_stored(table)
@@ -143,9 +146,9 @@ def test_a_bootstrap_makes_a_new_key_for_digests_which_open_tables_follow(tmp_pa
     with create_table(tmp_path / "t", record_key="id", key_mode="digest") as table, open_table(tmp_path / "t") as other:
         table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
         assert other.lookup(["a"])["file_id"].null_count == 0
-        before = table.index.settings.digest_key
+        before = record_index(table).settings.digest_key
         table.bootstrap_index(key_mode="digest")
-        assert table.index.settings.digest_key not in (None, before)
+        assert record_index(table).settings.digest_key not in (None, before)
         assert other.upsert(records(("a", "x", 2, 2.0), ("new", "y", 1, 1.0))).updated == 1
         check_stored(table)
         check_stored(other)

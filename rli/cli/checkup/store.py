@@ -104,7 +104,7 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
             f"the index was never bootstrapped, or the bootstrap was interrupted: url={index.url}",
             "run: rli index bootstrap TABLE",
         )
-    elif stats.applied_sequence < stats.last_sequence:
+    elif stats.applied_sequence < (stats.last_sequence or 0):
         yield Finding(
             "applied",
             Verdict.WARNING,

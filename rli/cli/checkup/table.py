@@ -17,7 +17,7 @@ from rli.commit.torn import torn_commits
 from rli.errors import IndexNotReadyError, RliError
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Instant
-from rli.index.record.record_index import RecordIndex
+from rli.index.contract import TableIndex
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
@@ -197,7 +197,7 @@ class TableCheckup:
         finally:
             table.close()
 
-    def _look_at_torn_commits(self, definition: TableDefinition, index: RecordIndex) -> bool:
+    def _look_at_torn_commits(self, definition: TableDefinition, index: TableIndex) -> bool:
         """Whether a power cut has left any; until they are undone, table and index differ."""
         torn, _ = torn_commits(definition, index)
         for commit in torn[:_NAMED]:
@@ -209,7 +209,7 @@ class TableCheckup:
             )
         return bool(torn)
 
-    def _look_at_lease(self, definition: TableDefinition, index: RecordIndex) -> None:
+    def _look_at_lease(self, definition: TableDefinition, index: TableIndex) -> None:
         holder = lease_holder(definition, index)
         if holder is None:
             self._add("lease", "nobody holds it")
@@ -233,9 +233,9 @@ class TableCheckup:
             if instant.time not in dead:
                 self._add(*_pending(instant, records))
 
-    def _compare_counts(self, index: RecordIndex, records: int | None) -> None:
-        entries = index.store.stats().live_entries
-        if records is None or entries == records:
+    def _compare_counts(self, index: TableIndex, records: int | None) -> None:
+        entries = index.count()
+        if records is None or entries is None or entries == records:
             return
         self._add(
             "counts",

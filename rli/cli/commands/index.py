@@ -25,9 +25,9 @@ from rli.cli.options import (
 from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, report
 from rli.cli.progress import ShownTasks
 from rli.errors import CorruptIndexError, InvalidInputError
-from rli.index.record.record_index import LOOKUP_SECONDS, IndexStats, RecordIndex, drop_store
+from rli.index.contract import LOOKUP_SECONDS, IndexStats, VerifyReport
+from rli.index.record.record_index import RecordIndex, drop_store
 from rli.index.record.self_check import IndexCheck
-from rli.index.record.sync.verify import VerifyReport
 from rli.model import KeyMode
 from rli.urls import without_password
 
@@ -79,7 +79,7 @@ class Synced:
     """
 
     applied: tuple[str, ...]
-    sequence: int
+    sequence: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _print_stats(found: IndexStats) -> None:
             "last instant": found.last_instant,
             "sequence given out": found.last_sequence,
             "sequence applied": found.applied_sequence,
-            "keys": str(found.key_mode),
+            "keys": None if found.key_mode is None else str(found.key_mode),
         }
     )
 

@@ -23,7 +23,7 @@ from rli.cli.output import (
     report,
 )
 from rli.hudi.timeline.instant import State
-from rli.index.record.record_index import LOOKUP_SECONDS
+from rli.index.contract import LOOKUP_SECONDS
 from rli.settings import TableSettings
 from rli.table.info import IndexInfo, TableInfo
 from rli.view.history import HistoryEntry
@@ -245,13 +245,18 @@ def _print_info(found: TableInfo) -> None:
 
 
 def _index_in_a_line(index: IndexInfo) -> str:
-    entries = "entries not counted" if index.entries is None else counted(index.entries, "entry")
-    size = "" if index.bytes is None else f", {human_bytes(index.bytes)}"
-    behind = f", {counted(index.unseen_commits, 'commit')} behind" if index.unseen_commits else ""
-    return (
-        f"{index.url} ({entries}{size}, {counted(index.shards, 'shard')}, {index.key_mode} keys, "
-        f"format {index.format_version}{behind})"
-    )
+    behind = f"{counted(index.unseen_commits, 'commit')} behind" if index.unseen_commits else None
+    if index.shards is None:
+        return index.url if behind is None else f"{index.url} ({behind})"
+    facts = [
+        "entries not counted" if index.entries is None else counted(index.entries, "entry"),
+        None if index.bytes is None else human_bytes(index.bytes),
+        counted(index.shards, "shard"),
+        f"{index.key_mode} keys",
+        f"format {index.format_version}",
+        behind,
+    ]
+    return f"{index.url} ({', '.join(fact for fact in facts if fact)})"
 
 
 def _settings_in_a_line(settings: TableSettings, holder: str | None) -> str:

@@ -73,7 +73,7 @@ class CreatedTable:
     partition_by: tuple[str, ...]
     ordering: str | None
     index: str
-    shards: int
+    shards: int | None
 
 
 def create(
@@ -171,7 +171,7 @@ def create(
         properties.partition_fields,
         properties.ordering_field,
         created.index.url,
-        created.index.settings.shard_count,
+        created.index.stats().shards,
     )
     report(facts, as_json=as_json, render=lambda: _print_created(facts))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Final, Self
@@ -23,6 +22,7 @@ from rli.errors import (
     RliError,
     SettingsError,
 )
+from rli.index.contract import LOOKUP_SECONDS, IndexStats, Scope
 from rli.index.record.applying import apply_transactions
 from rli.index.record.commits import IndexCommit, PendingTransaction, commits_in, pending_in
 from rli.index.record.purging import floor_of_look_ups, purge
@@ -38,41 +38,7 @@ from rli.store.registry import open_store
 from rli.urls import without_password
 
 _SETTINGS: Final = "settings"
-LOOKUP_SECONDS: Final = 60.0
-"""For how long a look-up waits for commits to be whole in the index, if nobody says."""
-
 _PAUSE_SECONDS: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStats:
-    """Size and state of an index.
-
-    Attributes:
-        entries: record keys with a location.
-        tombstones: deleted record keys whose sequence is still kept.
-        bytes: all that the index costs its store; None where the store cannot tell.
-        bytes_per_entry: ``bytes`` over entries and tombstones; None where unknown or empty.
-        shards: how many shards the key space is cut into.
-        file_groups: file groups that have a number.
-        last_sequence: the last commit sequence given out.
-        applied_sequence: the last one whose changes are all in the index; None before a bootstrap.
-        last_instant: the greatest instant that the index knows.
-        key_mode: how record keys are kept.
-        url: where the index is.
-    """
-
-    entries: int
-    tombstones: int
-    bytes: int | None
-    bytes_per_entry: float | None
-    shards: int
-    file_groups: int
-    last_sequence: int
-    applied_sequence: int | None
-    last_instant: str | None
-    key_mode: KeyMode
-    url: str
 
 
 class RecordIndex(StoredEntries):
@@ -251,6 +217,8 @@ class RecordIndex(StoredEntries):
         stored = self.store.stats()
         kept = stored.live_entries + stored.tombstones
         return IndexStats(
+            kind="record",
+            scope=Scope.GLOBAL,
             entries=stored.live_entries,
             tombstones=stored.tombstones,
             bytes=stored.stored_bytes,
@@ -295,7 +263,7 @@ class RecordIndex(StoredEntries):
         return f"<rli.RecordIndex {self.url!r} {owner} key_mode={str(self.settings.key_mode)!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (self.store, self.settings, IndexSnapshot.of(self.store))
+        return _reopened, (type(self), self.store, self.settings, IndexSnapshot.of(self.store))
 
 
 def open_index(url: str) -> RecordIndex:
@@ -396,10 +364,10 @@ def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
         )
 
 
-def _reopened(store: Store, settings: IndexSettings, snapshot: IndexSnapshot) -> RecordIndex:
+def _reopened(kind: type[RecordIndex], store: Store, settings: IndexSettings, snapshot: IndexSnapshot) -> RecordIndex:
     try:
         snapshot.require_reached(store)
     except RliError:
         store.close()
         raise
-    return RecordIndex(store, settings)
+    return kind(store, settings)

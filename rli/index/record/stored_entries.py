@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,21 +16,11 @@ from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_state import LogState
 from rli.index.record.owner import Owner
 from rli.index.record.snapshot import require_applied
-from rli.locations import LocationUpdate, named_groups
+from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId
 from rli.settings import IndexSettings
 from rli.store.contract import Applied, Store
 from rli.urls import without_password
-
-LOCATION_SCHEMA: Final = pa.schema(
-    [
-        pa.field("record_key", pa.string(), nullable=False),
-        pa.field("partition_path", pa.string()),
-        pa.field("file_id", pa.string()),
-        pa.field("instant_time", pa.string()),
-    ]
-)
-"""Schema of what ``RecordIndex.lookup`` returns."""
 
 
 class StoredEntries:

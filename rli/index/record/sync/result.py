@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.log_state import LogState
+from rli.view.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,14 +14,19 @@ class SyncResult:
     """What a sync found.
 
     Attributes:
-        timeline: the timeline that the index now follows.
+        snapshot: the table that the index now follows.
         log: the commit log as of that timeline.
         applied: the instants that were applied.
     """
 
-    timeline: Timeline
+    snapshot: Snapshot
     log: LogState
     applied: tuple[str, ...]
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline of the snapshot."""
+        return self.snapshot.timeline
 
     @property
     def sequence(self) -> int:

@@ -7,18 +7,18 @@ repeated, interrupted and raced: registering is a compare-and-set at the log's h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
 from rli.errors import IndexNotReadyError
 from rli.file_group.journal import Journal
-from rli.file_group.journal_list import require_journals
+from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes, require_journals
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.timeline import Timeline
+from rli.index.contract import Unseen
 from rli.index.record.log_record import LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
@@ -40,10 +40,6 @@ _FOREIGN: Final = "foreign"
 _UNDOING: Final = "undoing"
 _FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, REREAD})
 _READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
-SMALL_JOURNALS: Final = 4 << 20
-"""Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
-longer to start than so little work takes."""
-
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -74,7 +70,7 @@ def sync(
         on_registered()
         records = log.records_after(applied.least or 0)
         if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part) for record in records):
-            return SyncResult(snapshot.timeline, log, _instants(records))
+            return SyncResult(snapshot, log, _instants(records))
 
 
 def _register(table: TableDefinition, index: RecordIndex) -> tuple[Snapshot, LogState]:
@@ -101,22 +97,6 @@ def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: i
     return applied
 
 
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """The instants in which a table and its index differ; false where there are none.
-
-    Attributes:
-        unapplied: completed ones, which a sync would bring into the index.
-        withdrawn: those that the index has followed and that are pending again: they are being rolled back.
-    """
-
-    unapplied: tuple[str, ...]
-    withdrawn: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.unapplied or self.withdrawn)
-
-
 def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncResult, Unseen]:
     """The state of table and index, and the instants in which they differ.
 
@@ -129,7 +109,7 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
     _require_known_past(table, timeline, index, log)
     unseen = (instant.time for instant in _unseen(timeline, log))
     unapplied = (*unseen, *_instants(log.records_after(applied)))
-    return SyncResult(timeline, log, ()), Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
+    return SyncResult(Snapshot(table, timeline), log, ()), Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
 
 
 def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
@@ -330,8 +310,3 @@ def _work_of(
 def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:
     """What applies the journals of some commits: the engine if they are large, else this process."""
     return InProcess() if journal_bytes(storage, instants) <= SMALL_JOURNALS else tasks
-
-
-def journal_bytes(storage: Storage, instants: Iterable[str]) -> int:
-    """Size of all journals of some commits."""
-    return sum(file.size for instant in instants for file in storage.list_files(paths.journal_folder(instant)))

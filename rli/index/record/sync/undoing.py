@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.codec import entries as codec
-from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.errors import IndexNotReadyError
 from rli.file_group.journal import Journal
-from rli.file_group.journal_list import load_journals, require_journals
+from rli.file_group.journal_list import readable_journals, require_journals
 from rli.hudi.file_names import EXTENSION, BaseFileName
 from rli.hudi.timeline.instant import Instant
 from rli.index.record.log_record import LogRecord
@@ -72,17 +72,6 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, inst
         located_at=[time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))],
         undoes=undone,
     )
-
-
-def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
-    """The journals of a commit if each of them can be read, else None."""
-    try:
-        journals = load_journals(storage, instant)
-        for journal in journals or ():
-            journal.prior_groups(storage)
-    except CorruptTableError:
-        return None
-    return journals
 
 
 def journals_to_undo(storage: Storage, record: LogRecord) -> list[tuple[int, Journal]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rli.errors import IndexNotReadyError
+from rli.index.contract import VerifyReport
 from rli.index.record.log_state import LogState
 from rli.index.record.purging import floor_of
 from rli.index.record.record_index import RecordIndex
@@ -15,39 +16,8 @@ from rli.index.record.sync.comparison import Comparison
 from rli.index.record.sync.result import SyncResult
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
-from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import is_whole
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """How index and table agree, as of one commit sequence.
-
-    Attributes:
-        records: records in the table.
-        entries: keys with a location in the index.
-        missing: records whose key the index does not hold.
-        misplaced: records whose key the index places elsewhere.
-        dangling: keys of the index without a record in the table.
-        sample: record keys that are wrong, a few of each kind.
-        repeated: records with the key of another record in the same base file.
-        newer: records that were not compared, because writers have placed their keys since.
-    """
-
-    records: int
-    entries: int
-    missing: int
-    misplaced: int
-    dangling: int
-    sample: tuple[str, ...]
-    repeated: int = 0
-    newer: int = 0
-
-    @property
-    def agrees(self) -> bool:
-        """Whether index and table say the same."""
-        return not (self.missing or self.misplaced or self.dangling or self.repeated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +38,16 @@ class State:
         return self.log.head
 
 
-def whole_state(table: TableDefinition, synced: Callable[[], SyncResult]) -> State:
+def whole_state(synced: Callable[[], SyncResult]) -> State:
     """The state of table and index now.
 
     Args:
-        table: the table.
         synced: tells up to where the index has followed the timeline.
     """
     while True:
         found = synced()
-        snapshot = Snapshot(table, found.timeline)
-        if is_whole(snapshot):
-            return State(snapshot, found.log)
+        if is_whole(found.snapshot):
+            return State(found.snapshot, found.log)
 
 
 def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> VerifyReport:

@@ -1,0 +1,240 @@
+"""The record index as the index of a table: it follows the timeline and answers its writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from rli.codec import entries as codec
+from rli.errors import ConflictError, IndexNotFoundError
+from rli.file_group.journal import Journal
+from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
+from rli.index.contract import (
+    ChangedKeys,
+    IndexFacts,
+    IndexState,
+    Locator,
+    PointIndex,
+    SomeKeys,
+    Unseen,
+    VerifyReport,
+    sum_of,
+)
+from rli.index.record.purging import floor_of_look_ups, purge
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.snapshot import give_identity
+from rli.index.record.sync.repair import repair
+from rli.index.record.sync.result import SyncResult
+from rli.index.record.sync.sync import sync, unseen_instants
+from rli.index.record.sync.verify import verify, whole_state
+from rli.index.record.table_location import relocate
+from rli.storage import Storage
+from rli.store.contract import Store
+from rli.store.home import SupportsHome
+from rli.store.purging import SupportsPurge
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+
+_SAMPLE: Final = 5
+_LEAST_TOMBSTONES: Final = 1024
+_ENTRIES_PER_TOMBSTONE: Final = 4
+
+
+class RecordTableIndex(RecordIndex, PointIndex):
+    """The record index of one table."""
+
+    kind = "record"
+
+    @property
+    def home(self) -> str | None:
+        return self.store.home if isinstance(self.store, SupportsHome) else None
+
+    @property
+    def shared_store(self) -> Store | None:
+        return self.store
+
+    # Following the table ---------------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        table: TableDefinition,
+        tasks: TaskRunner,
+        on_registered: Callable[[], None] = lambda: None,
+        on_part: Callable[[], None] = lambda: None,
+    ) -> SyncResult:
+        return sync(table, self, tasks, on_registered, on_part)
+
+    def unseen(self, table: TableDefinition) -> tuple[SyncResult, Unseen]:
+        return unseen_instants(table, self)
+
+    def prepare_for_writing(self) -> None:
+        give_identity(self.store)
+
+    # Questions of a writer -------------------------------------------------------------------------------------
+
+    def locator(self, state: IndexState) -> RecordLocator:
+        return RecordLocator(self, _own(state).sequence)
+
+    def changes(self, before: IndexState, now: IndexState) -> RecordChanges | None:
+        sequence = _own(before).sequence
+        later = _own(now).log.records_after(sequence)
+        if not later:
+            return None
+        instants = sorted({instant for record in later for instant in record.instants})
+        return RecordChanges(self, sequence, now.snapshot.table.storage, tuple(instants))
+
+    # Questions of a recovery -----------------------------------------------------------------------------------
+
+    @property
+    def is_built(self) -> bool:
+        return self.applied_sequence() is not None
+
+    def standing(self, instants: Iterable[str]) -> list[str]:
+        return self.log.refresh().standing(instants)
+
+    def knows(self, instant: str) -> bool:
+        return self.log.last_read.knows(instant) or self.log.refresh().knows(instant)
+
+    def last_followed(self) -> list[tuple[str, str]]:
+        log, found = self.log.refresh(), []
+        for record in reversed(log.records):
+            if record.action in WRITE_ACTIONS and record.instant:
+                found.append((record.instant, record.action))
+            elif record.action not in UNDOING_ACTIONS:
+                break
+        standing = set(log.standing(instant for instant, _ in found))
+        return [(instant, action) for instant, action in found if instant in standing]
+
+    # Look-ups of readers ---------------------------------------------------------------------------------------
+
+    def locate_now(
+        self,
+        table: TableDefinition,  # noqa: ARG002  (of the contract)
+        record_keys: pa.Array,
+        timeout: float,
+        await_synced: Callable[[float], object],
+    ) -> pa.Table:
+        return self.locations(record_keys, self.settled(record_keys, timeout, await_synced))
+
+    # Table services --------------------------------------------------------------------------------------------
+
+    def forget_deletes(self, kept: Sequence[str]) -> int:
+        # A purge reads the whole index, so it waits until one entry in five is a tombstone.
+        if not isinstance(self.store, SupportsPurge):
+            return 0
+        stored = self.store.stats()
+        if stored.tombstones < max(_LEAST_TOMBSTONES, stored.live_entries // _ENTRIES_PER_TOMBSTONE):
+            return 0
+        log = self.log.refresh()
+        return purge(self, min((log.sequence_of(instant) or 0 for instant in kept), default=0) - 1)
+
+    def relocate(self, table: TableDefinition, *, also: bool) -> tuple[str, ...]:
+        return relocate(table, self, also=also)
+
+    def verify_against(
+        self,
+        table: TableDefinition,  # noqa: ARG002  (of the contract)
+        tasks: TaskRunner,
+        await_synced: Callable[[], IndexState],
+    ) -> VerifyReport:
+        return verify(partial(whole_state, lambda: _own(await_synced())), self, tasks)
+
+    def repair_from(self, table: TableDefinition, tasks: TaskRunner) -> VerifyReport:
+        look = partial(whole_state, partial(sync, table, self, tasks))
+        while True:
+            report = repair(look, self, tasks)
+            if report is not None:
+                return report
+
+    # The index as a whole --------------------------------------------------------------------------------------
+
+    def facts(self) -> IndexFacts:
+        stored = self.store.stats() if self.store.counts else None
+        return IndexFacts(
+            entries=None if stored is None else stored.live_entries,
+            bytes=None if stored is None else stored.stored_bytes,
+            shards=self.settings.shard_count,
+            key_mode=str(self.settings.key_mode),
+            format_version=self.settings.format_version,
+        )
+
+    def count(self) -> int:
+        return self.store.stats().live_entries
+
+    def is_gone(self) -> bool:
+        try:
+            self.applied_sequence()
+        except IndexNotFoundError:
+            return True
+        return False
+
+
+class RecordLocator(Locator):
+    """Looks keys up as of a commit sequence.
+
+    Args:
+        index: has applied it.
+        sequence: of the state.
+    """
+
+    def __init__(self, index: RecordIndex, sequence: int) -> None:
+        self._index = index
+        self._sequence = sequence
+
+    def locate(self, record_keys: pa.Array, partition_paths: pa.Array | None = None) -> pa.Table:  # noqa: ARG002
+        entries = self._index.get_as_of(record_keys, self._sequence)
+        newer = np.flatnonzero(codec.sequences(entries) > self._sequence)
+        # Tombstones of later commits may be gone, by which those would be noticed (P30).
+        if len(newer) or floor_of_look_ups(self._index) > self._sequence:
+            sample = tuple(record_keys.take(newer[:_SAMPLE]).to_pylist())
+            raise ConflictError(
+                f"another commit changed records while this write looked them up: count={len(newer)} "
+                f"keys={list(sample)}; write again",
+                keys=sample,
+                key_count=len(newer),
+            )
+        return self._index.locations(record_keys, entries)
+
+    def locate_all(self, record_keys: pa.Array) -> pa.Table:
+        found = self.locate(record_keys)
+        return found.filter(found.column("file_id").is_valid())
+
+    def trace(self, stored: pa.Table) -> pa.Table:
+        return self.locate(stored.column("record_key").combine_chunks())
+
+
+class RecordChanges(ChangedKeys):
+    """Finds keys whose entries are newer than a commit sequence.
+
+    Args:
+        index: all of the table is in it.
+        sequence: of the state that the write builds on.
+        storage: the table.
+        instants: what was committed since.
+    """
+
+    def __init__(self, index: RecordIndex, sequence: int, storage: Storage, instants: tuple[str, ...]) -> None:
+        self._index = index
+        self._sequence = sequence
+        self._storage = storage
+        self.instants = instants
+
+    def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:
+        return sum_of(tasks.run(self._placed_by_one, journals))
+
+    def among(self, record_keys: pa.Array) -> SomeKeys:
+        newer = codec.sequences(self._index.get_as_of(record_keys, self._sequence)) > self._sequence
+        return SomeKeys.of([record_keys.filter(pa.array(newer))])
+
+    def _placed_by_one(self, journal: Journal) -> SomeKeys:
+        return sum_of(self.among(keys) for keys in journal.placed_keys(self._storage))
+
+
+def _own(state: IndexState) -> SyncResult:
+    if not isinstance(state, SyncResult):
+        raise TypeError(f"a state of another kind of index: {type(state).__name__}")
+    return state
