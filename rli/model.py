@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class FileGroupId(NamedTuple):
@@ -62,8 +63,37 @@ class Durability(StrEnum):
     """The death of every process, but no power cut: the operating system writes it to the disk when it likes to."""
 
 
+class Phase(StrEnum):
+    """The parts of a write, in their order, by which ``CommitResult.seconds`` says where the time went."""
+
+    BEGIN = "begin"
+    """Recovery after dead writers, sync of the index, a new instant."""
+
+    TAG = "tag"
+    """Look-ups of the record keys; late events; the file groups of new records."""
+
+    WRITE = "write"
+    """Base files and journals, in the work folder."""
+
+    LEASE = "lease"
+    """Waiting for the lease."""
+
+    PUBLISH = "publish"
+    """The conflict check, and publication on the timeline."""
+
+    APPLY = "apply"
+    """Changes of the index, and the end of the work folder."""
+
+    RETRIES = "retries"
+    """Attempts before the last one, with the pauses between them."""
+
+
 class Step(StrEnum):
-    """The steps of a write, in their order; each is reported when it has been completed."""
+    """The steps of a write, in their order; each is reported when it has been completed.
+
+    ``TAGGED``, ``WRITTEN``, ``PUBLISHED`` and ``FINISHED`` stay as they are. The others are for tests that stop a write
+    anywhere, and may change: programs that show progress use ``phase``.
+    """
 
     REQUESTED = "requested"
     INFLIGHT = "inflight"
@@ -80,6 +110,30 @@ class Step(StrEnum):
     CHANGES_APPLIED = "changes applied"
     APPLIED = "applied"
     FINISHED = "finished"
+
+    @property
+    def phase(self) -> Phase:
+        """The part of the write that the step belongs to."""
+        return _PHASES[self]
+
+
+_PHASES: Final = {
+    Step.REQUESTED: Phase.BEGIN,
+    Step.INFLIGHT: Phase.BEGIN,
+    Step.TAGGED: Phase.TAG,
+    Step.RESOLVED: Phase.TAG,
+    Step.FILE_GROUP_WRITTEN: Phase.WRITE,
+    Step.WRITTEN: Phase.WRITE,
+    Step.LEASED: Phase.LEASE,
+    Step.MANIFESTED: Phase.PUBLISH,
+    Step.FILE_PROMOTED: Phase.PUBLISH,
+    Step.PROMOTED: Phase.PUBLISH,
+    Step.PUBLISHED: Phase.PUBLISH,
+    Step.REGISTERED: Phase.APPLY,
+    Step.CHANGES_APPLIED: Phase.APPLY,
+    Step.APPLIED: Phase.APPLY,
+    Step.FINISHED: Phase.APPLY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +175,9 @@ class CommitResult:
         files_rewritten: base files that replace an earlier version of their file group.
         written_bytes: size of all base files written.
         files_replaced: base files whose records are in other file groups from now on, because of a clustering.
+        attempts: how often the write was tried.
+        conflicts: how many of these attempts lost against other writers.
+        seconds: where the time went: a number of seconds for each ``Phase``. A repeated transaction has none.
     """
 
     instant: str | None
@@ -133,3 +190,7 @@ class CommitResult:
     files_rewritten: int
     written_bytes: int
     files_replaced: int = 0
+    # How it came about is no part of what was done: a repeated transaction returns an equal result.
+    attempts: int = field(default=1, compare=False)
+    conflicts: int = field(default=0, compare=False)
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)

@@ -12,6 +12,7 @@ from rli.cli import INTERRUPTED, PIPE_CLOSED
 from rli.cli.commands import bench, capacity, cluster, doctor, housekeeping, index, lease, read, undo, write
 from rli.cli.demo import command as demo
 from rli.cli.output import FAILED, drop_output, print_error
+from rli.cli.telling import waits_and_warnings_told
 from rli.errors import RliError
 
 
@@ -20,7 +21,8 @@ class CommandGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with waits_and_warnings_told():
+                return super().invoke(ctx)
         except RliError as error:
             print_error(str(error))
             raise typer.Exit(FAILED) from None

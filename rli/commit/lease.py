@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from rli.commit.liveness import Holding, Watch
+from rli.commit.lease_queue import LeaseQueue
+from rli.commit.liveness import Holding
 from rli.commit.shared_records import SharedRecords
 from rli.errors import LeaseBusyError, LeaseLostError, RliError, StoreUnavailableError
 from rli.processes import ProcessId
 from rli.settings import DEFAULT_LEASE_SECONDS
+from rli.telemetry.waits import waiting
 
 LEASE: Final = "lease"
 """Name of the shared record that says who holds the lease."""
@@ -136,16 +138,17 @@ def table_lease(
         LeaseBusyError: it was not free in that time.
     """
     holding = HeldLease(records, LEASE, writer, seconds)
-    watch = Watch()
-    latest = time.monotonic() + patience
-    while True:
-        stored = records.read_control(LEASE)
-        if (stored is None or watch.has_lapsed(stored)) and holding.take(over=stored):
-            break
-        if time.monotonic() >= latest:
-            raise LeaseBusyError(_describe_holder(stored, patience))
-        # Those who wait do not come back in step, or the same one would always be the first.
-        time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
+    queue = LeaseQueue(writer)
+    with waiting(queue.describe):
+        while True:
+            stored = records.read_control(LEASE)
+            if queue.may_take(stored) and holding.take(over=stored):
+                break
+            if queue.seconds >= patience:
+                raise LeaseBusyError(_describe_holder(stored, patience))
+            # Those who wait do not come back in step, or the same one would always be the first.
+            time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
+    queue.has_taken(holding.displaced)
     try:
         yield holding
     finally:

@@ -128,6 +128,11 @@ class Watch:
         self._seen: bytes | None = None
         self._since = 0.0
 
+    @property
+    def silent_seconds(self) -> float:
+        """For how long the record has not changed, as far as this process has looked."""
+        return 0.0 if self._seen is None else time.monotonic() - self._since
+
     def has_lapsed(self, record: bytes) -> bool:
         """Whether the holder is known to be dead, or gave no sign of life for as long as it holds without one.
 

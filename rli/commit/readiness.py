@@ -22,6 +22,8 @@ from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes
 from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex, Unseen
 from rli.model import LeasePlace
 from rli.tasks import InProcess
+from rli.telemetry import events
+from rli.telemetry.waits import waiting
 from rli.view.definition import TableDefinition
 
 _GRACE_SECONDS: Final = 1.0
@@ -51,12 +53,13 @@ def await_synced(table: TableDefinition, index: TableIndex, seconds: float = LOO
         IndexNotReadyError: the index was never bootstrapped, cannot follow the timeline, or has not seen all of the
             table after so many seconds.
     """
-    waiting = _Waiting(table, index, seconds)
-    while True:
-        state, unseen = index.unseen(table)
-        if not unseen:
-            return state
-        waiting.wait_or_help(unseen)
+    helper = _Waiting(table, index, seconds)
+    with waiting(helper.describe):
+        while True:
+            state, unseen = index.unseen(table)
+            if not unseen:
+                return state
+            helper.wait_or_help(unseen)
 
 
 class _Waiting:
@@ -73,9 +76,21 @@ class _Waiting:
         self._watches: defaultdict[str, Watch] = defaultdict(Watch)
         self._orphans: frozenset[str] = frozenset()
         self._failure: OSError | LeaseBusyError | None = None
+        self._unseen: Unseen | None = None
+        self._is_logged = False
+
+    def describe(self) -> str:
+        """What the look-up is waiting for; empty before it knows."""
+        unseen = self._unseen
+        if unseen is None:
+            return ""
+        if unseen.withdrawn:
+            return f"the end of a rollback: instants={list(unseen.withdrawn)}"
+        return f"the index to show all commits: instants={list(unseen.unapplied)}"
 
     def wait_or_help(self, unseen: Unseen) -> None:
         """Wait a moment, or show the index what it lacks; raises ``IndexNotReadyError`` after the deadline."""
+        self._tell(unseen)
         self._require_time_left(unseen)
         try:
             if unseen.withdrawn:
@@ -112,6 +127,18 @@ class _Waiting:
             return True
         is_due = time.monotonic() >= self._began + _GRACE_SECONDS
         return is_due and journal_bytes(self._table.storage, unseen.unapplied) <= SMALL_JOURNALS
+
+    def _tell(self, unseen: Unseen) -> None:
+        """Log what the look-up is waiting for, once, if it waits for longer than a writer takes as a rule."""
+        self._unseen = unseen
+        if not self._is_logged and time.monotonic() >= self._began + _GRACE_SECONDS:
+            self._is_logged = True
+            events.SYNC_WAITING.log(
+                table=self._table.location,
+                index=self._index.url,
+                unapplied=unseen.unapplied,
+                withdrawn=unseen.withdrawn,
+            )
 
     def _seconds_left(self) -> float:
         return max(0.0, self._deadline - time.monotonic())

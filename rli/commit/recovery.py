@@ -33,6 +33,7 @@ from rli.services.restore import RestoreResult, finish_restore
 from rli.services.rollback import finish_rollback
 from rli.services.savepoint import DELETION, drop_unfinished, finish_deletion
 from rli.storage import Storage
+from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 
@@ -200,9 +201,18 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     else:
         undo_unpublished(table, instant)
     stored = records.read_control(name)
-    if stored is None:
+    mark = None if stored is None else Holding.from_json(stored)
+    outcome = "its commit stands" if was_published else "rolled back"
+    metrics.RECOVERED_WRITERS.add(1, outcome=outcome)
+    events.WRITER_RECOVERED.log(
+        table=table.location,
+        instant=instant,
+        outcome=outcome,
+        pid=mark and mark.process.pid,
+        is_on_this_host=mark and mark.process.is_on_this_host,
+    )
+    if stored is None or mark is None:
         return
-    mark = Holding.from_json(stored)
     # Two writers with one instant would take each other's work for their own.
     is_kept = not (was_published or was_mark or mark.process.is_known_dead)
     replacement = mark.mark(time.time() + MOST_KEPT_SECONDS).to_json() if is_kept else None
@@ -246,6 +256,7 @@ def _is_announced(table: TableDefinition, mark: str, instant: str, action: str) 
 
 
 def _finish(table: TableDefinition, instant: str, action: str, fence: Fence) -> Finished:
+    events.SERVICE_FINISHED.log(table=table.location, instant=instant, action=action)
     if action == Action.ROLLBACK:
         return Finished(rollbacks={finish_rollback(table, instant, fence): instant})
     if action == Action.RESTORE:

@@ -6,7 +6,6 @@ folders of dead processes. Nothing of the table depends on such a folder, so tha
 
 from __future__ import annotations
 
-import logging
 import posixpath
 import re
 import time
@@ -22,10 +21,9 @@ from rli.commit.shared_records import SharedRecords, shared_records
 from rli.errors import LeaseLostError
 from rli.index.contract import TableIndex
 from rli.storage import Storage
+from rli.telemetry import events
 from rli.view import paths
 from rli.view.definition import TableDefinition
-
-_LOG = logging.getLogger(__name__)
 
 REQUESTS: Final = "request/"
 """What the names of the shared records of requests begin with."""
@@ -100,11 +98,12 @@ def remove_abandoned_requests(storage: Storage, records: SharedRecords) -> None:
             if not (is_over and records.compare_and_set(REQUESTS + name, holder, None)):
                 continue
         storage.delete_folder(paths.request_folder(name))
+        events.REQUEST_REMOVED.log(folder=paths.request_folder(name))
 
 
 def _remove(storage: Storage, path: str) -> None:
     try:
         storage.delete_folder(path)
-    except OSError:
+    except OSError as error:
         # The write has ended as it has. The next one finds the folder, and removes it.
-        _LOG.warning("the folder of a request could not be removed: folder=%s", path, exc_info=True)
+        events.LEFTOVER.log(folder=path, cause=error)

@@ -6,7 +6,7 @@ has removed what it wrote before it says so.
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -18,12 +18,12 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from rli.commit.write_report import WriteReport
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
 from rli.errors import ConflictError, RliError, VoidAttemptError
 from rli.model import CommitResult
+from rli.telemetry.waits import waiting
 from rli.view.caller_transactions import RepeatedTransactionError
-
-_LOG = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 5.0
@@ -48,11 +48,14 @@ def write_until_committed(
     Returns:
         What was committed: by this call, or by an earlier one with the same transaction of the caller.
     """
+    report = WriteReport(attempts)
 
     def attempt() -> CommitResult:
+        report.attempt_began()
         write = begin()
+        report.attempt_announced(write)
         try:
-            return _write(write, work)
+            return _write(write, work, report)
         except (ConflictError, RepeatedTransactionError):
             raise
         except Exception as error:
@@ -64,28 +67,34 @@ def write_until_committed(
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
         retry=retry_if_exception_type((ConflictError, VoidAttemptError)),
-        before_sleep=_log_failure,
+        before_sleep=lambda state: report.retried(_failure_of(state)),
         retry_error_callback=_give_up,
+        sleep=_pause,
     )
     try:
-        return retrying(attempt)
+        return report.done(retrying(attempt))
     except RepeatedTransactionError as repeated:
-        return repeated.result
+        return report.repeated(repeated.result)
+    except Exception as error:
+        report.failed(error)
+        raise
 
 
-def _write(write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite]) -> CommitResult:
+def _write(
+    write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite], report: WriteReport
+) -> CommitResult:
     try:
         prepared = work(write)
     except BaseException:
         write.abort()
         raise
+    report.prepared(prepared)
     return write.commit(prepared)
 
 
-def _log_failure(state: RetryCallState) -> None:
-    failure = _failure_of(state)
-    level = logging.INFO if isinstance(failure, ConflictError) else logging.WARNING
-    _LOG.log(level, "write failed, trying again: attempt=%s cause=%s", state.attempt_number, failure)
+def _pause(seconds: float) -> None:
+    with waiting(lambda: f"another attempt, because another writer was first: pause={seconds:.1f} s"):
+        time.sleep(seconds)
 
 
 def _give_up(state: RetryCallState) -> CommitResult:

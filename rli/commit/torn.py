@@ -17,13 +17,11 @@ make the table unreadable.
 
 from __future__ import annotations
 
-import logging
 import math
 import posixpath
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from rli.commit.liveness import machine_started_at
 from rli.commit.recovery import exclusive
@@ -37,13 +35,12 @@ from rli.model import Durability, LeasePlace
 from rli.services.fence import Fence
 from rli.services.rollback import finish_rollback
 from rli.tasks import InProcess
+from rli.telemetry import events
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_listing import files_written_at
 from rli.view.snapshot import Snapshot
 from rli.view.whole_commits import broken_part
-
-_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +106,13 @@ def undo_torn(
         is_told = _is_told_by_journals(table, index, torn)
         undone = {commit.time: _undo(table, commit, fence) for commit in torn}
         if is_index_kept and not is_told:
-            _LOG.warning("journals are torn, so the whole index is compared with the table: table=%s", table.location)
+            events.TORN_JOURNALS.log(table=table.location)
             index.repair_from(table, InProcess())
     return undone, table.load_timeline()
 
 
 def _undo(table: TableDefinition, torn: TornCommit, fence: Fence) -> str:
-    _LOG.warning("a torn commit is rolled back: table=%s instant=%s file=%s", table.location, torn.time, torn.part)
+    events.TORN_COMMIT.log(table=table.location, instant=torn.time, file=torn.part)
     plan = RollbackPlan(torn.time, torn.action, _files_of(table, torn))
     rollback = table.load_timeline().next_time(table.now())
     fence.announce(rollback, Action.ROLLBACK, plan.to_avro())

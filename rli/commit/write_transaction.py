@@ -7,13 +7,13 @@ can be lost: the index is brought up to date from the journal, by this process o
 from __future__ import annotations
 
 import json
-import logging
 import math
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from rli.commit.keygen_check import require_known_key_form
 from rli.commit.lease import HeldLease
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
+from rli.commit.step_clock import StepClock
 from rli.errors import ConflictError, LeaseLostError
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import save_journals
@@ -37,6 +38,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import IndexState, Locator, TableIndex
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.tasks import TaskRunner
+from rli.telemetry import events
 from rli.view import paths
 from rli.view.caller_metadata import NO_METADATA, CallerMetadata
 from rli.view.caller_transactions import delete_superseded, require_first, save_record
@@ -49,8 +51,6 @@ from rli.view.time_travel import missing_group
 from rli.view.whole_commits import require_last_files
 
 _MARK_VERSION: Final = "1"
-
-_LOG: Final = logging.getLogger(__name__)
 
 OnStep = Callable[[Step], None]
 
@@ -114,7 +114,7 @@ class WriteTransaction:
         table: TableDefinition,
         index: TableIndex,
         tasks: TaskRunner,
-        on_step: OnStep,
+        clock: StepClock,
         action: Action,
         timeline: Timeline,
         caller: CallerMetadata,
@@ -122,7 +122,7 @@ class WriteTransaction:
     ) -> None:
         self.table = table
         self.index = index
-        self.on_step = on_step
+        self.on_step = clock
         self._action = action
         self._caller = caller
         self._patience = patience
@@ -136,9 +136,9 @@ class WriteTransaction:
         try:
             self.state = self._sync_behind_instant()
             require_known_key_form(self.snapshot)
-            on_step(Step.REQUESTED)
+            self.on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
-            on_step(Step.INFLIGHT)
+            self.on_step(Step.INFLIGHT)
         except BaseException:
             self.abort()
             raise
@@ -172,10 +172,11 @@ class WriteTransaction:
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
+        clock = StepClock(on_step)
         ready = made_ready(table, index, "recovery before a write", patience=patience)
         index.prepare_for_writing()
         require_first(ready.table.storage, ready.timeline, caller.transaction)
-        return cls(ready.table, index, tasks, on_step, action, ready.timeline, caller, patience)
+        return cls(ready.table, index, tasks, clock, action, ready.timeline, caller, patience)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -242,7 +243,7 @@ class WriteTransaction:
         # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
         if not prepared.stats and not self._caller.is_given:
             self.abort()
-            return _result(None, prepared)
+            return _result(None, prepared, self.on_step.seconds)
         try:
             leased = exclusive(self.table, self.index, self.instant, patience=self._patience)
             with leased as lease, self._naming_the_loss(lease):
@@ -266,14 +267,14 @@ class WriteTransaction:
             # The commit stands whatever happens to the index: the next sync brings that up to date.
             self._tidy_up()
         self.on_step(Step.FINISHED)
-        return _result(self.instant, published)
+        return _result(self.instant, published, self.on_step.seconds)
 
     def _tidy_up(self) -> None:
         """Remove the work folder; the next writer does so where this one cannot."""
         try:
             self.table.storage.delete_folder(paths.work_folder(self.instant))
         except OSError as error:
-            _LOG.warning("the work folder of a commit could not be removed: instant=%s cause=%s", self.instant, error)
+            events.LEFTOVER.log(folder=paths.work_folder(self.instant), cause=error)
         finally:
             self._holding.release()
 
@@ -502,7 +503,9 @@ def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _result(instant: str | None, write: PreparedWrite) -> CommitResult:
+def _result(
+    instant: str | None, write: PreparedWrite, seconds: Mapping[str, float] = MappingProxyType({})
+) -> CommitResult:
     counts, stats = write.counts, write.stats
     created = sum(stat.previous_instant is None for stat in stats)
     return CommitResult(
@@ -516,4 +519,5 @@ def _result(instant: str | None, write: PreparedWrite) -> CommitResult:
         files_rewritten=len(stats) - created,
         written_bytes=sum(stat.written_bytes for stat in stats),
         files_replaced=len(write.replaced),
+        seconds=dict(seconds),
     )

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -33,6 +34,7 @@ from rli.model import FileGroupId
 from rli.services.clean import delete_journals, earliest_kept, finish_cleans
 from rli.services.fence import Fence
 from rli.storage import Storage
+from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.caller_transactions import delete_uncommitted_records
 from rli.view.definition import TableDefinition
@@ -73,6 +75,7 @@ def archive(
         raise InvalidInputError(
             f"an archive leaves at least the last commit: keep_commits={keep_commits}; keep 1 or more"
         )
+    began = time.monotonic()
     finish_cleans(table, fence)
     timeline = table.load_timeline()
     count = len(timeline.completed_writes)
@@ -102,7 +105,16 @@ def archive(
     finish_archives(table, fence)
     # Neither a rollback nor an index that is behind gets at the commits any more.
     delete_journals(table, boundary)
-    return ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
+    result = ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
+    metrics.SERVICES.add(1, service="archive")
+    events.ARCHIVE_DONE.log(
+        table=table.location,
+        instants=result.instants_archived,
+        earliest_active=result.earliest_active,
+        files=result.files_deleted,
+        seconds=time.monotonic() - began,
+    )
+    return result
 
 
 def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:

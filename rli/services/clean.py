@@ -26,6 +26,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.services.fence import Fence, remove_unfinished_drafts
 from rli.services.undo_plan import planned_files
+from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
@@ -71,6 +72,7 @@ def clean(
     """
     if keep_commits < 1:
         raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
+    began = time.monotonic()
     finish_cleans(table, fence)
     table.storage.remove_temporaries()
     remove_unfinished_drafts(table.storage)
@@ -81,7 +83,7 @@ def clean(
     found = unneeded_files(Snapshot(table, timeline), earliest)
     unneeded = sorted(found, key=lambda file_slice: file_slice.instant)[:most_files]
     instant = _carry_out(table, timeline, earliest, unneeded, fence) if unneeded else None
-    return CleanResult(
+    result = CleanResult(
         instant=instant,
         earliest_kept=earliest.time,
         files_deleted=sum(len(file_slice.files) for file_slice in unneeded),
@@ -91,6 +93,17 @@ def clean(
         if keep_journals
         else delete_journals(table, min([earliest.time, *(instant.time for instant in timeline.savepoints)])),
     )
+    metrics.SERVICES.add(1, service="clean")
+    events.CLEAN_DONE.log(
+        table=table.location,
+        instant=result.instant,
+        earliest_kept=result.earliest_kept,
+        files=result.files_deleted,
+        bytes=result.bytes_deleted,
+        journals=result.journals_deleted,
+        seconds=time.monotonic() - began,
+    )
+    return result
 
 
 def finish_cleans(table: TableDefinition, fence: Fence) -> None:

@@ -17,6 +17,7 @@ from rli.hudi.timeline.rollback_metadata import RollbackMetadata
 from rli.hudi.timeline.timeline import Timeline
 from rli.services.fence import Fence
 from rli.services.undo_plan import planned_files, require_undoable, written_files
+from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -93,6 +94,14 @@ def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> Restor
     for rollback in metadata.rollbacks:
         writer.remove(rollback.instant_time, rollback.action)
     storage.delete_files([paths.service_mark(restore, Action.RESTORE)])
+    metrics.SERVICES.add(1, service="restore")
+    events.RESTORE_DONE.log(
+        table=table.location,
+        instant=plan.restored_to,
+        restore=restore,
+        undone=[rollback.instant_time for rollback in metadata.rollbacks],
+        seconds=time.monotonic() - started,
+    )
     return restore_outcome(table, restore)
 
 

@@ -16,6 +16,7 @@ from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
 from rli.services.fence import Fence
 from rli.services.undo_plan import planned_files, require_undoable, written_files
+from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -129,4 +130,12 @@ def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
     fence.complete(rollback, Action.ROLLBACK, metadata.to_avro())
     writer.remove(plan.instant_time, plan.action)
     storage.delete_files([paths.service_mark(rollback, Action.ROLLBACK)])
+    metrics.SERVICES.add(1, service="rollback")
+    events.ROLLBACK_DONE.log(
+        table=table.location,
+        instant=plan.instant_time,
+        rollback=rollback,
+        files=sum(map(len, plan.files.values())),
+        seconds=time.monotonic() - started,
+    )
     return plan.instant_time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -10,8 +10,9 @@ from typing import Final, TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
 
 from rli.errors import RliError, StoreUnavailableError
-
-_LOG = logging.getLogger(__name__)
+from rli.telemetry import events, metrics
+from rli.telemetry.store_calls import note_if_slow
+from rli.telemetry.waits import waiting
 
 T = TypeVar("T")
 
@@ -64,16 +65,32 @@ class Retries:
             before_sleep=self._log_attempt,
             retry_error_callback=partial(self._give_up, causes),
         )
-        return attempts(call)
+        began = time.monotonic()
+        with waiting(partial(self._describe, causes)):
+            answer = attempts(call)
+        note_if_slow(self._store, "request", 0, time.monotonic() - began)
+        return answer
+
+    def _describe(self, causes: dict[type, BaseException]) -> str:
+        last = list(causes.values())[-1:]
+        return f"an answer of the store: store={self._store} timeout={self._deadline_seconds:g} s" + (
+            f" last cause={_describe(last[0])}" if last else ""
+        )
 
     def _log_attempt(self, state: RetryCallState) -> None:
-        _LOG.info("store did not answer, trying again: store=%s cause=%s", self._store, _cause_of(state))
+        metrics.STORE_RETRIES.add(1, store=self._store.partition(":")[0])
+        events.STORE_RETRIED.log(
+            store=self._store, attempt=state.attempt_number, seconds=state.seconds_since_start, cause=_cause_of(state)
+        )
 
     def _give_up(self, causes: dict[type, BaseException], state: RetryCallState) -> None:
         cause = _cause_of(state)
         for other in (cause, *reversed(causes.values())):
             if other is not None and (explained := self._explain(other)) is not None:
                 raise explained from other
+        events.STORE_UNAVAILABLE.log(
+            store=self._store, attempts=state.attempt_number, seconds=self._deadline_seconds, cause=cause
+        )
         earlier = [_describe(other) for other in causes.values() if other is not cause]
         raise StoreUnavailableError(
             f"the store does not answer: store={self._store} attempts={state.attempt_number} "

@@ -48,6 +48,7 @@ from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
 from rli.table.info import TableInfo, table_info
 from rli.tasks import InProcess, TaskRunner
+from rli.telemetry import events
 from rli.urls import without_password
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.history import HistoryEntry, history
@@ -652,7 +653,16 @@ class Table:
         definition, writer = self._refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
         recover(definition, self.index, writer, patience=_patience(timeout))
         undo_torn(definition, self.index, writer, patience=_patience(timeout))
-        return self.index.sync(self._refreshed(), tasks or InProcess())
+        began = time.monotonic()
+        state = self.index.sync(self._refreshed(), tasks or InProcess())
+        events.SYNC_DONE.log(
+            table=self.location,
+            index=self.index.url,
+            instants=state.applied,
+            sequence=state.sequence,
+            seconds=time.monotonic() - began,
+        )
+        return state
 
     def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
         """Compare index and table, key by key, as of one commit sequence. Writers may go on.

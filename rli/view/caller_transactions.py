@@ -33,6 +33,9 @@ _CAPITAL: Final = re.compile("[A-Z]")
 _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 _NAME: Final = re.compile(rf"[0-9]{{{_DIGITS}}}\.[0-9]{{17}}")
 
+_NOT_KEPT: Final = frozenset({"attempts", "conflicts", "seconds"})
+"""What is not known yet when the record is written, and what earlier versions do not read."""
+
 _NOTHING: Final = CommitResult(
     instant=None,
     inserted=0,
@@ -90,7 +93,8 @@ def require_first(storage: Storage, timeline: Timeline, transaction: CallerTrans
 def save_record(storage: Storage, instant: str, transaction: CallerTransaction, result: CommitResult) -> str:
     """Write the record among the unpublished files of a write; returns its path in the table."""
     path = f"{_folder(transaction)}/{transaction.number:0{_DIGITS}}.{instant}"
-    content = {"version": _VERSION, "transaction": list(transaction), "result": asdict(result)}
+    done = {name: value for name, value in asdict(result).items() if name not in _NOT_KEPT}
+    content = {"version": _VERSION, "transaction": list(transaction), "result": done}
     storage.write_bytes(paths.unpublished_file(instant, path), json.dumps(content).encode())
     return path
 

@@ -10,7 +10,6 @@ The timeline alone tells what is due, so no state is kept: the writer of each n-
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -26,11 +25,10 @@ from rli.services.clean import clean
 from rli.services.purge import purge_tombstones
 from rli.settings import Maintenance
 from rli.tasks import TaskRunner
+from rli.telemetry import events
 from rli.view.definition import load_definition
 from rli.view.snapshot import Snapshot
 from rli.write.clustering import cluster, plan_clustering
-
-_LOG = logging.getLogger(__name__)
 
 _MOST_FILES: Final = 2_000
 """Base files that one inline clean deletes; the next one deletes the rest."""
@@ -108,10 +106,10 @@ def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) ->
                 else:
                     archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
     except LeaseBusyError as busy:
-        _LOG.info("inline maintenance is left to a later commit: table=%s cause=%s", table.location, busy)
-    except Exception:  # noqa: BLE001  (see below)
+        events.MAINTENANCE_LEFT.log(table=table.location, cause=busy)
+    except Exception as error:  # noqa: BLE001  (see below)
         # Whatever it is, the commit stands, and its caller must not take it for one that failed.
-        _LOG.exception("inline maintenance failed, the commit stands: table=%s", table.location)
+        events.MAINTENANCE_FAILED.log_with_traceback(error, table=table.location)
 
 
 def _cluster(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> None:

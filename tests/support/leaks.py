@@ -114,7 +114,7 @@ def searched_logs(leaks: Leaks) -> Iterator[None]:
 
     class _Searcher(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            leaks.search(self.format(record), f"log {record.name}")
+            leaks.search(f"{self.format(record)} {vars(record)}", f"log {record.name}")
 
     root, searcher = logging.getLogger(), _Searcher()
     level = root.level

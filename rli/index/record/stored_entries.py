@@ -20,6 +20,7 @@ from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId
 from rli.settings import IndexSettings
 from rli.store.contract import Applied, Store
+from rli.telemetry.store_calls import store_call
 from rli.urls import without_password
 
 
@@ -40,11 +41,12 @@ class StoredEntries:
         self.codec = KeyCodec(settings)
         self.log = CommitLog(store)
         self.owner = Owner(store)
+        self._shown_url = without_password(store.url)
 
     @property
     def url(self) -> str:
         """Where the index is; a password is not shown."""
-        return without_password(self.store.url)
+        return self._shown_url
 
     def get(self, record_keys: pa.Array, applied: int = 0) -> Entries:
         """The entry of each record key (string array, shape (n,)), in order; tombstones included.
@@ -58,8 +60,9 @@ class StoredEntries:
         """
         found = np.zeros(len(record_keys), dtype=np.uint64)
         places, batches = tuple(zip(*self.codec.encode(record_keys), strict=True)) or ((), ())
-        for positions, entries in zip(places, self.store.look_up(batches, applied), strict=True):
-            found[positions] = entries
+        with store_call(self.url, "look_up", len(record_keys)):
+            for positions, entries in zip(places, self.store.look_up(batches, applied), strict=True):
+                found[positions] = entries
         return found
 
     def get_as_of(self, record_keys: pa.Array, sequence: int) -> Entries:
@@ -99,7 +102,9 @@ class StoredEntries:
 
     def put(self, record_keys: pa.Array, entries: Entries) -> None:
         """Write an entry for each record key (distinct, shape (n,)) unless a newer one is stored."""
-        self.store.put_all([(keys, entries[positions]) for positions, keys in self.codec.encode(record_keys)])
+        encoded = [(keys, entries[positions]) for positions, keys in self.codec.encode(record_keys)]
+        with store_call(self.url, "put", len(record_keys)):
+            self.store.put_all(encoded)
 
     def apply(self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]) -> None:
         """Write an update as that of one commit sequence, or of one for each key. May be repeated and raced.

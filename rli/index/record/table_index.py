@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
@@ -37,6 +38,7 @@ from rli.store.contract import Store
 from rli.store.home import SupportsHome
 from rli.store.purging import SupportsPurge
 from rli.tasks import TaskRunner
+from rli.telemetry import events
 from rli.view.definition import TableDefinition
 
 _SAMPLE: Final = 5
@@ -145,10 +147,20 @@ class RecordTableIndex(RecordIndex, PointIndex):
 
     def repair_from(self, table: TableDefinition, tasks: TaskRunner) -> VerifyReport:
         look = partial(whole_state, partial(sync, table, self, tasks))
-        while True:
-            report = repair(look, self, tasks)
-            if report is not None:
-                return report
+        began = time.monotonic()
+        while (report := repair(look, self, tasks)) is None:
+            pass
+        if not report.agrees:
+            events.INDEX_REPAIRED.log(
+                table=table.location,
+                index=self.url,
+                missing=report.missing,
+                misplaced=report.misplaced,
+                dangling=report.dangling,
+                repeated=report.repeated,
+                seconds=time.monotonic() - began,
+            )
+        return report
 
     # The index as a whole --------------------------------------------------------------------------------------
 

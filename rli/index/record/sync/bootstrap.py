@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Final
 
@@ -10,6 +11,7 @@ from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.verify import find_repeated_keys
 from rli.locations import LocationUpdate
 from rli.tasks import TaskRunner
+from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -30,6 +32,7 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
         CorruptTableError: a record key lives in more than one place.
         IndexNotReadyError: a server of the index was replaced meanwhile.
     """
+    began = time.monotonic()
     applied = index.store.applied()
     snapshot = whole_snapshot(table)
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.group)
@@ -65,6 +68,7 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
             f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}; "
             "bootstrap the index again"
         )
+    events.INDEX_BUILT.log(table=table.location, index=index.url, records=rows, seconds=time.monotonic() - began)
     return rows
 
 

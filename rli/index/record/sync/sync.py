@@ -7,6 +7,7 @@ repeated, interrupted and raced: registering is a compare-and-set at the log's h
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -32,6 +33,7 @@ from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.contract import Applied
 from rli.tasks import InProcess, TaskRunner
+from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -63,6 +65,7 @@ def sync(
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
         CorruptIndexError: the commit log has lost commits whose entries are in the index.
     """
+    began = time.monotonic()
     while True:
         applied, _ = index.read_progress()
         _require_bootstrapped(table, index, applied.least)
@@ -70,7 +73,19 @@ def sync(
         on_registered()
         records = log.records_after(applied.least or 0)
         if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part) for record in records):
-            return SyncResult(snapshot, log, _instants(records))
+            result = SyncResult(snapshot, log, _instants(records))
+            _tell(table, index, result, time.monotonic() - began)
+            return result
+
+
+def _tell(table: TableDefinition, index: RecordIndex, result: SyncResult, seconds: float) -> None:
+    if not result.applied:
+        return
+    metrics.APPLIED_COMMITS.add(len(result.applied))
+    metrics.SYNC_SECONDS.add(seconds)
+    events.SYNC_APPLIED.log(
+        table=table.location, index=index.url, instants=result.applied, sequence=result.sequence, seconds=seconds
+    )
 
 
 def _register(table: TableDefinition, index: RecordIndex) -> tuple[Snapshot, LogState]:
@@ -264,6 +279,7 @@ def _register_foreign(
     changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
     _sync_base_files(snapshot, instants)
     times = [instant.time for instant in instants]
+    events.SYNC_FOREIGN.log(table=snapshot.table.location, instants=times, file_groups=len(changes))
     return index.log.append(
         log,
         times[-1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from rli.index.record.sync.comparison import Comparison
 from rli.index.record.sync.result import SyncResult
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
+from rli.telemetry import events
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import is_whole
 
@@ -65,6 +67,7 @@ def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
         CorruptTableError: a base file is damaged.
         IndexNotReadyError: the index has not followed the table, or its store has lost entries.
     """
+    began = time.monotonic()
     state = look()
     comparison = Comparison(index, tasks, state.sequence, len(state.snapshot.slices))
     left: Iterable[FileGroupId] = list(state.snapshot.slices)
@@ -73,7 +76,7 @@ def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
         state = look() if left else state
     _require_tombstones(index, state.sequence)
     checks, found = comparison.checks, comparison.differences
-    return VerifyReport(
+    report = VerifyReport(
         records=sum(check.records for check in checks),
         entries=found.entries,
         missing=sum(check.missing for check in checks),
@@ -82,6 +85,24 @@ def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
         sample=(*[key for check in checks for key in check.sample][:SAMPLE], *found.sample[:SAMPLE]),
         repeated=found.repeated,
         newer=sum(check.newer for check in checks),
+    )
+    _tell(state.snapshot.table.location, index.url, report, time.monotonic() - began)
+    return report
+
+
+def _tell(table: str, index: str, report: VerifyReport, seconds: float) -> None:
+    if report.agrees:
+        events.INDEX_AGREES.log(table=table, index=index, records=report.records, seconds=seconds)
+        return
+    events.INDEX_DIFFERS.log(
+        table=table,
+        index=index,
+        records=report.records,
+        missing=report.missing,
+        misplaced=report.misplaced,
+        dangling=report.dangling,
+        repeated=report.repeated,
+        seconds=seconds,
     )
 
 

@@ -1,0 +1,27 @@
+"""Where the time of one attempt to write goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rli.model import Step
+
+
+class StepClock:
+    """Passes steps on, and adds the time since the step before to the phase of each.
+
+    Attributes:
+        seconds: by phase, in the order in which they were reached.
+    """
+
+    def __init__(self, on_step: Callable[[Step], None]) -> None:
+        self._on_step = on_step
+        self._last = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, step: Step) -> None:
+        now, phase = time.monotonic(), step.phase.value
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+        self._on_step(step)

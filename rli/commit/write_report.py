@@ -1,0 +1,136 @@
+"""How a write went, in its result, its log records and metrics: attempts, conflicts, and where the time went."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.errors import ConflictError
+from rli.model import CommitResult, Phase
+from rli.telemetry import events, metrics
+
+_CHANGES = ("inserted", "updated", "moved", "deleted", "unchanged")
+_UNKNOWN = "unknown"
+
+
+class WriteReport:
+    """Follows one write through its attempts.
+
+    Args:
+        most_attempts: after which the write gives up.
+    """
+
+    def __init__(self, most_attempts: int) -> None:
+        self._most_attempts = most_attempts
+        self._began = self._attempt_began = time.monotonic()
+        self._attempts = 0
+        self._conflicts = 0
+        self._write: WriteTransaction | None = None
+        self._operation: str | None = None
+
+    def attempt_began(self) -> None:
+        """An attempt begins, before it has a transaction."""
+        self._attempts += 1
+        self._attempt_began = time.monotonic()
+
+    def attempt_announced(self, write: WriteTransaction) -> None:
+        """The attempt has an instant."""
+        self._write = write
+
+    def prepared(self, write: PreparedWrite) -> None:
+        """The engine has written its files."""
+        self._operation = write.operation
+
+    def retried(self, failure: Exception) -> None:
+        """An attempt failed, and there will be another one."""
+        is_conflict = isinstance(failure, ConflictError)
+        metrics.RETRIES.add(1, reason="conflict" if is_conflict else "void")
+        where = {"table": self._table, "instant": self._instant, "attempt": self._attempts}
+        if isinstance(failure, ConflictError):
+            self._conflicts += 1
+            events.COMMIT_RETRIED.log(
+                **where, attempts=self._most_attempts, keys=failure.key_count, instants=failure.instants, cause=failure
+            )
+        else:
+            events.COMMIT_VOID.log(**where, attempts=self._most_attempts, cause=failure)
+
+    def failed(self, failure: Exception) -> None:
+        """The write has failed for good."""
+        self._conflicts += isinstance(failure, ConflictError)
+        metrics.WRITES.add(1, operation=self._operation_name, outcome="failed")
+        events.COMMIT_FAILED.log(
+            table=self._table,
+            operation=self._operation_name,
+            instant=self._instant,
+            attempts=self._attempts,
+            conflicts=self._conflicts,
+            seconds=self._seconds,
+            cause=failure,
+        )
+
+    def repeated(self, result: CommitResult) -> CommitResult:
+        """The caller's transaction was committed before, with this result."""
+        metrics.WRITES.add(1, operation=self._operation_name, outcome="repeated")
+        events.COMMIT_REPEATED.log(instant=result.instant, attempts=self._attempts, seconds=self._seconds)
+        return result
+
+    def done(self, result: CommitResult) -> CommitResult:
+        """The result with what it took."""
+        earlier = self._attempt_began - self._began
+        seconds = {**result.seconds, **({Phase.RETRIES.value: earlier} if self._attempts > 1 else {})}
+        told = replace(result, attempts=self._attempts, conflicts=self._conflicts, seconds=seconds)
+        self._count(told)
+        common = {
+            "table": self._table,
+            "operation": self._operation_name,
+            "unchanged": told.unchanged,
+            "attempts": told.attempts,
+            "conflicts": told.conflicts,
+            "seconds": self._seconds,
+            "seconds_by_step": told.seconds,
+        }
+        if told.instant is None:
+            events.COMMIT_EMPTY.log(**common)
+        else:
+            events.COMMIT_DONE.log(
+                **common,
+                instant=told.instant,
+                inserted=told.inserted,
+                updated=told.updated,
+                moved=told.moved,
+                deleted=told.deleted,
+                files_created=told.files_created,
+                files_rewritten=told.files_rewritten,
+                files_replaced=told.files_replaced,
+                bytes=told.written_bytes,
+            )
+        return told
+
+    def _count(self, result: CommitResult) -> None:
+        operation = self._operation_name
+        metrics.WRITES.add(1, operation=operation, outcome="empty" if result.instant is None else "committed")
+        for change in _CHANGES:
+            if count := getattr(result, change):
+                metrics.RECORDS.add(count, operation=operation, change=change)
+        if result.instant is not None:
+            metrics.WRITTEN_BYTES.add(result.written_bytes, operation=operation)
+            metrics.WRITE_SECONDS.add(self._seconds, operation=operation)
+            for step, seconds in result.seconds.items():
+                metrics.STEP_SECONDS.add(seconds, step=step)
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def _operation_name(self) -> str:
+        return (self._operation or _UNKNOWN).lower()
+
+    @property
+    def _table(self) -> str | None:
+        return None if self._write is None else self._write.table.location
+
+    @property
+    def _instant(self) -> str | None:
+        return None if self._write is None else self._write.instant

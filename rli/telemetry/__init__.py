@@ -1,0 +1,1 @@
+"""What rli tells operators while it works: log records, metrics, and what a process is waiting for."""

@@ -1,0 +1,236 @@
+"""Log records: one event for each thing that an operator asks about, with fields of stable names.
+
+Every event is logged by ``logging``, below the logger ``rli``. The message is a sentence with ``key=value`` pairs. The
+record has the same values as attributes: ``rli_event`` is the event's name, and ``rli_table`` the field ``table``.
+docs/operations.md lists the events.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+ATTRIBUTE_PREFIX: Final = "rli_"
+"""What the names of a log record's attributes begin with: they clash with no attribute of the record's own."""
+
+_PASSWORD: Final = re.compile(r"(://[^\s/:@]*):[^\s/@]+@")
+_STACK_LEVEL: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One kind of log record.
+
+    Attributes:
+        name: stable; its first part names the logger below ``rli``.
+        level: of ``logging``.
+        text: the sentence before the fields.
+        fields: names, in the order of the message.
+    """
+
+    name: str
+    level: int
+    text: str
+    fields: tuple[str, ...]
+
+    def log(self, **values: object) -> None:
+        """Log the event; fields without a value are left out of the message.
+
+        Args:
+            **values: by field; secrets in URLs are hidden.
+        """
+        self._log(values, None)
+
+    def log_with_traceback(self, error: BaseException, **values: object) -> None:
+        """Log the event with an error that has no other place to be seen."""
+        self._log({**values, "cause": error}, error)
+
+    def _log(self, values: Mapping[str, object], error: BaseException | None) -> None:
+        logger = logging.getLogger(f"rli.{self.name.partition('.')[0]}")
+        if not logger.isEnabledFor(self.level):
+            return
+        shown = {name: _without_secrets(values.get(name)) for name in self.fields}
+        pairs = " ".join(f"{name}={_as_text(value)}" for name, value in shown.items() if value is not None)
+        attributes = {f"{ATTRIBUTE_PREFIX}{name}": value for name, value in shown.items()}
+        logger.log(
+            self.level,
+            "%s: %s",
+            self.text,
+            pairs,
+            exc_info=error,
+            extra={f"{ATTRIBUTE_PREFIX}event": self.name, **attributes},
+            stacklevel=_STACK_LEVEL,
+        )
+
+
+EVENTS: Final[dict[str, Event]] = {}
+"""Every event, by name."""
+
+
+def _event(name: str, level: int, text: str, *fields: str) -> Event:
+    EVENTS[name] = event = Event(name, level, text, fields)
+    return event
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}:{_as_text(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return ",".join(map(_as_text, value))
+    return str(value)
+
+
+def _without_secrets(value: Any) -> Any:
+    """A value as it may be logged: errors of client libraries may repeat the URL that they were given."""
+    if isinstance(value, BaseException):
+        value = f"{type(value).__name__}: {value}"
+    return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
+
+
+# Writes --------------------------------------------------------------------------------------------------------
+
+COMMIT_DONE: Final = _event(
+    "commit.done", logging.INFO, "a write was committed",
+    "table", "operation", "instant", "inserted", "updated", "moved", "deleted", "unchanged", "files_created",
+    "files_rewritten", "files_replaced", "bytes", "attempts", "conflicts", "seconds", "seconds_by_step",
+)  # fmt: skip
+COMMIT_EMPTY: Final = _event(
+    "commit.empty", logging.INFO, "a write changed nothing, so nothing was committed",
+    "table", "operation", "unchanged", "attempts", "conflicts", "seconds", "seconds_by_step",
+)  # fmt: skip
+COMMIT_REPEATED: Final = _event(
+    "commit.repeated", logging.INFO, "the caller's transaction was committed before", "instant", "attempts", "seconds"
+)
+COMMIT_RETRIED: Final = _event(
+    "commit.retried", logging.INFO, "another writer was first, so the write is tried again",
+    "table", "instant", "attempt", "attempts", "keys", "instants", "cause",
+)  # fmt: skip
+COMMIT_VOID: Final = _event(
+    "commit.void", logging.WARNING, "tasks had other records than were requested, so the write is tried again",
+    "table", "instant", "attempt", "attempts", "cause",
+)  # fmt: skip
+COMMIT_FAILED: Final = _event(
+    "commit.failed", logging.WARNING, "a write failed",
+    "table", "operation", "instant", "attempts", "conflicts", "seconds", "cause",
+)  # fmt: skip
+
+# Between writers -----------------------------------------------------------------------------------------------
+
+LEASE_WAITING: Final = _event(
+    "lease.waiting",
+    logging.INFO,
+    "waiting for the lease",
+    "writer",
+    "holder",
+    "pid",
+    "is_on_this_host",
+    "silent_seconds",
+)
+LEASE_TAKEN_OVER: Final = _event(
+    "lease.taken_over", logging.WARNING, "took the lease over from a holder that died or gave no sign of life",
+    "writer", "displaced", "seconds",
+)  # fmt: skip
+WRITER_RECOVERED: Final = _event(
+    "writer.recovered", logging.WARNING, "cleared up after a dead writer",
+    "table", "instant", "outcome", "pid", "is_on_this_host",
+)  # fmt: skip
+REQUEST_REMOVED: Final = _event(
+    "writer.request_removed", logging.INFO, "removed the request of a dead Spark write", "folder"
+)
+SERVICE_FINISHED: Final = _event(
+    "service.finished", logging.WARNING, "finished what a dead process had announced", "table", "instant", "action"
+)
+LEFTOVER: Final = _event(
+    "writer.left_behind", logging.WARNING, "a folder could not be removed; the next write removes it", "folder", "cause"
+)
+
+# The index -----------------------------------------------------------------------------------------------------
+
+SYNC_APPLIED: Final = _event(
+    "sync.applied", logging.DEBUG, "applied commits to the index", "table", "index", "instants", "sequence", "seconds"
+)
+SYNC_DONE: Final = _event(
+    "sync.done",
+    logging.INFO,
+    "the index has followed the timeline",
+    "table",
+    "index",
+    "instants",
+    "sequence",
+    "seconds",
+)
+SYNC_FOREIGN: Final = _event(
+    "sync.foreign", logging.INFO, "following commits of another engine", "table", "instants", "file_groups"
+)
+SYNC_WAITING: Final = _event(
+    "sync.waiting", logging.INFO, "a look-up is waiting until the index has seen commits", "table", "index", "unapplied",
+    "withdrawn",
+)  # fmt: skip
+INDEX_BUILT: Final = _event(
+    "index.built", logging.INFO, "built the index from the table's files", "table", "index", "records", "seconds"
+)
+INDEX_AGREES: Final = _event(
+    "index.agrees", logging.INFO, "index and table agree", "table", "index", "records", "seconds"
+)
+INDEX_DIFFERS: Final = _event(
+    "index.differs", logging.ERROR, "index and table differ",
+    "table", "index", "records", "missing", "misplaced", "dangling", "repeated", "seconds",
+)  # fmt: skip
+INDEX_REPAIRED: Final = _event(
+    "index.repaired", logging.WARNING, "corrected the index",
+    "table", "index", "missing", "misplaced", "dangling", "repeated", "seconds",
+)  # fmt: skip
+
+# Table services ------------------------------------------------------------------------------------------------
+
+CLEAN_DONE: Final = _event(
+    "clean.done", logging.INFO, "removed old base files",
+    "table", "instant", "earliest_kept", "files", "bytes", "journals", "seconds",
+)  # fmt: skip
+ARCHIVE_DONE: Final = _event(
+    "archive.done", logging.INFO, "moved old commits to the archive",
+    "table", "instants", "earliest_active", "files", "seconds",
+)  # fmt: skip
+ROLLBACK_DONE: Final = _event(
+    "rollback.done", logging.INFO, "rolled a commit back", "table", "instant", "rollback", "files", "seconds"
+)
+RESTORE_DONE: Final = _event(
+    "restore.done",
+    logging.INFO,
+    "restored the table to a commit",
+    "table",
+    "instant",
+    "restore",
+    "undone",
+    "seconds",
+)
+TORN_COMMIT: Final = _event(
+    "rollback.torn", logging.WARNING, "a torn commit is rolled back", "table", "instant", "file"
+)
+TORN_JOURNALS: Final = _event(
+    "rollback.torn_journals",
+    logging.WARNING,
+    "journals are torn, so the whole index is compared with the table",
+    "table",
+)
+MAINTENANCE_LEFT: Final = _event(
+    "maintenance.left", logging.INFO, "inline maintenance is left to a later commit", "table", "cause"
+)
+MAINTENANCE_FAILED: Final = _event(
+    "maintenance.failed", logging.ERROR, "inline maintenance failed, the commit stands", "table", "cause"
+)
+
+# Stores --------------------------------------------------------------------------------------------------------
+
+STORE_SLOW: Final = _event("store.slow", logging.WARNING, "the store is slow", "store", "call", "keys", "seconds")
+STORE_RETRIED: Final = _event(
+    "store.retried", logging.INFO, "the store did not answer, trying again", "store", "attempt", "seconds", "cause"
+)
+STORE_UNAVAILABLE: Final = _event(
+    "store.unavailable", logging.ERROR, "the store does not answer", "store", "attempts", "seconds", "cause"
+)

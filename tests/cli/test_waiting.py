@@ -1,0 +1,54 @@
+"""A command that waits says for what."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rli import create_table
+from rli.commit.lease import LEASE, HeldLease
+from rli.commit.shared_records import shared_records
+
+
+def test_a_command_says_who_holds_the_lease_that_it_waits_for(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "a"}\n')
+    with create_table(tmp_path / "t", record_key="id") as table:
+        holder = HeldLease(shared_records(table.definition, table.index), LEASE, "a long service")
+        assert holder.take(over=None)
+        command = [sys.executable, "-m", "rli", "upsert", str(tmp_path / "t"), str(rows)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stderr is not None
+            line = next(line for line in running.stderr if "waiting" in line)
+            assert holder.release()
+            assert running.wait() == 0
+    assert "waiting for the lease: holder=a long service" in line
+    assert "on this host" in line
+
+
+@pytest.mark.parametrize("command", ["timeline", "read"])
+def test_a_command_that_does_not_wait_says_nothing(tmp_path: Path, command: str) -> None:
+    create_table(tmp_path / "t", record_key="id").close()
+    done = subprocess.run(
+        [sys.executable, "-m", "rli", command, str(tmp_path / "t")], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+
+
+def test_the_log_is_shown_from_the_level_on_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "a"}\n')
+    create_table(tmp_path / "t", record_key="id").close()
+    command = [sys.executable, "-m", "rli", "upsert", str(tmp_path / "t"), str(rows)]
+    monkeypatch.setenv("RLI_LOG", "info")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "info: a write was committed: table=" in done.stderr
+    monkeypatch.setenv("RLI_LOG", "loud")
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "RLI_LOG=LOUD; choose one of DEBUG" in refused.stderr

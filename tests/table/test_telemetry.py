@@ -1,0 +1,209 @@
+"""What operators are told: log records with fields of stable names, metrics, and what a write took."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
+
+from rli import Step, Table, create_table, open_table
+from rli.model import Phase
+from rli.telemetry import store_calls
+from rli.telemetry.events import EVENTS
+from rli.telemetry.metrics import METRICS
+from tests.support.children import start_child, was_killed
+from tests.support.tables import records
+
+BEFORE = records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0))
+LATER = records(("a", "x", 2, 2.0), ("b", "z", 2, 2.0), ("c", "x", 2, 2.0))
+
+
+class Told:
+    """The events that were logged."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+
+    def fields(self, event: str) -> dict[str, Any]:
+        """The fields of the last such event."""
+        found = [record for record in self._caplog.records if getattr(record, "rli_event", None) == event]
+        assert found, f"{event} is not among {self.names}"
+        assert found[-1].levelno == EVENTS[event].level
+        return {name: getattr(found[-1], f"rli_{name}") for name in EVENTS[event].fields}
+
+    @property
+    def names(self) -> list[str]:
+        return [record.rli_event for record in self._caplog.records if hasattr(record, "rli_event")]
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[Told]:
+    with caplog.at_level(logging.DEBUG, logger="rli"):
+        yield Told(caplog)
+
+
+def test_a_commit_is_logged_with_its_counts_and_durations(trips: Table, told: Told) -> None:
+    trips.upsert(BEFORE)
+    result = trips.upsert(LATER)
+    fields = told.fields("commit.done")
+    assert (fields["inserted"], fields["updated"], fields["moved"]) == (1, 1, 1)
+    assert fields["table"] == trips.location
+    assert fields["operation"] == "upsert"
+    assert fields["instant"] == result.instant
+    assert (fields["attempts"], fields["conflicts"]) == (1, 0)
+    assert fields["bytes"] == result.written_bytes
+    assert fields["seconds_by_step"] == result.seconds
+    assert sum(result.seconds.values()) <= fields["seconds"]
+
+
+def test_a_result_says_in_which_phase_the_time_went(trips: Table) -> None:
+    phases = [phase.value for phase in Phase if phase is not Phase.RETRIES]
+    assert list(trips.upsert(BEFORE).seconds) == phases
+    assert list(trips.delete(["a"]).seconds) == phases
+    assert trips.delete(["nobody"]).instant is None
+
+
+def test_a_write_that_changes_nothing_is_logged_without_a_commit(trips: Table, told: Told) -> None:
+    trips.upsert(BEFORE)
+    trips.delete(["nobody"])
+    assert told.fields("commit.empty")["unchanged"] == 1
+
+
+def test_a_conflict_is_logged_and_counted_with_what_it_was_about(trips: Table, told: Told) -> None:
+    trips.upsert(records(("s", "q", 1, 1.0)))
+    batches = iter([BEFORE])
+
+    def interrupt_once(step: Step) -> None:
+        if step is Step.WRITTEN:
+            for batch in batches:
+                open_table(trips.location).upsert(batch)
+
+    result = trips.upsert(LATER, on_step=interrupt_once)
+    fields = told.fields("commit.retried")
+    assert (fields["attempt"], fields["keys"]) == (1, 2)
+    assert "ConflictError" in fields["cause"]
+    assert (result.attempts, result.conflicts) == (2, 1)
+    assert Phase.RETRIES in result.seconds
+    assert told.fields("commit.done")["conflicts"] == 1
+
+
+def test_a_write_that_fails_is_logged_with_its_cause(trips: Table, told: Told) -> None:
+    trips.upsert(BEFORE)
+    with pytest.raises(ValueError, match="not today"):
+        trips.upsert(LATER, on_step=fail_when_written)
+    fields = told.fields("commit.failed")
+    assert fields["cause"] == "ValueError: not today"
+    assert fields["table"] == trips.location
+
+
+def fail_when_written(step: Step) -> None:
+    if step is Step.WRITTEN:
+        raise ValueError("not today")
+
+
+def upsert_and_die(folder: Path) -> None:
+    def die_when_promoted(step: Step) -> None:
+        if step is Step.PROMOTED:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    open_table(folder).upsert(LATER, on_step=die_when_promoted)
+
+
+def test_a_dead_writer_that_was_recovered_is_logged(tmp_path: Path, told: Told) -> None:
+    with create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts") as table:
+        table.upsert(BEFORE)
+    assert was_killed(upsert_and_die, tmp_path / "t")
+    with open_table(tmp_path / "t") as table:
+        table.upsert(BEFORE)
+        [lost] = told.fields("lease.taken_over")["displaced"]
+        recovered = told.fields("writer.recovered")
+    assert recovered["instant"] == lost
+    assert recovered["outcome"] == "rolled back"
+    assert recovered["is_on_this_host"] is True
+
+
+def test_services_are_logged(trips: Table, told: Told) -> None:
+    trips.upsert(BEFORE)
+    last = trips.upsert(LATER).instant
+    assert last is not None
+    trips.sync_index()
+    trips.verify_index()
+    trips.rollback(last)
+    trips.upsert(LATER)
+    trips.clean(keep_commits=1)
+    trips.archive(keep_commits=1)
+    trips.bootstrap_index()
+    for event in ("sync.done", "index.agrees", "rollback.done", "clean.done", "index.built"):
+        assert told.fields(event)["table"] == trips.location
+    assert told.fields("rollback.done")["instant"] == last
+
+
+def test_a_store_that_is_slow_is_named(trips: Table, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_calls, "SLOW_SECONDS", -1.0)
+    trips.upsert(BEFORE)
+    fields = told.fields("store.slow")
+    assert (fields["store"], fields["call"], fields["keys"]) == (trips.index.url, "put", 2)
+
+
+# Metrics -------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_recorded_where_a_provider_is_configured(tmp_path: Path) -> None:
+    # OpenTelemetry takes one provider in the life of a process.
+    assert exit_code(write_and_measure, tmp_path) == 0
+
+
+def test_nothing_is_recorded_and_nothing_fails_without_opentelemetry(tmp_path: Path) -> None:
+    assert exit_code(write_without_opentelemetry, tmp_path) == 0
+
+
+def exit_code(work: Callable[[Path], None], folder: Path) -> int | None:
+    child = start_child(work, folder)
+    child.join()
+    return child.exitcode
+
+
+def write_and_measure(folder: Path) -> None:
+    reader = InMemoryMetricReader()
+    metrics.set_meter_provider(MeterProvider([reader]))
+    write_twice(folder)
+    after = measured(reader)
+    for change, count in (("inserted", 3), ("updated", 1), ("moved", 1)):
+        assert after["rli.records", "upsert", change] == count
+    assert after["rli.writes", "upsert", "committed"] == 2
+    assert after["rli.write.duration", "upsert"] == 2
+    assert after["rli.store.keys", "memory", "put"] == 4
+    assert {name for name, *_ in after} <= METRICS.keys()
+
+
+def write_without_opentelemetry(folder: Path) -> None:
+    sys.modules["opentelemetry"] = None  # type: ignore[assignment]  # so that it cannot be imported
+    write_twice(folder)
+
+
+def write_twice(folder: Path) -> None:
+    table = create_table(folder / "t", record_key="id", partition_by="city", ordering="ts", index="memory:measured")
+    table.upsert(BEFORE)
+    table.upsert(LATER)
+
+
+def measured(reader: InMemoryMetricReader) -> Mapping[tuple[str, ...], float]:
+    """Counts by the metric's name and the values of its attributes."""
+    data = reader.get_metrics_data()
+    found: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    for resource in data.resource_metrics if data else ():
+        for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+            for point in metric.data.data_points:
+                values = [str((point.attributes or {})[name]) for name in METRICS[metric.name].attributes]
+                found[metric.name, *values] = point.value if isinstance(point, NumberDataPoint) else point.count
+    return found
