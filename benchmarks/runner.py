@@ -25,6 +25,7 @@ NAMES: Final = (
     "growth",
     "commits",
     "durability",
+    "deduplicate",
     "change_stream",
     "spark_tag",
     "spark_stores",

@@ -16,6 +16,7 @@ from rli.errors import (
     LeaseBusyError,
     LeaseLostError,
     PartitionChangeError,
+    RecordExistsError,
     RliError,
     SchemaError,
     SettingsError,
@@ -30,7 +31,7 @@ from rli.index.record.commits import IndexCommit, PendingTransaction
 from rli.index.record.record_index import RecordIndex, create_index, open_index
 from rli.index.record.self_check import IndexCheck
 from rli.index.record.transaction import IndexTransaction
-from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange, Step
+from rli.model import CommitResult, Durability, KeyMode, LeasePlace, MissingColumns, OnExisting, OnPartitionChange, Step
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
@@ -69,9 +70,12 @@ __all__ = [
     "LeaseLostError",
     "LeasePlace",
     "Maintenance",
+    "MissingColumns",
+    "OnExisting",
     "OnPartitionChange",
     "PartitionChangeError",
     "PendingTransaction",
+    "RecordExistsError",
     "RecordIndex",
     "RestoreResult",
     "RliError",

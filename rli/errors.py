@@ -31,6 +31,10 @@ class PartitionChangeError(InvalidInputError):
     """A record came with another partition value while ``on_partition_change="fail"``."""
 
 
+class RecordExistsError(InvalidInputError):
+    """A record was to be inserted whose key the table holds, while ``on_existing="fail"``."""
+
+
 class SettingsError(InvalidInputError):
     """A setting, a URL or an option is wrong or unknown."""
 

@@ -43,6 +43,29 @@ class OnPartitionChange(StrEnum):
     """The upsert raises ``PartitionChangeError`` and writes nothing."""
 
 
+class OnExisting(StrEnum):
+    """What an insert does with a record whose key the table holds."""
+
+    SKIP = "skip"
+    """The stored record stays as it is: the first one wins."""
+
+    FAIL = "fail"
+    """The insert raises ``RecordExistsError`` and writes nothing."""
+
+
+class MissingColumns(StrEnum):
+    """What an upsert does with columns of the table that its records lack."""
+
+    FAIL = "fail"
+    """The upsert raises ``SchemaError`` and writes nothing."""
+
+    NULL = "null"
+    """They become null."""
+
+    KEEP = "keep"
+    """A record that is updated or moved keeps its stored values; an inserted one has nulls."""
+
+
 class LeasePlace(StrEnum):
     """Where the writers of a table agree on which of them commits."""
 

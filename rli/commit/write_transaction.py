@@ -30,7 +30,7 @@ from rli.file_group.journal import Journal
 from rli.file_group.journal_list import save_journals
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.avro_schema import to_avro
-from rli.hudi.schema import evolved_schema
+from rli.hudi.schema import evolved_schema, missing_columns
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
@@ -201,18 +201,32 @@ class WriteTransaction:
             synced = self.index.sync(self.table, self._tasks)
         return synced
 
-    def schema_with(self, incoming: pa.Schema) -> pa.Schema:
-        """The table's schema once records of ``incoming`` are in it; raises ``SchemaError`` if they do not fit."""
-        schema = incoming if self.snapshot.schema is None else evolved_schema(self.snapshot.schema, incoming)
+    def schema_with(self, incoming: pa.Schema, *, may_lack: bool = False) -> pa.Schema:
+        """The table's schema once records of ``incoming`` are in it.
+
+        Args:
+            incoming: of the records.
+            may_lack: whether they may lack columns of the table.
+
+        Raises:
+            SchemaError: they do not fit.
+        """
+        stored = self.snapshot.schema
+        schema = incoming if stored is None else evolved_schema(stored, incoming, may_lack=may_lack)
         to_avro(schema, self.table.properties.name)
         return schema
 
-    def context(self, schema: pa.Schema, *, is_synced: bool = True) -> WriteContext:
+    def missing_in(self, incoming: pa.Schema) -> tuple[str, ...]:
+        """The columns of the table that records of ``incoming`` lack."""
+        return () if self.snapshot.schema is None else tuple(missing_columns(self.snapshot.schema, incoming))
+
+    def context(self, schema: pa.Schema, *, is_synced: bool = True, kept: tuple[str, ...] = ()) -> WriteContext:
         """What the tasks of this write need to know.
 
         Args:
             schema: of the records after the write.
             is_synced: whether each task waits for the disk; if not, the commit does, for all files at once.
+            kept: columns of which updated records keep their stored values.
         """
         self._is_synced = is_synced
         return WriteContext(
@@ -222,6 +236,7 @@ class WriteTransaction:
             ordering_field=self.table.properties.ordering_field,
             partition_fields=self.table.properties.partition_fields,
             compression=self.table.require_settings().compression,
+            kept=kept,
         )
 
     def bytes_per_record(self, estimate: float) -> float:

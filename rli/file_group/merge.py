@@ -132,6 +132,14 @@ def newest_records(record_keys: pa.Array, ordering: pa.Array | None) -> NDArray[
     return np.sort(order[len(order) - 1 - first])
 
 
+def first_records(record_keys: pa.Array) -> NDArray[np.intp] | None:
+    """Which records of a batch stay when each key keeps its first one: positions in rising order, None for all."""
+    codes = pc.dictionary_encode(record_keys)
+    if len(codes.dictionary) == len(record_keys):
+        return None
+    return np.sort(np.unique(codes.indices.to_numpy(), return_index=True)[1])
+
+
 def _require_consistent(group: FileGroupId, keys: pa.Array, fates: NDArray[np.int64], adds: NDArray[np.bool_]) -> None:
     held = np.zeros(len(keys), dtype=bool)
     held[fates[fates >= 0]] = True

@@ -50,6 +50,7 @@ class WriteContext:
         ordering_field: decides between records of one key; None if the newest arrival wins.
         partition_fields: keep their stored values where a record stays in its partition against its own values.
         compression: Parquet codec.
+        kept: columns of which updated records keep their stored values; arriving ones have brought theirs.
     """
 
     storage: Storage
@@ -58,6 +59,7 @@ class WriteContext:
     ordering_field: str | None
     partition_fields: tuple[str, ...]
     compression: str
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +135,22 @@ def write_file_group(
     return FileGroupResult(plan.counts, stat, journal.name if write_journal(context.storage, journal, rows) else None)
 
 
-def read_ordering(storage: Storage, base: FileSlice, field: pa.Field, record_keys: pa.Array) -> pa.Array:
-    """Ordering values of stored records.
+def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_keys: pa.Array) -> pa.Table:
+    """Some columns of stored records.
 
     Args:
         storage: the table.
         base: the file slice that holds the records.
-        field: the ordering field.
+        schema: of the columns.
         record_keys: string array, shape (n,).
 
     Returns:
-        Shape (n,); null where the slice has no such key or no value for it.
+        Shape (n, columns); null where the slice has no such key or no value for it.
     """
-    schema = pa.schema([pa.field(RECORD_KEY, pa.string()), field])
     with FileSliceReader(storage, base) as reader:
-        stored = reader.read_columns(schema)
+        stored = reader.read_columns(pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]))
     positions = pc.index_in(record_keys, value_set=stored.column(RECORD_KEY))
-    return stored.column(field.name).take(positions).combine_chunks()
+    return stored.select(schema.names).take(positions)
 
 
 def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, reader: FileSliceReader | None) -> MergePlan:
@@ -186,7 +187,7 @@ def _write(
             for batch in reader.batches(with_meta_columns(context.schema)):
                 fates = plan.fates[start : start + batch.num_rows]
                 start += batch.num_rows
-                merged = merge_batch(batch, _keeping_partition(context, batch, records, rows, fates), fates)
+                merged = merge_batch(batch, _keeping_stored(context, batch, records, rows, fates), fates)
                 renamed = with_file_name(merged, file_name)
                 writer.write(renamed, no_keys if covers_stored else renamed.column(RECORD_KEY))
         writer.write(added, added.column(RECORD_KEY))
@@ -226,20 +227,25 @@ def _records_of(context: WriteContext, group: FileGroupId, file_name: str, rows:
     return pa.table(columns, schema=with_meta_columns(context.schema))
 
 
-def _keeping_partition(
+def _keeping_stored(
     context: WriteContext, stored: pa.Table, records: pa.Table, rows: pa.Table, fates: NDArray[np.int64]
 ) -> pa.Table:
-    """Records in which those that stay against their own partition values have the stored values instead."""
-    changes = rows.column(work_rows.CHANGE)
+    """Records with the stored values that they keep, as far as these are in one batch of stored records.
+
+    These are the partition values of records that stay against their own, and the kept columns of all that are updated.
+    """
+    updated = pc.equal(rows.column(work_rows.CHANGE), int(Change.UPDATE))
     wanted, placed = rows.column(work_rows.WANTED_PARTITION_PATH), rows.column(work_rows.PARTITION_PATH)
-    kept = pc.and_(pc.equal(changes, int(Change.UPDATE)), pc.fill_null(pc.not_equal(wanted, placed), False))
-    if not pc.any(kept).as_py():
+    stays = pc.and_(updated, pc.fill_null(pc.not_equal(wanted, placed), False))
+    keeping = dict.fromkeys(context.partition_fields, stays) if pc.any(stays).as_py() else {}
+    keeping |= dict.fromkeys(context.kept, updated)
+    if not keeping or not (fates >= 0).any():
         return records
     replaced = np.flatnonzero(fates >= 0)
     origin = np.full(rows.num_rows, -1, dtype=np.int64)
     origin[fates[replaced]] = replaced
     positions = pa.array(origin, mask=origin < 0)
-    for name in context.partition_fields:
+    for name, kept in keeping.items():
         column = pc.if_else(kept, stored.column(name).take(positions), records.column(name))
         records = records.set_column(records.schema.get_field_index(name), records.schema.field(name), column)
     return records

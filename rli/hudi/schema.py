@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.errors import SchemaError
 
@@ -56,22 +57,40 @@ def written_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, _written_type(field.type, field.name)) for field in schema])
 
 
-def evolved_schema(stored: pa.Schema, incoming: pa.Schema) -> pa.Schema:
+def missing_columns(stored: pa.Schema, incoming: pa.Schema) -> list[str]:
+    """The columns of a table that its incoming records lack."""
+    return [name for name in stored.names if name not in incoming.names]
+
+
+def evolved_schema(stored: pa.Schema, incoming: pa.Schema, *, may_lack: bool = False) -> pa.Schema:
     """The table's schema after records of ``incoming`` (a ``written_schema``) are written.
 
-    New columns are appended as nullable; narrower numbers fit into wider columns.
+    New columns are appended as nullable; narrower numbers fit into wider columns. Integers fit into columns of doubles,
+    and the other way round, as far as the values do: ``conform`` checks them.
+
+    Args:
+        stored: of the table.
+        incoming: of the records.
+        may_lack: whether the records may lack nullable columns of the table.
 
     Raises:
         SchemaError: a column of the table is missing in the records, or its type does not fit.
     """
-    missing = [name for name in stored.names if name not in incoming.names]
-    if missing:
+    missing = missing_columns(stored, incoming)
+    if missing and not may_lack:
         raise SchemaError(
-            f"the records lack columns of the table: columns={missing}; add them (as nulls, if that is what is meant)"
+            f"the records lack columns of the table: columns={missing}; add them, or upsert with "
+            'missing="null" (they become null) or missing="keep" (stored records keep their values)'
+        )
+    if required := [name for name in missing if not stored.field(name).nullable]:
+        raise SchemaError(
+            f"the records lack columns of the table that hold no nulls: columns={required}; add them to the records"
         )
     for field in stored:
+        if field.name in missing:
+            continue
         arriving = incoming.field(field.name).type
-        if not _fits(arriving, field.type):
+        if not (_fits(arriving, field.type) or (arriving, field.type) in _CHECKED_CONVERSIONS):
             raise SchemaError(
                 f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}; "
                 "cast it, or add a column with another name"
@@ -93,13 +112,30 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
             continue
         column = table.column(field.name)
         try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            columns.append(column if column.type == field.type else _cast(column, field))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
                 f"a value does not fit its column: column={field.name} type={field.type} ({error}); "
                 "cast or round the column first"
             ) from error
     return pa.table(columns, schema=schema)
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if (column.type, field.type) not in _CHECKED_CONVERSIONS:
+        return column.cast(field.type)
+    if pa.types.is_floating(column.type):
+        # Data frames without nulls in integer columns have doubles, and NaN for a missing value.
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    converted = column.cast(field.type, safe=False)
+    is_changed = pc.fill_null(pc.not_equal(converted.cast(column.type, safe=False), column), False)
+    if pc.any(is_changed).as_py():
+        row = pc.index(is_changed, True).as_py()
+        raise SchemaError(
+            f"a value would change in its column: column={field.name} type={field.type} row={row} "
+            f"value={column[row].as_py()!r}; correct the value, or write it to a column of another type"
+        )
+    return converted
 
 
 def _written_type(kind: pa.DataType, column: str) -> pa.DataType:
@@ -173,5 +209,17 @@ def _fits(arriving: pa.DataType, stored: pa.DataType) -> bool:
         return arriving.scale <= stored.scale and arriving.precision - arriving.scale <= stored.precision - stored.scale
     return arriving == stored or (arriving, stored) in _SAFE_WIDENINGS
 
+
+_CHECKED_CONVERSIONS: Final = frozenset(
+    [
+        (pa.int64(), pa.float64()),
+        *(
+            (float_type, int_type)
+            for float_type in (pa.float32(), pa.float64())
+            for int_type in (pa.int32(), pa.int64())
+        ),
+    ]
+)
+"""Types of numbers (of records, of the column) between which values are converted as far as none of them changes."""
 
 _SAFE_WIDENINGS: Final = frozenset([(pa.int32(), pa.int64()), (pa.float32(), pa.float64()), (pa.int32(), pa.float64())])

@@ -36,7 +36,7 @@ from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
 from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex, VerifyReport
 from rli.index.registry import index_kind
-from rli.model import CommitResult, KeyMode, OnPartitionChange
+from rli.model import CommitResult, KeyMode, MissingColumns, OnExisting, OnPartitionChange
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
 from rli.services.clean import CleanResult, clean, finish_cleans
@@ -60,6 +60,7 @@ from rli.view.snapshot import Snapshot
 from rli.view.time_travel import whole_snapshot
 from rli.write.clustering import cluster
 from rli.write.delete import delete
+from rli.write.insert import insert
 from rli.write.local_engine import LocalEngine
 from rli.write.options import WriteOptions, pass_over
 from rli.write.upsert import upsert
@@ -118,6 +119,7 @@ class Table:
         records: Any,
         *,
         on_partition_change: OnPartitionChange | str | None = None,
+        missing: MissingColumns | str = MissingColumns.FAIL,
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -132,6 +134,9 @@ class Table:
             records: a ``pyarrow.Table``, or anything that Arrow makes one of: record batches and their readers,
                 data frames.
             on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
+            missing: what becomes of columns of the table that the records lack: "fail" raises, "null" makes them null,
+                and "keep" keeps the stored values of records that are updated or moved; inserted records have nulls.
+                Of several records with one key, the one that counts is the only one that is merged.
             attempts: how often to write at most, where other writers get there first; by default what the table's
                 settings say.
             transaction: the id of an application and a number that grows from one of its writes to the next. A write
@@ -162,6 +167,50 @@ class Table:
             as_arrow_table(records),
             WriteOptions.of(attempts, transaction, metadata, on_step),
             on_partition_change=on_partition_change,
+            missing=missing,
+        )
+
+    def insert(
+        self,
+        records: Any,
+        *,
+        on_existing: OnExisting | str = OnExisting.SKIP,
+        attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        on_step: OnStep = pass_over,
+    ) -> CommitResult:
+        """Insert the records whose keys are new to the whole table: the first record of a key wins.
+
+        This removes repeated events: a record of a known key changes nothing, in whatever partition the known one is,
+        and touches no file. Of several records with one key in the batch the first one in order counts. With an
+        ``ordering`` column, too: no value of it is compared.
+
+        Args:
+            records: as for ``upsert``.
+            on_existing: "skip" counts records of known keys as unchanged; "fail" raises, and writes nothing.
+            attempts: as for ``upsert``. Where another writer inserts the same key first, the next attempt skips it.
+            transaction: as for ``upsert``.
+            metadata: as for ``upsert``.
+            on_step: as for ``upsert``.
+
+        Example:
+            >>> events = pa.table({"id": ["a", "e", "e"], "city": ["Rome", "Bern", "Oslo"], "ts": [5, 5, 6]})
+            >>> done = table.insert(events)
+            >>> done.inserted, done.unchanged
+            (1, 1)
+
+        Raises:
+            RecordExistsError: with ``on_existing="fail"``, the table holds a key of the records.
+            RliError: otherwise as for ``upsert``.
+        """
+        return insert(
+            self._refreshed(),
+            self.index,
+            LocalEngine(),
+            as_arrow_table(records),
+            WriteOptions.of(attempts, transaction, metadata, on_step),
+            on_existing=on_existing,
         )
 
     def delete(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import TypeVar
+
 from rli.errors import InvalidInputError
 from rli.model import OnPartitionChange
 from rli.settings import TableSettings
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def chosen_partition_change(settings: TableSettings, chosen: OnPartitionChange | str | None) -> OnPartitionChange:
@@ -13,13 +18,16 @@ def chosen_partition_change(settings: TableSettings, chosen: OnPartitionChange |
     Raises:
         InvalidInputError: there is no such choice.
     """
-    if chosen is None:
-        return settings.on_partition_change
+    return settings.on_partition_change if chosen is None else one_of(OnPartitionChange, "on_partition_change", chosen)
+
+
+def one_of(kind: type[Choice], name: str, chosen: str) -> Choice:
+    """A choice of an argument; raises ``InvalidInputError`` if there is no such choice."""
     try:
-        return OnPartitionChange(chosen)
+        return kind(chosen)
     except ValueError as error:
         raise InvalidInputError(
-            f"no such choice: on_partition_change={chosen!r}; choose one of {[str(item) for item in OnPartitionChange]}"
+            f"no such choice: {name}={chosen!r}; choose one of {[str(item) for item in kind]}"
         ) from error
 
 

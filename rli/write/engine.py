@@ -32,6 +32,7 @@ from rli.write.contract import (
     WritePlan,
 )
 from rli.write.delete import delete
+from rli.write.insert import insert
 from rli.write.keying import Keying
 from rli.write.options import WriteOptions, pass_over
 from rli.write.tagging import LateMoves, TaggedBatch, groups_of, partitions_of
@@ -70,6 +71,7 @@ __all__ = [
     "delete",
     "groups_of",
     "hash_keys",
+    "insert",
     "only_base_file",
     "partitions_of",
     "pass_over",

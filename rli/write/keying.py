@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rli.codec.key_arrays import as_key_array
 from rli.file_group import work_rows
+from rli.file_group.merge import first_records
 from rli.hudi.key_generator import KeyGenerator, require_record_keys
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.write.tagging import newest_of, with_keys
@@ -39,6 +40,11 @@ class Keying(ABC):
         Of batches that were reduced alone, put together and reduced again, it gives what it gives of all rows at once.
         """
 
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Columns by which rows of a source without an order are sorted before ``distinct`` chooses between them."""
+        return ()
+
     @staticmethod
     def schema(keyed: pa.Schema) -> pa.Schema:
         """Of the records of keyed rows, without their working columns."""
@@ -65,6 +71,19 @@ class RecordKeying(Keying):
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
         return newest_of(keyed, self.ordering_field)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecordKeying(RecordKeying):
+    """As ``RecordKeying``, but of several records with one key the first stays."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return () if self.ordering_field is None else (self.ordering_field,)
+
+    def distinct(self, keyed: pa.Table) -> pa.Table:
+        positions = first_records(keyed.column(work_rows.RECORD_KEY).combine_chunks())
+        return keyed if positions is None else keyed.take(pa.array(positions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.errors import CorruptIndexError, PartitionChangeError, SchemaError
+from rli.errors import CorruptIndexError, PartitionChangeError, RecordExistsError, SchemaError
 from rli.file_group import work_rows
 from rli.file_group.merge import is_late, newest_records
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import read_ordering
+from rli.file_group.writer import read_stored
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
 from rli.index.contract import Locator
 from rli.locations import named_groups
-from rli.model import FileGroupId, OnPartitionChange
+from rli.model import FileGroupId, OnExisting, OnPartitionChange
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
 from rli.write.placement import Placement
+
+_SAMPLE: Final = 5
 
 KEY_COLUMNS: Final = (work_rows.RECORD_KEY, work_rows.WANTED_PARTITION_PATH)
 
@@ -57,11 +59,36 @@ class UpsertTagging:
     on_change: OnPartitionChange
 
     def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
-        fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
-        fitting = conform(keyed, pa.schema([*fields, *self.schema]))
+        fitting = fitted(keyed, self.schema)
         keys = fitting.column(work_rows.RECORD_KEY).combine_chunks()
         wanted = fitting.column(work_rows.WANTED_PARTITION_PATH).combine_chunks()
         return TaggedBatch(to_work_rows(fitting, locator.locate(keys, wanted), self.on_change))
+
+
+@dataclass(frozen=True, slots=True)
+class InsertTagging:
+    """Tags the records of an insert: those of known keys are left out. Picklable.
+
+    Attributes:
+        schema: of the records after the write.
+        on_existing: what becomes of records of known keys.
+    """
+
+    schema: pa.Schema
+    on_existing: OnExisting
+
+    def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
+        keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
+        locations = locator.locate(keys, keyed.column(work_rows.WANTED_PARTITION_PATH).combine_chunks())
+        absent = pc.is_null(locations.column("file_id")).combine_chunks()
+        new = absent.true_count
+        if new < len(keys) and self.on_existing is OnExisting.FAIL:
+            require_absent(keys.filter(pc.invert(absent)))
+        if new < len(keys):
+            # Before anything else is done with them: most of a batch may be known.
+            keyed, locations = keyed.filter(absent), locations.filter(absent)
+        fitting = fitted(keyed, self.schema)
+        return TaggedBatch(to_work_rows(fitting, locations, OnPartitionChange.FAIL), len(keys) - new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +116,29 @@ class LateMoves:
         storage: of the table.
         slices: the live slice of each file group that records leave.
         ordering: the ordering field; None in a table without one, where no record is late.
+        kept: columns of which moving records bring their stored values along.
     """
 
     storage: Storage
     slices: Mapping[FileGroupId, FileSlice]
     ordering: pa.Field | None
+    kept: tuple[pa.Field, ...] = ()
 
     def without(self, group: FileGroupId, moves: pa.Table) -> pa.Table:
         """The moves of one file group that are in time, in their order."""
+        if self.ordering is None and not self.kept:
+            return moves
+        schema = pa.schema([*self.kept, *([self.ordering] if self.ordering else [])])
+        keys = moves.column(work_rows.RECORD_KEY).combine_chunks()
+        stored = read_stored(self.storage, self.slices[group], schema, keys)
+        for field in self.kept:
+            position = moves.schema.get_field_index(field.name)
+            moves = moves.set_column(position, moves.schema.field(position), stored.column(field.name))
         if self.ordering is None:
             return moves
-        late = late_arrivals(self.storage, self.slices[group], self.ordering, moves)
-        return moves.filter(pc.invert(late)) if pc.any(late).as_py() else moves
+        name = self.ordering.name
+        late = is_late(moves.column(name).combine_chunks(), stored.column(name).combine_chunks())
+        return moves.filter(pa.array(~late)) if late.any() else moves
 
 
 def with_keys(records: pa.Table, key_generator: KeyGenerator, ordering_field: str | None) -> pa.Table:
@@ -123,6 +161,12 @@ def with_keys(records: pa.Table, key_generator: KeyGenerator, ordering_field: st
         _require_ordering(data, ordering_field)
     fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
     return pa.table([keys, partition_paths, *conform(data, schema).columns], schema=pa.schema([*fields, *schema]))
+
+
+def fitted(keyed: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Keyed records with exactly the columns and types of a schema; columns that they lack are null."""
+    fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
+    return conform(keyed, pa.schema([*fields, *schema]))
 
 
 def newest_of(keyed: pa.Table, ordering_field: str | None) -> pa.Table:
@@ -187,11 +231,13 @@ def departures(arriving: pa.Table) -> pa.Table:
     )
 
 
-def late_arrivals(storage: Storage, base: FileSlice, ordering: pa.Field, arriving: pa.Table) -> pa.Array:
-    """Which arriving records (all from one file group) are older than what is stored: boolean array, shape (n,)."""
-    keys = arriving.column(work_rows.RECORD_KEY).combine_chunks()
-    stored = read_ordering(storage, base, ordering, keys)
-    return pa.array(is_late(arriving.column(ordering.name).combine_chunks(), stored))
+def require_absent(known: pa.Array) -> None:
+    """Raise ``RecordExistsError`` if there are record keys that the table holds."""
+    if len(known):
+        raise RecordExistsError(
+            f"records to insert are in the table already: count={len(known)} keys={known.slice(0, _SAMPLE).to_pylist()}; "
+            'leave them out, or insert with on_existing="skip"'
+        )
 
 
 def require_no_moves(count: int, sample: Sequence[str]) -> None:

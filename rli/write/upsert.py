@@ -11,9 +11,9 @@ from rli.commit.conflicts import ReadSet
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
 from rli.hudi.table_features import require_writable
 from rli.index.contract import TableIndex
-from rli.model import CommitResult, OnPartitionChange, Step
+from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step
 from rli.view.definition import TableDefinition
-from rli.write.choices import chosen_partition_change
+from rli.write.choices import chosen_partition_change, one_of
 from rli.write.contract import Engine, Request, TaggedRows
 from rli.write.keying import RecordKeying
 from rli.write.maintenance import write_and_maintain
@@ -32,6 +32,7 @@ def upsert(
     options: WriteOptions,
     *,
     on_partition_change: OnPartitionChange | str | None = None,
+    missing: MissingColumns | str = MissingColumns.FAIL,
 ) -> CommitResult:
     """Insert, update and move records; see ``Table.upsert``.
 
@@ -42,32 +43,39 @@ def upsert(
         source: the records, in the engine's own form.
         options: of the write.
         on_partition_change: what becomes of records whose partition changed; by default what the table's settings say.
+        missing: what becomes of columns of the table that the records lack.
     """
     on_change, attempts = (
         chosen_partition_change(table.require_settings(), on_partition_change),
         options.attempts_of(table),
     )
+    on_missing = one_of(MissingColumns, "missing", missing)
     require_writable(table.properties)
     keying = RecordKeying(table.key_generator, table.properties.ordering_field)
     with engine.request(source, keying, table, index) as request:
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
-            partial(_write_records, engine, request, on_change),
+            partial(_write_records, engine, request, on_change, on_missing),
             attempts,
             engine.tasks,
         )
 
 
 def _write_records(
-    engine: Engine, request: Request, on_change: OnPartitionChange, write: WriteTransaction
+    engine: Engine,
+    request: Request,
+    on_change: OnPartitionChange,
+    missing: MissingColumns,
+    write: WriteTransaction,
 ) -> PreparedWrite:
-    schema = write.schema_with(request.schema)
+    schema = write.schema_with(request.schema, may_lack=missing is not MissingColumns.FAIL)
+    kept = write.missing_in(request.schema) if missing is MissingColumns.KEEP else ()
     with request.tag(write.locator, UpsertTagging(schema, on_change)) as tagged:
         write.on_step(Step.TAGGED)
         before = tagged.profile
-        rows = _in_time(tagged, write, schema, on_change)
+        rows = _in_time(tagged, write, schema, on_change, kept)
         late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
-        context = write.context(schema, is_synced=engine.syncs_in_tasks)
+        context = write.context(schema, is_synced=engine.syncs_in_tasks, kept=kept)
         plan = plan_write(write, context, rows.profile, request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
@@ -75,16 +83,21 @@ def _write_records(
 
 
 def _in_time(
-    tagged: TaggedRows, write: WriteTransaction, schema: pa.Schema, on_change: OnPartitionChange
+    tagged: TaggedRows,
+    write: WriteTransaction,
+    schema: pa.Schema,
+    on_change: OnPartitionChange,
+    kept: tuple[str, ...],
 ) -> TaggedRows:
-    """The rows less late moves; raises ``PartitionChangeError`` if records move that may not."""
+    """The rows less late moves, with the stored values that moves keep; raises ``PartitionChangeError`` if records move that may not."""
     leaving = tagged.profile.leaving
     if not leaving:
         return tagged
     ordering = write.table.properties.ordering_field
     slices = require_slices(write.snapshot.slices, leaving)
     field = None if ordering is None else pa.field(ordering, schema.field(ordering).type)
-    rows = tagged.without_late_moves(LateMoves(write.table.storage, slices, field))
+    late = LateMoves(write.table.storage, slices, field, tuple(schema.field(name) for name in kept))
+    rows = tagged.without_late_moves(late)
     moving = sum(rows.profile.arriving.values())
     if moving and on_change is OnPartitionChange.FAIL:
         require_no_moves(moving, rows.keys_of_moves(_SAMPLE))

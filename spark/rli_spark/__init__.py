@@ -1,11 +1,12 @@
-"""rli for PySpark: tagging, upserts, deletes, clustering and reads of tables with a record-level index."""
+"""rli for PySpark: tagging, upserts, inserts, deletes, clustering and reads of tables with a record-level index."""
 
 from rli_spark.bootstrap import bootstrap_index
 from rli_spark.cluster import cluster
 from rli_spark.delete import delete
+from rli_spark.insert import insert
 from rli_spark.read import read
 from rli_spark.tag import tag
 from rli_spark.tasks import SparkTasks
 from rli_spark.upsert import upsert
 
-__all__ = ["SparkTasks", "bootstrap_index", "cluster", "delete", "read", "tag", "upsert"]
+__all__ = ["SparkTasks", "bootstrap_index", "cluster", "delete", "insert", "read", "tag", "upsert"]

@@ -32,8 +32,9 @@ class Tied(Keying):
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
         distinct = self.keying.distinct(keyed)
-        # Of equals the last one counts, so rows are sorted first, to make ties deterministic.
-        return keyed if distinct is keyed else self.keying.distinct(keyed.sort_by(_TIE_BREAKER))
+        # Of equals their order decides, so rows are sorted first, to make ties deterministic.
+        order = [(name, "ascending") for name in (*self.keying.order, _TIE_BREAKER)]
+        return keyed if distinct is keyed else self.keying.distinct(keyed.sort_by(order))
 
 
 def with_tie_breaker(frame: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from rli import CommitResult, OnPartitionChange, Table
+from rli import CommitResult, MissingColumns, OnPartitionChange, Table
 from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import upsert as write_upsert
 from rli_spark.engine import SparkEngine
@@ -17,6 +17,7 @@ def upsert(
     table: Table,
     *,
     on_partition_change: OnPartitionChange | str | None = None,
+    missing: MissingColumns | str = MissingColumns.FAIL,
     attempts: int | None = None,
     transaction: tuple[str, int] | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -35,6 +36,7 @@ def upsert(
         df: the records.
         table: the table; its index must be reachable from the executors.
         on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
+        missing: as for ``Table.upsert``.
         attempts: as for ``Table.upsert``.
         transaction: as for ``Table.upsert``.
         metadata: as for ``Table.upsert``.
@@ -50,4 +52,5 @@ def upsert(
         df,
         WriteOptions.of(attempts, transaction, metadata, on_step),
         on_partition_change=on_partition_change,
+        missing=missing,
     )

@@ -105,6 +105,25 @@ def test_upsert_takes_each_format(rli: Rli, trips: str, tmp_path: Path, name: st
     assert rli("read", trips, "--where", "id = 'k9'", "--json").json == [record]
 
 
+def test_insert_leaves_known_records_as_they_are(rli: Rli, trips: str, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("id,city,ts,fare\n007,Bern,9,9.0\nk9,Bern,9,9.0\nk9,Bern,8,8.0\n")
+    done = rli("insert", trips, "more.csv", "--json").json
+    assert (done["inserted"], done["unchanged"], done["updated"]) == (1, 1, 0)
+    assert rli("lookup", trips, "007", "--json").json[0]["partition_path"] != "Bern"
+    assert rli("read", trips, "--where", "id = 'k9'", "--json").json[0]["fare"] == 9.0
+    assert "in the table already" in rli("insert", trips, "more.csv", "--on-existing", "fail", status=2).err
+
+
+def test_upsert_keeps_columns_that_a_file_lacks_if_told(rli: Rli, trips: str, tmp_path: Path) -> None:
+    (tmp_path / "less.csv").write_text("id,city,ts\n007,Bern,9\n")
+    assert "--missing" in rli("upsert", "--help").out
+    assert "lack columns" in rli("upsert", trips, "less.csv", status=2).err
+    before = rli("read", trips, "--where", "id = '007'", "--json").json[0]["fare"]
+    rli("upsert", trips, "less.csv", "--missing", "keep")
+    row = rli("read", trips, "--where", "id = '007'", "--json").json[0]
+    assert (row["city"], row["fare"]) == ("Bern", before)
+
+
 def test_lookup_tells_where_keys_live(rli: Rli, trips: str) -> None:
     found = rli("lookup", trips, "007", "nope", "--json").json
     assert set(found[0]) == {"record_key", "partition_path", "file_id", "instant_time"}

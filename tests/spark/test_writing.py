@@ -158,6 +158,27 @@ def test_added_columns_are_null_in_older_records(spark: SparkSession, table: rli
         rli_spark.upsert(frame(spark, ("c", "Oslo", 1, 1.0)), table)
 
 
+def test_an_insert_skips_known_keys_and_takes_the_record_of_the_least_ordering_value(
+    spark: SparkSession, table: rli.Table
+) -> None:
+    table.upsert(arrow(("a", "Rome", 5, 1.0)))
+    rows = [("a", "Oslo", 6, 2.0), *((f"b{key}", f"city {n}", n, 2.0) for key in range(3) for n in (3, 1, 2))]
+    result = rli_spark.insert(frame(spark, *rows).repartition(4), table)
+    assert (result.inserted, result.unchanged) == (3, 1)
+    assert stored(table) == [("a", "Rome", 5, 1.0), *((f"b{key}", "city 1", 1, 2.0) for key in range(3))]
+    with pytest.raises(rli.RecordExistsError, match="keys="):
+        rli_spark.insert(frame(spark, ("a", "Oslo", 6, 2.0)), table, on_existing="fail")
+    assert table.verify_index().agrees
+
+
+def test_updated_and_moved_records_keep_columns_that_a_frame_lacks(spark: SparkSession, table: rli.Table) -> None:
+    table.upsert(arrow(("a", "Rome", 5, 1.0), ("b", "Rome", 5, 2.0)))
+    rows = [("a", "Rome", 6, 0.0), ("b", "Bern", 6, 0.0), ("c", "Bern", 6, 0.0)]
+    result = rli_spark.upsert(frame(spark, *rows).drop("fare"), table, missing="keep")
+    assert (result.inserted, result.updated, result.moved) == (1, 1, 1)
+    assert stored(table) == [("a", "Rome", 6, 1.0), ("b", "Bern", 6, 2.0), ("c", "Bern", 6, None)]
+
+
 def test_small_files_are_filled_and_large_batches_split(spark: SparkSession, table: rli.Table) -> None:
     rows = spark.range(20_000).select(
         F.concat(F.lit("k"), F.col("id")).alias("id"),

@@ -1,8 +1,8 @@
-"""Commands that change a table: create, upsert, delete."""
+"""Commands that change a table: create, upsert, insert, delete."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import typer
 
 import rli
 from rli.cli.engines.choice import Engine, EngineName, SupportsParquetFiles, open_engine
-from rli.cli.engines.options import WriteOptions
+from rli.cli.engines.options import InsertOptions, UpsertOptions, WriteOptions
 from rli.cli.files.column_types import ExpectedColumns, parse_column_types
 from rli.cli.files.input import FileKind, RecordFile, read_lines
 from rli.cli.options import (
@@ -31,7 +31,7 @@ from rli.cli.options import (
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError, SettingsError
-from rli.model import CommitResult, Durability, KeyMode, LeasePlace, OnPartitionChange
+from rli.model import CommitResult, Durability, KeyMode, LeasePlace, MissingColumns, OnExisting, OnPartitionChange
 from rli.table.table import Table
 from rli.urls import has_secrets
 
@@ -52,6 +52,12 @@ def register(app: typer.Typer) -> None:
         "rli upsert trips day3.parquet --on-partition-change fail",
         "rli upsert domains registry.csv --rename-columns --json",
         "rli upsert trips day4.csv --column-type zip=string --transaction nightly:4",
+    )
+    add_command(
+        app,
+        insert,
+        "rli insert events day1.jsonl day2.jsonl",
+        "rli insert customers new.csv --on-existing fail",
     )
     add_command(app, delete, "rli delete trips k1 k2", "rli delete trips --file gone.txt --json")
 
@@ -189,40 +195,49 @@ def _print_created(created: CreatedTable) -> None:
     )
 
 
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        help="Records: .jsonl, .ndjson, .json, .csv (each also .gz) or .parquet. "
+        "Each file is one batch and one commit, in the order given.",
+        show_default=False,
+    ),
+]
+EngineOption = Annotated[EngineName, typer.Option(help="local: in this process. spark: in a Spark session.")]
+RenameOption = Annotated[bool, typer.Option("--rename-columns", help="Write 'Domain name' as domain_name, and so on.")]
+ColumnTypeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column-type",
+        metavar="COLUMN=TYPE",
+        help="Type of a new column of a text file: string, boolean, int, bigint, double, date or timestamp. "
+        "Repeat for several.",
+        show_default=False,
+    ),
+]
+
+
 def upsert(
     table: TableArgument,
     *,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Records: .jsonl, .ndjson, .json, .csv (each also .gz) or .parquet. "
-            "Each file is one batch and one commit, in the order given.",
-            show_default=False,
-        ),
-    ],
-    engine: Annotated[
-        EngineName, typer.Option(help="local: in this process. spark: in a Spark session.")
-    ] = EngineName.LOCAL,
+    files: FilesArgument,
+    engine: EngineOption = EngineName.LOCAL,
     on_partition_change: Annotated[
         OnPartitionChange | None,
         typer.Option(
             help="A known key in another partition. Default: what the table's settings say.", show_default=False
         ),
     ] = None,
-    rename_columns: Annotated[
-        bool, typer.Option("--rename-columns", help="Write 'Domain name' as domain_name, and so on.")
-    ] = False,
-    column_type: Annotated[
-        list[str] | None,
+    missing: Annotated[
+        MissingColumns,
         typer.Option(
-            "--column-type",
-            metavar="COLUMN=TYPE",
-            help="Type of a new column of a text file: string, boolean, int, bigint, double, date or timestamp. "
-            "Repeat for several.",
-            show_default=False,
+            help="Columns of the table that a file lacks. fail: an error. null: they become null. keep: records that are "
+            "updated or moved keep their stored values."
         ),
-    ] = None,
+    ] = MissingColumns.FAIL,
+    rename_columns: RenameOption = False,
+    column_type: ColumnTypeOption = None,
     transaction: TransactionOption = None,
     metadata: MetadataOption = None,
     index: IndexOption = None,
@@ -236,19 +251,67 @@ def upsert(
 
     With --json each commit is reported on a line of its own, with the file that it wrote.
     """
-    declared = parse_column_types(column_type)
-    options = WriteOptions(on_partition_change, parse_transaction(transaction), parse_metadata(metadata))
-    if options.transaction is not None and len(files) > 1:
+    options = UpsertOptions(on_partition_change, missing, parse_transaction(transaction), parse_metadata(metadata))
+    source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
+    _write_files(source, engine, options, as_json=as_json)
+
+
+def insert(
+    table: TableArgument,
+    *,
+    files: FilesArgument,
+    engine: EngineOption = EngineName.LOCAL,
+    on_existing: Annotated[
+        OnExisting,
+        typer.Option(help="A key that the table holds. skip: its record changes nothing. fail: an error."),
+    ] = OnExisting.SKIP,
+    rename_columns: RenameOption = False,
+    column_type: ColumnTypeOption = None,
+    transaction: TransactionOption = None,
+    metadata: MetadataOption = None,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Insert records with new keys; the first record of a key wins.
+
+    Records of known keys change nothing and touch no file, in whatever partition the known record is. Of several records
+    with one key in a file the first one counts (spark: the one with the least ordering value). Files are read as by
+    rli upsert.
+    """
+    options = InsertOptions(on_existing, parse_transaction(transaction), parse_metadata(metadata))
+    source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
+    _write_files(source, engine, options, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Files to write, and how they are read.
+
+    Attributes:
+        table: where they go.
+        files: paths.
+        rename_columns: whether names of columns are made simple.
+        declared: types of new columns.
+    """
+
+    table: Table
+    files: Sequence[str]
+    rename_columns: bool
+    declared: Mapping[str, pa.DataType]
+
+
+def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, as_json: bool) -> None:
+    if options.transaction is not None and len(source.files) > 1:
+        named, number = options.transaction
         raise InvalidInputError(
-            f"a transaction is one commit, and each file is one: transaction={transaction} files={len(files)}; give one "
-            "file at a time, each with a number of its own"
+            f"a transaction is one commit, and each file is one: transaction={named}:{number} "
+            f"files={len(source.files)}; give one file at a time, each with a number of its own"
         )
-    opened = rli.open_table(table, index=index)
-    batches = [RecordFile.at(path) for path in files]
+    batches = [RecordFile.at(path) for path in source.files]
     runner = open_engine(engine)
     try:
         for batch in batches:
-            result = _upsert_file(runner, opened, batch, options, rename_columns=rename_columns, declared=declared)
+            result = _write_file(runner, source, batch, options)
             if as_json:
                 print_json({"file": batch.path, **_fields(result)})
             else:
@@ -257,20 +320,13 @@ def upsert(
         runner.close()
 
 
-def _upsert_file(
-    engine: Engine,
-    table: Table,
-    batch: RecordFile,
-    options: WriteOptions,
-    *,
-    rename_columns: bool,
-    declared: Mapping[str, pa.DataType],
-) -> CommitResult:
+def _write_file(engine: Engine, source: _Source, batch: RecordFile, options: WriteOptions) -> CommitResult:
     with write_progress(batch.path) as on_step:
-        if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not rename_columns:
-            return engine.upsert_parquet(table, batch.path, options, on_step)
-        records = batch.read(ExpectedColumns.of(table, declared), rename_columns=rename_columns)
-        return engine.upsert(table, records, options, on_step)
+        if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not source.rename_columns:
+            return engine.write_parquet(source.table, batch.path, options, on_step)
+        expected = ExpectedColumns.of(source.table, source.declared)
+        records = batch.read(expected, rename_columns=source.rename_columns)
+        return engine.write(source.table, records, options, on_step)
 
 
 def delete(

@@ -23,7 +23,7 @@ from rli.cli.command_line import command_line
 from rli.cli.demo.data import ORDERING, PARTITION, RECORD_KEY, Batch, load_batches
 from rli.cli.demo.folder import make_room, mark_as_made_here
 from rli.cli.engines.choice import Engine, EngineName, LocalEngine, open_engine
-from rli.cli.engines.options import WriteOptions
+from rli.cli.engines.options import UpsertOptions
 from rli.cli.options import add_command
 from rli.cli.output import FOUND, entry_size, human_bytes, out_console, print_facts, print_rows
 from rli.model import CommitResult, Step
@@ -162,7 +162,7 @@ def _write_all(story: Story, chosen: EngineName) -> bool:
 
 def _write(story: Story, engine: Engine, name: EngineName, batch: Batch) -> None:
     with _measured(batch.month, "upsert", name) as commit:
-        commit.result = engine.upsert(story.table, batch.records, WriteOptions(), commit.on_step)
+        commit.result = engine.write(story.table, batch.records, UpsertOptions(), commit.on_step)
     story.remember(batch)
     if batch.gone:
         with _measured(batch.month, "delete", name) as commit:

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from rli.cli.engines.options import WriteOptions
+from rli.cli.engines.options import Verb, WriteOptions
 from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError
 from rli.model import CommitResult
@@ -24,10 +24,10 @@ class EngineName(StrEnum):
 
 
 class Engine(Protocol):
-    """Writes tables; ``Table.upsert`` and ``Table.delete`` say what is promised."""
+    """Writes tables; ``Table.upsert``, ``Table.insert`` and ``Table.delete`` say what is promised."""
 
-    def upsert(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
-        """Insert, update and move records."""
+    def write(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
+        """Upsert or insert records, as the options say."""
         ...
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
@@ -43,16 +43,17 @@ class Engine(Protocol):
 class SupportsParquetFiles(Protocol):
     """An engine that reads Parquet files by itself, so that they need not fit into this process."""
 
-    def upsert_parquet(self, table: Table, path: str, options: WriteOptions, on_step: OnStep) -> CommitResult:
-        """Insert, update and move the records of a file."""
+    def write_parquet(self, table: Table, path: str, options: WriteOptions, on_step: OnStep) -> CommitResult:
+        """Upsert or insert the records of a file."""
         ...
 
 
 class LocalEngine:
     """Writes in this process."""
 
-    def upsert(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
-        return table.upsert(records, **options.arguments, on_step=on_step)
+    def write(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
+        verb: Verb = getattr(table, options.verb)
+        return verb(records, **options.arguments, on_step=on_step)
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         return table.delete(record_keys, on_step=on_step)

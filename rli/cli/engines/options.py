@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
-from rli.model import OnPartitionChange
+from rli.model import CommitResult, MissingColumns, OnExisting, OnPartitionChange
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """How a file is written; ``Table.upsert`` describes each option.
+class UpsertOptions:
+    """How a file is upserted; ``Table.upsert`` describes each option.
 
     Attributes:
         on_partition_change: None for what the table's settings say.
+        missing: what becomes of columns of the table that the file lacks.
         transaction: of the caller.
         metadata: of the caller.
     """
 
+    verb: ClassVar[str] = "upsert"
     on_partition_change: OnPartitionChange | None = None
+    missing: MissingColumns = MissingColumns.FAIL
     transaction: tuple[str, int] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of an upsert."""
+        """Keyword arguments of the verb."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class InsertOptions:
+    """How a file is inserted; ``Table.insert`` describes each option.
+
+    Attributes:
+        on_existing: what becomes of records whose key the table holds.
+        transaction: of the caller.
+        metadata: of the caller.
+    """
+
+    verb: ClassVar[str] = "insert"
+    on_existing: OnExisting = OnExisting.SKIP
+    transaction: tuple[str, int] | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of the verb."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+Verb = Callable[..., CommitResult]
+
+WriteOptions = UpsertOptions | InsertOptions
+"""Names the verb, too: a function of an engine and a method of ``Table``."""

@@ -21,7 +21,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import rli_spark
-from rli.cli.engines.options import WriteOptions
+from rli.cli.engines.options import Verb, WriteOptions
 from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError
 from rli.hudi.meta_columns import RECORD_KEY
@@ -74,15 +74,16 @@ class SparkEngine:
         _cancel_on_interrupt(session, resources)
         return cls(session, resources)
 
-    def upsert(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
+    def write(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
         with tempfile.TemporaryDirectory(prefix="rli-") as folder:
             path = os.path.join(folder, "records.parquet")
             pq.write_table(records, path)
-            return self.upsert_parquet(table, path, options, on_step)
+            return self.write_parquet(table, path, options, on_step)
 
-    def upsert_parquet(self, table: Table, path: str, options: WriteOptions, on_step: OnStep) -> CommitResult:
+    def write_parquet(self, table: Table, path: str, options: WriteOptions, on_step: OnStep) -> CommitResult:
         frame = self._session.read.parquet(path)
-        return rli_spark.upsert(frame, table, **options.arguments, on_step=on_step)
+        verb: Verb = getattr(rli_spark, options.verb)
+        return verb(frame, table, **options.arguments, on_step=on_step)
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         frame = self._session.createDataFrame([(key,) for key in record_keys], f"{RECORD_KEY} string")

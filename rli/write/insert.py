@@ -1,0 +1,75 @@
+"""Inserting records with new keys alone: the first one wins. One orchestration for all engines.
+
+Known keys are looked up, and touch no file.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from rli.commit.conflicts import ReadSet
+from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.hudi.table_features import require_writable
+from rli.index.contract import ChangedKeys, SomeKeys, TableIndex
+from rli.model import CommitResult, OnExisting, Step
+from rli.view.definition import TableDefinition
+from rli.write.choices import one_of
+from rli.write.contract import Engine, Request
+from rli.write.keying import FirstRecordKeying
+from rli.write.maintenance import write_and_maintain
+from rli.write.options import WriteOptions
+from rli.write.planning import plan_write, run_plan
+from rli.write.tagging import InsertTagging
+
+
+def insert(
+    table: TableDefinition,
+    index: TableIndex,
+    engine: Engine,
+    source: Any,
+    options: WriteOptions,
+    *,
+    on_existing: OnExisting | str = OnExisting.SKIP,
+) -> CommitResult:
+    """Insert records with new keys; see ``Table.insert``.
+
+    Args:
+        table: the definition as it is stored now.
+        index: of the table.
+        engine: does the work.
+        source: the records, in the engine's own form.
+        options: of the write.
+        on_existing: what becomes of records whose key the table holds.
+    """
+    choice = one_of(OnExisting, "on_existing", on_existing)
+    attempts = options.attempts_of(table)
+    require_writable(table.properties)
+    keying = FirstRecordKeying(table.key_generator, table.properties.ordering_field)
+    with engine.request(source, keying, table, index) as request:
+        return write_and_maintain(
+            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
+            partial(_insert_records, engine, request, choice),
+            attempts,
+            engine.tasks,
+        )
+
+
+def _insert_records(
+    engine: Engine, request: Request, on_existing: OnExisting, write: WriteTransaction
+) -> PreparedWrite:
+    schema = write.schema_with(request.schema)
+    with request.tag(write.locator, InsertTagging(schema, on_existing)) as rows:
+        write.on_step(Step.TAGGED)
+        profile = rows.profile
+        context = write.context(schema, is_synced=engine.syncs_in_tasks)
+        plan = plan_write(write, context, profile, request.bytes_per_row)
+        write.on_step(Step.RESOLVED)
+        results = run_plan(write, rows, plan)
+    read = ReadSet(profile.origins, partial(_changed_keys, request))
+    return PreparedWrite(results, schema, "INSERT", profile.left_out, read)
+
+
+def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:
+    """The requested keys that others changed: where one that was found was deleted, its record is to be inserted."""
+    return request.some_keys(changes.among)

@@ -1,0 +1,122 @@
+"""Inserting: the first record of a key wins, in the whole table, and known keys touch no file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pyarrow as pa
+import pytest
+
+from rli import InvalidInputError, RecordExistsError, Step, Table, create_table, open_table
+from tests.support.tables import by_key, check_stored, live_files, records, rows_of
+
+FIRST = records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0))
+
+
+def test_records_of_known_keys_change_nothing_wherever_they_are(table: Table) -> None:
+    table.upsert(FIRST)
+    before = live_files(table).keys()
+    done = table.insert(records(("a", "x", 9, 9.0), ("b", "elsewhere", 9, 9.0), ("c", "z", 1, 1.0)))
+    assert (done.inserted, done.unchanged, done.updated, done.moved) == (1, 2, 0, 0)
+    assert before < live_files(table).keys()
+    assert {key: row["v"] for key, row in by_key(rows_of(table)).items()} == {"a": 1.0, "b": 1.0, "c": 1.0}
+    check_stored(table)
+
+
+def test_the_first_record_of_a_key_in_a_batch_counts_whatever_its_ordering_value(table: Table) -> None:
+    done = table.insert(records(("a", "x", 2, 2.0), ("a", "y", 3, 3.0), ("a", "z", 1, 1.0)))
+    assert done.inserted == 1
+    assert by_key(rows_of(table))["a"]["v"] == 2.0
+    assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+
+
+def test_an_insert_of_known_keys_alone_makes_no_commit(trips: Table) -> None:
+    trips.insert(FIRST)
+    done = trips.insert(FIRST)
+    assert (done.instant, done.unchanged) == (None, 2)
+    assert len(trips.timeline()) == 1
+
+
+def test_a_deleted_key_can_be_inserted_again(table: Table) -> None:
+    table.insert(FIRST)
+    table.delete(["a"])
+    assert table.insert(FIRST).inserted == 1
+    check_stored(table)
+
+
+def test_an_insert_that_may_meet_no_known_key_writes_nothing_then(trips: Table) -> None:
+    trips.upsert(FIRST)
+    with pytest.raises(RecordExistsError, match=r"count=1 keys=\['a'\]; leave them out"):
+        trips.insert(records(("a", "x", 2, 2.0), ("c", "x", 2, 2.0)), on_existing="fail")
+    assert len(by_key(rows_of(trips))) == 2
+    assert trips.insert(records(("c", "x", 2, 2.0)), on_existing="fail").inserted == 1
+
+
+def test_an_unknown_choice_is_named(trips: Table) -> None:
+    with pytest.raises(InvalidInputError, match="on_existing='drop'; choose one of"):
+        trips.insert(FIRST, on_existing="drop")
+
+
+def test_an_insert_skips_what_another_writer_inserted_meanwhile(table: Table) -> None:
+    table.upsert(records(("s", "q", 1, 1.0)))
+    rivals = iter([FIRST])
+
+    def interrupt_once(step: Step) -> None:
+        if step is Step.WRITTEN:
+            for rival in rivals:
+                open_table(table.location).insert(rival)
+
+    done = table.insert(records(("a", "z", 5, 5.0), ("c", "z", 5, 5.0)), on_step=interrupt_once)
+    assert (done.inserted, done.unchanged, done.attempts) == (1, 1, 2)
+    assert by_key(rows_of(table))["a"]["v"] == 1.0
+    check_stored(table)
+
+
+def test_an_insert_takes_a_key_that_another_writer_deleted_meanwhile(table: Table) -> None:
+    """It found the key, and skipped its record: after the deletion that would be wrong."""
+    table.upsert(FIRST)
+    deletions = iter([["a"]])
+
+    def interrupt_once(step: Step) -> None:
+        if step is Step.WRITTEN:
+            for keys in deletions:
+                open_table(table.location).delete(keys)
+
+    done = table.insert(records(("a", "x", 5, 5.0), ("c", "z", 5, 5.0)), on_step=interrupt_once)
+    assert (done.inserted, done.unchanged, done.attempts) == (2, 0, 2)
+    check_stored(table)
+
+
+def test_a_repeated_transaction_inserts_once(trips: Table) -> None:
+    first = trips.insert(FIRST, transaction=("job", 1))
+    trips.delete(["a"])
+    assert trips.insert(FIRST, transaction=("job", 1)) == first
+    assert by_key(rows_of(trips)).keys() == {"b"}
+
+
+def test_of_writers_that_insert_the_same_keys_at_once_one_inserts_each(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=memory_url)
+    table.upsert(records(("s", "q", 1, 1.0)))
+    start, inserted = Barrier(3), list[int]()
+
+    def insert(number: int) -> None:
+        start.wait()
+        batch = records(*((f"k{key}", f"city{number}", 1, float(number)) for key in range(20)))
+        inserted.append(table.insert(batch, attempts=50).inserted)
+
+    writers = [Thread(target=insert, args=(number,)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sum(inserted) == 20
+    assert table.read().num_rows == 21
+    assert table.verify_index().agrees
+
+
+def test_an_insert_may_bring_a_new_column(trips: Table) -> None:
+    trips.upsert(FIRST)
+    more = records(("a", "x", 2, 2.0), ("c", "x", 2, 2.0)).append_column("note", pa.array(["n1", "n2"]))
+    assert trips.insert(more).inserted == 1
+    assert {key: row["note"] for key, row in by_key(rows_of(trips)).items()} == {"a": None, "b": None, "c": "n2"}

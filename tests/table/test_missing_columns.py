@@ -1,0 +1,114 @@
+"""Records that lack columns of the table, and numbers of another type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from rli import InvalidInputError, SchemaError, Table, create_table
+from tests.support.tables import by_key, check_stored, records, rows_of
+
+STORED = records(("a", "x", 5, 1.0), ("b", "y", 5, 2.0))
+LACKING = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+
+
+def lacking(*rows: tuple[str, str, int]) -> pa.Table:
+    """Records without the column ``v``."""
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=LACKING)
+
+
+def test_records_that_lack_a_column_are_refused_with_what_to_do(trips: Table) -> None:
+    trips.upsert(STORED)
+    with pytest.raises(SchemaError, match=r"columns=\['v'\]; add them, or upsert with missing=\"null\""):
+        trips.upsert(lacking(("a", "x", 6)))
+    with pytest.raises(InvalidInputError, match="missing='drop'; choose one of"):
+        trips.upsert(STORED, missing="drop")
+
+
+def test_columns_that_the_records_lack_become_null(table: Table) -> None:
+    table.upsert(STORED)
+    table.upsert(lacking(("a", "x", 6), ("c", "x", 6)), missing="null")
+    assert {key: row["v"] for key, row in by_key(rows_of(table)).items()} == {"a": None, "b": 2.0, "c": None}
+    check_stored(table)
+
+
+def test_updated_and_moved_records_keep_the_values_of_columns_that_the_batch_lacks(table: Table) -> None:
+    table.upsert(STORED)
+    done = table.upsert(lacking(("a", "x", 6), ("b", "z", 6), ("c", "x", 6)), missing="keep")
+    assert (done.inserted, done.updated, done.moved) == (1, 1, 1)
+    rows = by_key(rows_of(table))
+    assert {key: row["v"] for key, row in rows.items()} == {"a": 1.0, "b": 2.0, "c": None}
+    assert {key: row["ts"] for key, row in rows.items()} == {"a": 6, "b": 6, "c": 6}
+    assert rows["b"]["city"] == "z"
+    check_stored(table)
+
+
+def test_late_records_change_nothing_also_where_others_keep_values(table: Table) -> None:
+    table.upsert(STORED)
+    done = table.upsert(lacking(("a", "x", 4), ("b", "z", 4)), missing="keep")
+    assert done.unchanged == 2
+    assert {key: row["v"] for key, row in by_key(rows_of(table)).items()} == {"a": 1.0, "b": 2.0}
+
+
+def test_moves_keep_values_in_a_table_without_ordering(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", index=memory_url)
+    table.upsert(STORED)
+    table.upsert(lacking(("b", "z", 1)).drop_columns("ts"), missing="keep")
+    assert by_key(rows_of(table))["b"] == {"id": "b", "city": "z", "ts": 5, "v": 2.0}
+
+
+def test_of_several_records_with_one_key_the_newest_alone_is_merged(trips: Table) -> None:
+    trips.upsert(STORED)
+    batch = lacking(("a", "x", 7), ("a", "x", 6)).append_column("note", pa.array([None, "older"]))
+    trips.upsert(batch, missing="keep")
+    assert by_key(rows_of(trips))["a"] == {"id": "a", "city": "x", "ts": 7, "v": 1.0, "note": None}
+
+
+# Numbers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prices(trips: Table) -> Table:
+    trips.upsert(STORED.append_column("count", pa.array([1, 2])))
+    return trips
+
+
+def with_numbers(v: object, count: object) -> pa.Table:
+    return pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [6, 6], "v": v, "count": count})
+
+
+def test_integers_fit_into_a_column_of_doubles(prices: Table) -> None:
+    prices.upsert(with_numbers(pa.array([7, 2**60]), pa.array([1, 2])))
+    assert {key: row["v"] for key, row in by_key(rows_of(prices)).items()} == {"a": 7.0, "b": float(2**60)}
+
+
+def test_an_integer_that_no_double_holds_is_named(prices: Table) -> None:
+    with pytest.raises(SchemaError, match=r"column=v type=double row=1 value=9007199254740993"):
+        prices.upsert(with_numbers(pa.array([7, 2**53 + 1]), pa.array([1, 2])))
+    assert by_key(rows_of(prices))["a"]["v"] == 1.0
+
+
+def test_doubles_and_nan_of_pandas_fit_into_a_column_of_integers(prices: Table) -> None:
+    prices.upsert(pd.DataFrame(with_numbers([1.0, 2.0], [5.0, None]).to_pandas()))
+    assert {key: row["count"] for key, row in by_key(rows_of(prices)).items()} == {"a": 5, "b": None}
+    prices.upsert(with_numbers([1.0, 2.0], pa.array([float("nan"), 6.0])))
+    assert {key: row["count"] for key, row in by_key(rows_of(prices)).items()} == {"a": None, "b": 6}
+
+
+@pytest.mark.parametrize("wrong", [1.5, 1e300, float("inf"), 2.0**63])
+def test_a_double_that_is_no_integer_is_named(prices: Table, wrong: float) -> None:
+    with pytest.raises(SchemaError, match=r"column=count type=int64 row=1 value="):
+        prices.upsert(with_numbers([1.0, 2.0], pa.array([1.0, wrong])))
+
+
+def test_doubles_are_no_keys_and_no_partition_values_of_integers(tmp_path: Path, memory_url: str) -> None:
+    """Their text is another one: 1.0 in place of 1."""
+    table = create_table(tmp_path / "t", record_key="id", partition_by="day", index=memory_url)
+    table.upsert(pa.table({"id": [1, 2], "day": [7, 7]}))
+    with pytest.raises(SchemaError, match="column=id type=double"):
+        table.upsert(pa.table({"id": [1.0, 3.0], "day": [7, 7]}))
+    with pytest.raises(SchemaError, match="column=day type=double"):
+        table.upsert(pa.table({"id": [1, 3], "day": [7.0, 7.0]}))
