@@ -72,14 +72,14 @@ class RequestFile:
             for batch in batches:
                 # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
                 batch.validate(full=True)
-        except (pa.ArrowException, OSError) as error:
+            return [_within(pa.table(batch), start, stop) for batch in batches]
+        except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
             # Errors of the storage have a number, or are rli's own; those of Arrow's readers have none.
             if isinstance(error, RliError) or getattr(error, "errno", None) is not None:
                 raise
             raise CorruptTableError(
                 f"a file of a write's request is damaged: file={self.path} ({error}); write the records again"
             ) from error
-        return [_within(pa.table(batch), start, stop) for batch in batches]
 
 
 def read_rows(storage: Storage, files: Sequence[RequestFile], start: int, stop: int) -> Iterator[pa.Table]:
