@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from rli.errors import CorruptIndexError
-from rli.store import ENTRY_WIDTH, EncodedKeys, Entries, sequences, supersedes
+from rli.store import ENTRY_WIDTH, EncodedKeys, Entries, sequences
 from rli_hbase.table import IndexTable
 from rli_hbase.thrift import BatchMutation
 
@@ -40,15 +40,11 @@ class EntryRows(ABC):
         """How many rows a request reads or writes at most."""
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
-        """Write the entries (shape (n,)) that supersede the stored ones; ``keys`` are distinct.
+        """Write the entries (shape (n,)); ``keys`` are distinct.
 
-        HBase itself gives the entry of the greatest sequence, whatever is written when. What is stored is read for
-        the one case in which it would not do: of two cells with one timestamp it gives the last, and the contract
-        asks for the first. Two calls at the same time that write different entries with one sequence are decided by
-        HBase; the index never makes them, as it gives out each sequence once.
+        Nothing is read: a cell's timestamp is its sequence, and HBase gives the cell of the greatest timestamp, whatever
+        is written when.
         """
-        winning = supersedes(entries, self.get(keys))
-        keys, entries = keys.take(winning), entries[winning]
         of_keys = sequences(entries)
         for sequence in np.unique(of_keys).tolist():
             mine = of_keys == sequence

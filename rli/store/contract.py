@@ -119,10 +119,11 @@ class Store(ABC):
 
     @abstractmethod
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
-        """Write each entry (shape (n,)) unless the stored one has the same or a greater sequence.
+        """Write each entry (shape (n,)) unless the stored one has a greater sequence.
 
-        Keys are distinct and come in any order; a tombstone is an entry like any other. When the call returns,
-        all of it survives the death of this process.
+        Where the stored one has the same sequence, either may stay: the index gives out each sequence once, so both are
+        the same entry, which is written again. Keys are distinct and come in any order; a tombstone is an entry like any
+        other. When the call returns, all of it survives the death of this process.
         """
 
     def put_all(self, batches: Sequence[tuple[EncodedKeys, Entries]]) -> None:

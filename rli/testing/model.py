@@ -39,11 +39,13 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(batch=strategies.written_batches(_SHARDS))
     def put(self, batch: tuple[EncodedKeys, Entries]) -> None:
         keys, entries = batch
-        # Up to the floor all commits were applied: what comes late was written once.
+        # Up to the floor all commits were applied: what comes late was written once. A sequence is given out once, so a
+        # key gets no other entry with the sequence that it has.
         can_come = [
             number
             for number, (address, new) in enumerate(zip(_addresses(keys), entries.tolist(), strict=True))
-            if new >> 32 > self.floor or address in self.ever
+            if (new >> 32 > self.floor or address in self.ever)
+            and (new >> 32 != (stored := self.entries.get(address, 0)) >> 32 or new == stored)
         ]
         keys, entries = keys.take(np.array(can_come, dtype=np.intp)), entries[can_come]
         self.ever.update(_addresses(keys))
