@@ -9,15 +9,18 @@ kinds; nothing above it knows more than this contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.timeline import Timeline
+from rli.locations import LOCATION_SCHEMA
 from rli.model import KeyMode
 from rli.store.contract import Store
 from rli.tasks import TaskRunner
@@ -29,6 +32,10 @@ LOOKUP_SECONDS: Final = 60.0
 """For how long a look-up waits for commits to be whole in the index, if nobody says."""
 
 _SAMPLE: Final = 10
+
+_LEAST_ROWS: Final = 65_536
+_BYTES_AT_ONCE: Final = 64 * 1024 * 1024
+"""Of stored keys, which are compared with sought ones."""
 
 
 class Scope(StrEnum):
@@ -226,8 +233,39 @@ class Locator(ABC):
         return stored
 
 
+@dataclass(frozen=True, slots=True)
+class FoundLocations(Locator):
+    """Locates keys by a table of all their locations, which somebody has found before.
+
+    Attributes:
+        found: locations, in any order; those of other keys may be among them.
+        scope: where a key is unique.
+    """
+
+    found: pa.Table
+    scope: Scope
+
+    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
+        stored, wanted = self.found.column("record_key"), record_keys
+        if self.scope is Scope.PARTITION:
+            # No name of a folder holds the separator.
+            stored = pc.binary_join_element_wise(self.found.column("partition_path"), stored, "\0")
+            wanted = pc.binary_join_element_wise(partition_paths, wanted, "\0")
+        rows = self.found.take(pc.index_in(wanted, value_set=stored))
+        return pa.table([record_keys, *rows.columns[1:]], schema=LOCATION_SCHEMA)
+
+    def locate_all(self, record_keys: pa.Array) -> pa.Table:
+        return self.found.filter(pc.is_in(self.found.column("record_key"), value_set=record_keys))
+
+
 class FileLocator(Locator):
-    """Locates record keys in the table's own files. An engine may plan the probes itself, file by file."""
+    """Locates record keys in the table's own files. An engine may plan the probes itself, file by file.
+
+    Attributes:
+        scope: where a key is unique.
+    """
+
+    scope: Scope
 
     @abstractmethod
     def candidates(self, partition_paths: Collection[str] | None) -> Sequence[FileSlice]:
@@ -238,6 +276,18 @@ class FileLocator(Locator):
         """
 
     @abstractmethod
+    def stored(self, file_slices: Sequence[FileSlice]) -> Iterator[pa.Table]:
+        """The locations of all records of file slices, a batch at a time.
+
+        Runs in executors; memory is bounded by a part of a file.
+
+        Args:
+            file_slices: of the candidates.
+
+        Raises:
+            CorruptTableError: a base file is damaged.
+        """
+
     def probe(self, file_slices: Sequence[FileSlice], record_keys: pa.Array) -> pa.Table:
         """The locations of those of some keys that file slices hold: a row for each record, in any order.
 
@@ -250,6 +300,17 @@ class FileLocator(Locator):
         Raises:
             CorruptTableError: a base file is damaged.
         """
+        # Each call hashes all the keys, so batches of about as many records pay.
+        batches = coalesce_tables(self.stored(file_slices), max(_LEAST_ROWS, len(record_keys)), _BYTES_AT_ONCE)
+        found = (batch.filter(pc.is_in(batch.column("record_key"), value_set=record_keys)) for batch in batches)
+        return pa.concat_tables([LOCATION_SCHEMA.empty_table(), *found])
+
+    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
+        slices = self.candidates(pc.unique(partition_paths).to_pylist())
+        return FoundLocations(self.probe(slices, record_keys), self.scope).locate(record_keys, partition_paths)
+
+    def locate_all(self, record_keys: pa.Array) -> pa.Table:
+        return self.probe(self.candidates(None), record_keys)
 
 
 class ChangedKeys(ABC):
