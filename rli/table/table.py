@@ -9,25 +9,23 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array
-from rli.commit.exclusive_service import made_ready, table_service
+from rli.commit.exclusive_service import table_service
 from rli.commit.readiness import await_synced
 from rli.commit.recovery import exclusive, recover
 from rli.commit.torn import undo_torn
+from rli.commit.undo import restore, roll_back
 from rli.commit.write_transaction import OnStep
 from rli.errors import (
-    ConflictError,
     CorruptIndexError,
     IndexMismatchError,
     IndexNotReadyError,
-    InstantNotFoundError,
     InvalidInputError,
-    LeaseLostError,
     SettingsError,
     StoreUnavailableError,
     UnsupportedTableError,
@@ -39,11 +37,10 @@ from rli.index.registry import index_kind
 from rli.model import CommitResult, KeyMode, MissingColumns, OnExisting, OnPartitionChange
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
-from rli.services.clean import CleanResult, clean, finish_cleans
+from rli.services.clean import CleanResult, clean
 from rli.services.fence import Fence
 from rli.services.purge import purge_tombstones
-from rli.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
-from rli.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
+from rli.services.restore import RestoreResult
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
 from rli.table.info import TableInfo, table_info
@@ -53,7 +50,6 @@ from rli.urls import without_password
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.history import HistoryEntry, history
 from rli.view.index_location import default_index_url
-from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.registration import adopt, save_settings
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot
@@ -64,9 +60,6 @@ from rli.write.insert import insert
 from rli.write.local_engine import LocalEngine
 from rli.write.options import WriteOptions, pass_over
 from rli.write.upsert import upsert
-
-LAST: Final = "last"
-"""Names the last commit, where a rollback asks for an instant."""
 
 
 class Table:
@@ -270,34 +263,7 @@ class Table:
             LeaseBusyError: the lease was not free in that time.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
-        index, patience = self.index, _patience(timeout)
-        is_last = instant == LAST
-        if is_last:
-            # Before anybody is waited for: a commit that comes meanwhile is not the one that the caller means.
-            instant = self._last_commit()
-        ready = made_ready(self.definition, index, f"rollback of {instant}", patience=patience)
-        definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
-        index.sync(definition, InProcess())
-        if instant in finished.rollbacks:
-            return finished.rollbacks[instant]
-        if is_last and finished.rollbacks:
-            return max(finished.rollbacks.values())
-        with exclusive(definition, index, writer, patience=patience) as lease:
-            fence = Fence(definition, lease.require_held)
-            snapshot = _snapshot_to_undo(definition, index, fence)
-            *clusterings, commit = commits_to_undo(snapshot, instant)
-            # All of it is checked before any of it is done: a rollback that is refused changes nothing.
-            require_rollback(snapshot, [*clusterings, commit])
-            for clustering in clusterings:
-                finish_rollback(definition, request_rollback(definition, snapshot, clustering, fence), fence)
-                snapshot = _snapshot_to_undo(definition, index, fence)
-            rollback = request_rollback(definition, snapshot, commit, fence)
-            # It is announced: if another process takes the lease over, that one carries it out.
-            with suppress(LeaseLostError):
-                finish_rollback(definition, rollback, fence)
-        recover(definition, index, writer, patience=patience)
-        index.sync(definition, InProcess())
-        return rollback
+        return roll_back(self.definition, self.index, instant, patience=_patience(timeout))
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, timeout: float | None = None) -> str:
         """Keep the table's state as of a commit, until ``delete_savepoint``; returns the commit's instant.
@@ -358,29 +324,7 @@ class Table:
             LeaseLostError: this process was paused so long that another one took over; nothing was undone.
             ConflictError: another writer committed before the restore was done; call it again.
         """
-        index, patience = self.index, _patience(timeout)
-        ready = made_ready(self.definition, index, f"restore to {instant}", patience=patience)
-        definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
-        index.sync(definition, InProcess())
-        if instant in finished.restores:
-            return finished.restores[instant]
-        with exclusive(definition, index, writer, patience=patience) as lease:
-            fence = Fence(definition, lease.require_held)
-            snapshot = _snapshot_to_undo(definition, index, fence)
-            restore = request_restore(definition, snapshot, instant, fence)
-            # As for a rollback.
-            with suppress(LeaseLostError):
-                if restore is not None:
-                    finish_restore(definition, restore, fence)
-        recover(definition, index, writer, patience=patience)
-        index.sync(definition, InProcess())
-        done = RestoreResult(None, instant, ()) if restore is None else restore_outcome(definition, restore)
-        if done is None:
-            raise ConflictError(
-                f"another writer committed after the restore was planned, and its commit stays: restore={restore} "
-                f"instant={instant}; restore again if that commit is to be undone too"
-            )
-        return done
+        return restore(self.definition, self.index, instant, patience=_patience(timeout))
 
     def cluster(
         self,
@@ -798,12 +742,6 @@ class Table:
         with table_service(self._refreshed(), self.index, service, patience=_patience(timeout)) as entered:
             yield entered
 
-    def _last_commit(self) -> str:
-        latest = self._refreshed().load_timeline().latest_write
-        if latest is None:
-            raise InstantNotFoundError(f"there is no commit to roll back: table={self.location}")
-        return latest.time
-
     @property
     def _kind(self) -> IndexKind:
         return index_kind(self.definition.index_url)
@@ -836,14 +774,6 @@ def _patience(timeout: float | None) -> float:
             f"timeout must be 0 or more seconds: timeout={timeout}; None waits until the lease is free"
         )
     return timeout
-
-
-def _snapshot_to_undo(definition: TableDefinition, index: TableIndex, fence: Fence) -> Snapshot:
-    """The table's state, once no clean is planned that could delete what undoing a commit brings back to life."""
-    synced = index.sync(definition, InProcess())
-    finish_cleans(definition, fence)
-    switch_off_metadata_table(definition.storage, definition.properties)
-    return synced.snapshot
 
 
 def is_tabular(keys: Any) -> bool:

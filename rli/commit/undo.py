@@ -1,0 +1,111 @@
+"""Undoing commits: a rollback of the last one, a restore to an earlier one.
+
+Each is announced on the timeline before it changes a file, so any process can finish it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from rli.commit.exclusive_service import made_ready
+from rli.commit.recovery import exclusive, recover
+from rli.errors import ConflictError, InstantNotFoundError, LeaseLostError
+from rli.index.contract import TableIndex
+from rli.services.clean import finish_cleans
+from rli.services.fence import Fence
+from rli.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
+from rli.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
+from rli.tasks import InProcess
+from rli.view.definition import TableDefinition
+from rli.view.metadata_table import switch_off_metadata_table
+from rli.view.snapshot import Snapshot
+
+LAST: Final = "last"
+"""Names the last commit, where a rollback asks for an instant."""
+
+
+def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patience: float) -> str:
+    """Undo the last completed commit; returns the instant of the rollback. See ``Table.rollback``.
+
+    Args:
+        table: the table.
+        index: of the table.
+        instant: of the last commit, or ``LAST``.
+        patience: seconds; for how long to wait for the lease, whenever it is needed.
+    """
+    is_last = instant == LAST
+    if is_last:
+        # Before anybody is waited for: a commit that comes meanwhile is not the one that the caller means.
+        instant = _last_commit(table)
+    ready = made_ready(table, index, f"rollback of {instant}", patience=patience)
+    definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
+    index.sync(definition, InProcess())
+    if instant in finished.rollbacks:
+        return finished.rollbacks[instant]
+    if is_last and finished.rollbacks:
+        return max(finished.rollbacks.values())
+    with exclusive(definition, index, writer, patience=patience) as lease:
+        fence = Fence(definition, lease.require_held)
+        snapshot = _snapshot_to_undo(definition, index, fence)
+        *clusterings, commit = commits_to_undo(snapshot, instant)
+        # All of it is checked before any of it is done: a rollback that is refused changes nothing.
+        require_rollback(snapshot, [*clusterings, commit])
+        for clustering in clusterings:
+            finish_rollback(definition, request_rollback(definition, snapshot, clustering, fence), fence)
+            snapshot = _snapshot_to_undo(definition, index, fence)
+        rollback = request_rollback(definition, snapshot, commit, fence)
+        # It is announced: if another process takes the lease over, that one carries it out.
+        with suppress(LeaseLostError):
+            finish_rollback(definition, rollback, fence)
+    recover(definition, index, writer, patience=patience)
+    index.sync(definition, InProcess())
+    return rollback
+
+
+def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience: float) -> RestoreResult:
+    """Undo all commits after one. See ``Table.restore``.
+
+    Args:
+        table: the table.
+        index: of the table.
+        instant: of the commit to go back to.
+        patience: as for ``roll_back``.
+    """
+    ready = made_ready(table, index, f"restore to {instant}", patience=patience)
+    definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
+    index.sync(definition, InProcess())
+    if instant in finished.restores:
+        return finished.restores[instant]
+    with exclusive(definition, index, writer, patience=patience) as lease:
+        fence = Fence(definition, lease.require_held)
+        snapshot = _snapshot_to_undo(definition, index, fence)
+        request = request_restore(definition, snapshot, instant, fence)
+        # As for a rollback.
+        with suppress(LeaseLostError):
+            if request is not None:
+                finish_restore(definition, request, fence)
+    recover(definition, index, writer, patience=patience)
+    index.sync(definition, InProcess())
+    done = RestoreResult(None, instant, ()) if request is None else restore_outcome(definition, request)
+    if done is None:
+        raise ConflictError(
+            f"another writer committed after the restore was planned, and its commit stays: restore={request} "
+            f"instant={instant}; restore again if that commit is to be undone too"
+        )
+    return done
+
+
+def _last_commit(table: TableDefinition) -> str:
+    latest = table.reloaded().load_timeline().latest_write
+    if latest is None:
+        raise InstantNotFoundError(f"there is no commit to roll back: table={table.location}")
+    return latest.time
+
+
+def _snapshot_to_undo(table: TableDefinition, index: TableIndex, fence: Fence) -> Snapshot:
+    """The table's state, once no clean is planned that could delete files that the undo restores."""
+    synced = index.sync(table, InProcess())
+    finish_cleans(table, fence)
+    switch_off_metadata_table(table.storage, table.properties)
+    return synced.snapshot
