@@ -22,6 +22,10 @@ class EncodedKeys:
     Attributes:
         keys: shape (n,), dtype ``V<width>``: the encoded keys. Compared as unsigned bytes.
         shards: shape (n,), the shard of each key.
+
+    >>> keys = EncodedKeys(np.array([b"k1", b"k2"], dtype="V2"), np.array([0, 5], dtype=np.uint16))
+    >>> keys.width, keys.to_bytes(), keys.take(np.array([1])).shards.tolist()
+    (2, [b'k1', b'k2'], [5])
     """
 
     keys: NDArray[np.void]

@@ -31,7 +31,12 @@ _FILE_GROUP_MASK: Final = np.uint64(0xFFFF_FFFF)
 
 
 def pack(sequence: int | NDArray[np.integer], file_groups: NDArray[np.integer]) -> Entries:
-    """Entries of one commit sequence, or of one for each entry, and of file-group numbers (shape (n,))."""
+    """Entries of one commit sequence, or of one for each entry, and of file-group numbers (shape (n,)).
+
+    >>> entries = pack(7, np.array([0, 3, TOMBSTONE]))
+    >>> sequences(entries).tolist(), is_live(entries).tolist()
+    ([7, 7, 7], [True, True, False])
+    """
     high: Entries = np.asarray(sequence, np.uint64) << _SEQUENCE_SHIFT
     return high | file_groups.astype(np.uint64)
 
@@ -52,7 +57,11 @@ def is_live(entries: Entries) -> NDArray[np.bool_]:
 
 
 def supersedes(new: Entries, stored: Entries) -> NDArray[np.bool_]:
-    """Where a new entry may replace the stored one: its sequence is greater, or nothing is stored."""
+    """Where a new entry may replace the stored one: its sequence is greater, or nothing is stored.
+
+    >>> supersedes(pack(7, np.array([1, 1, 1])), pack(np.array([6, 7, 8]), np.array([2, 2, 2]))).tolist()
+    [True, False, False]
+    """
     return (new >> _SEQUENCE_SHIFT) > (stored >> _SEQUENCE_SHIFT)
 
 

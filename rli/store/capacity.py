@@ -24,6 +24,11 @@ class Capacity:
         kept_in: what the bytes are bytes of: "memory" or "disk".
         servers: how many processes of the store should share it, apart from replicas.
         advice: settings and limits that matter at this size, a sentence each.
+
+    >>> def estimate(entries: int, key_width: int) -> Capacity:
+    ...     return Capacity(1.5 * (key_width + 8), "disk", servers=1, advice=())
+    >>> estimate(10**6, 16).bytes_per_entry
+    36.0
     """
 
     bytes_per_entry: float

@@ -24,6 +24,9 @@ class Finding:
         verdict: whether it is as it should be.
         detail: what was found.
         advice: what to do; None where nothing is to be done.
+
+    >>> Finding("disk space", Verdict.WARNING, "free=12 MiB path=/data", "free space on this disk").verdict.value
+    'warning'
     """
 
     check: str

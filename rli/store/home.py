@@ -41,6 +41,10 @@ def machine() -> str:
 
 
 def home_of_file(identity: tuple[int, int]) -> str:
-    """The home of a store in a file of this machine, given the device and the inode of the file."""
+    """The home of a store in a file of this machine, given the device and the inode of the file.
+
+    >>> home_of_file((2049, 77)).endswith("/2049/77")
+    True
+    """
     device, inode = identity
     return f"{machine()}/{device}/{inode}"

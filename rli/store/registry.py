@@ -31,6 +31,10 @@ def open_store(url: str, *, create: bool = False) -> Store:
         SettingsError: the scheme is unknown, or the URL is not one that its backend understands.
         IndexNotFoundError: nothing is there and ``create`` is false.
         StoreUnavailableError: the store does not answer.
+
+    >>> with open_store("memory:example", create=True) as store:
+    ...     store.compare_and_set("settings", None, b"one"), store.read_control("settings")
+    (True, b'one')
     """
     scheme = _scheme(url)
     found = entry_points(group=ENTRY_POINT_GROUP, name=scheme)

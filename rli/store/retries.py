@@ -33,6 +33,10 @@ class Retries:
         deadline_seconds: how long a call may take, all attempts and pauses together.
         explain: a better error for a cause that waiting did not mend, if there is one. It is asked for the last cause
             first, then for earlier ones: the last attempt may have had too little time left.
+
+    >>> retries = Retries("mystore://host", lambda error: isinstance(error, ConnectionError), deadline_seconds=10)
+    >>> retries.run(lambda: "answer")
+    'answer'
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from rli.commit import write_transaction
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.table_index import RecordTableIndex
 from rli.storage.publications import Publications
-from rli.store.contract import Applied, Store
+from rli.store.contract import Store, Watermarks
 from rli.view.definition import TableDefinition
 from tests.concurrency.history import (
     Cluster,
@@ -285,7 +285,7 @@ class _Telling(PointedStore):
         with self._lock:
             return super().compare_and_set(name, expected, value)
 
-    def mark_applied(self, since: Applied, sequence: int) -> bool:
+    def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         with self._lock:
             return super().mark_applied(since, sequence)
 

@@ -18,7 +18,7 @@ import numpy as np
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.storage import Draft, Storage
-from rli.store.contract import Applied, Store, StoreStats
+from rli.store.contract import Store, StoreStats, Watermarks
 from rli.store.purging import SupportsPurge
 
 AtPoint: TypeAlias = Callable[[str], None]
@@ -82,10 +82,10 @@ class PointedStore(Store):
     def applied_sequence(self) -> int | None:
         return self._store.applied_sequence()
 
-    def applied(self) -> Applied:
+    def applied(self) -> Watermarks:
         return self._store.applied()
 
-    def mark_applied(self, since: Applied, sequence: int) -> bool:
+    def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         self._at_point("before mark_applied")
         done = self._store.mark_applied(since, sequence)
         self._at_point("after mark_applied")

@@ -15,7 +15,7 @@ from hypothesis import Phase, settings
 
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import TOMBSTONE, Entries, file_groups, sequences
-from rli.store.contract import Applied, Store, StoreStats
+from rli.store.contract import Store, StoreStats, Watermarks
 from rli.store.memory import open_memory_store
 from rli.testing import StoreConformance
 from rli.testing.batches import key_batch
@@ -52,10 +52,10 @@ class PassingStore(Store):
     def applied_sequence(self) -> int | None:
         return self.inner.applied_sequence()
 
-    def applied(self) -> Applied:
+    def applied(self) -> Watermarks:
         return self.inner.applied()
 
-    def mark_applied(self, since: Applied, sequence: int) -> bool:
+    def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         return self.inner.mark_applied(since, sequence)
 
     def drop(self) -> None:
@@ -180,13 +180,13 @@ class ControlScanIsUnordered(PassingStore):
 
 
 class LowersTheMark(PassingStore):
-    def mark_applied(self, since: Applied, sequence: int) -> bool:
+    def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         _ = since
         return self.inner.compare_and_set("applied", self.inner.read_control("applied"), b"%d" % sequence)
 
 
 class MarksBehindAGap(PassingStore):
-    def mark_applied(self, since: Applied, sequence: int) -> bool:
+    def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         _ = since
         return self.inner.mark_applied(self.inner.applied(), sequence)
 
