@@ -23,7 +23,7 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="less data: shows that they run, not what holds")
+    parser.add_argument("--quick", action="store_true", help="smoke test with less data; figures are not meaningful")
     parser.add_argument("--output", type=Path, default=_RESULTS, help="folder for the results (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     chosen = parser.parse_args()

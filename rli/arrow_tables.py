@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rli.errors import InvalidInputError
 
-_NO_TABLE: Final = "the records are no table: type={}{}; give a pyarrow.Table or a data frame"
+_NO_TABLE: Final = "the records are not a table: type={}{}; give a pyarrow.Table or a data frame"
 
 
 def as_arrow_table(records: Any) -> pa.Table:

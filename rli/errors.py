@@ -118,7 +118,7 @@ class LeaseBusyError(RliError):
 
 
 class VoidAttemptError(RliError):
-    """The tasks of a write had other records than were requested; nothing of this write is visible."""
+    """The tasks of a write had other records than requested; nothing of this write is visible."""
 
 
 class StoreUnavailableError(RliError):

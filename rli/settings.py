@@ -58,7 +58,7 @@ class StoredSettings(BaseModel):
         except ValidationError as error:
             # No version takes fields of later ones: what it does not know, it would not heed.
             raise SettingsError(
-                f"{_describe(error)}; if a newer version of rli has written them, use that one"
+                f"{_describe(error)}; if a newer version of rli has written them, use that version"
             ) from error
 
     def to_json(self) -> bytes:

@@ -45,7 +45,7 @@ def _require_port(host: str) -> None:
         # The property looks at the text: it is part of a password, where "@" was forgotten.
         _ = urlsplit(f"//{host}").port
     except ValueError:
-        raise ValueError("a port is no number up to 65535, or '@' or '%40' is missing after a password") from None
+        raise ValueError("a port is not a number up to 65535, or '@' or '%40' is missing after a password") from None
 
 
 def without_password(url: str) -> str:

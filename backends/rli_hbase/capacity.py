@@ -18,7 +18,7 @@ def estimate(entries: int, key_width: int) -> Capacity:
     regions = max(1, round(entries * each / _REGION_BYTES + 0.5))
     servers = max(1, round(regions / _REGIONS_PER_SERVER + 0.5))
     advice = (
-        "HDFS keeps three copies: the disks need three times as much",
+        "HDFS keeps three copies: plan three times the disk space",
         "a block cache that holds the whole index makes look-ups several times faster",
         f"split the table at the borders of shards into {max(regions, 8)} regions or more (see docs/stores/hbase.md)",
     )

@@ -115,7 +115,7 @@ class ControlRecords:
             return True
         if stored is None or not (stored.has_whole_history or (before is not None and stored.followed(before.token))):
             raise StoreUnavailableError(
-                f"it cannot be told whether a control record was set: store={self._client.settings.location} "
+                f"unknown whether a control record was set: store={self._client.settings.location} "
                 f"name={name}; read it, and try again"
             )
         return False

@@ -107,7 +107,7 @@ def never_answered(settings: HbaseSettings, cause: BaseException | None) -> Stor
     return StoreUnavailableError(
         f"the Thrift server takes connections and never answers: store={settings.location} "
         f"transport={settings.transport} protocol={settings.protocol} last cause={cause!r}; check that transport= and "
-        "protocol= in the URL are as the server is started (framed, compact), and that HBase itself is up"
+        "protocol= in the URL match the server's start options (framed, compact), and that HBase itself is up"
     )
 
 

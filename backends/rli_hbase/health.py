@@ -48,7 +48,7 @@ def family_finding(client: Client, name: bytes, family: Any) -> Finding:
         f"block cache={family.blockCacheEnabled} ttl={family.timeToLive} compression={_text(family.compression)}"
     )
     if family.timeToLive != FOR_EVER:
-        problem = "entries expire, however much they are needed"
+        problem = "entries expire although they are needed"
         return Finding("family", Verdict.PROBLEM, f"{problem}: {detail}", "set TTL => 'FOREVER'")
     if _text(family.bloomFilterType) == "NONE" or not family.blockCacheEnabled:
         advice = "set BLOOMFILTER => 'ROW', BLOCKCACHE => 'true', then run a major compaction"

@@ -80,7 +80,7 @@ class HudiLog:
             self.refresh()
         if not self._knows(entries):
             raise CorruptIndexError(
-                f"entries of commits that the index does not know: sequence={sequences(entries).max()} "
+                f"entries of unknown commits: sequence={sequences(entries).max()} "
                 f"last={len(self._times) - 1}; add commits to the index's log before their entries"
             )
 

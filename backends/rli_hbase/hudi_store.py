@@ -47,7 +47,7 @@ class HudiStore(ControlledStore):
     def require_suitable(self, settings: IndexSettings) -> None:
         if settings.key_mode is KeyMode.DIGEST or settings.shard_count != 1:
             raise SettingsError(
-                f"Hudi's schema has whole record keys for rows, and no shards: url={self._url} "
+                f"Hudi's schema uses whole record keys as rows, without shards: url={self._url} "
                 f"key_mode={settings.key_mode} shards={settings.shard_count}; use key_mode=exact and one shard"
             )
 

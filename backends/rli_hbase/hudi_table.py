@@ -33,7 +33,7 @@ def require_hudi_table(client: Client) -> None:
 def _require_suitable(client: Client, family: Any) -> None:
     if family is None:
         raise SettingsError(
-            f"the table is none of Hudi's index: store={client.settings.location} expected family={FAMILY.decode()}; "
+            f"not a Hudi HBase-index table: store={client.settings.location} expected family={FAMILY.decode()}; "
             "name another table, or leave schema= out"
         )
     if family.maxVersions < VERSIONS:
@@ -50,7 +50,7 @@ def hudi_table_health(client: Client) -> list[Finding]:
     detail = f"table={client.settings.table} versions={family.maxVersions}"
     kept = Finding("versions", Verdict.OK, detail)
     if family.maxVersions < VERSIONS:
-        problem = "where a record was before a commit of Hudi that is pending or failed is not known"
+        problem = "the location of a record before a pending or failed commit of Hudi is unknown"
         kept = Finding("versions", Verdict.PROBLEM, f"{problem}: {detail}", _more_versions(client))
     return [
         Finding("regions", Verdict.OK, f"table={client.settings.table} regions={len(regions)}"),

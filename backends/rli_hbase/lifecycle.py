@@ -137,7 +137,7 @@ def _remove_table(client: Client, thrift: Any) -> None:
 def _checked(client: Client, generation: bytes, version: int) -> bytes:
     if generation[0] != version:
         raise IndexMismatchError(
-            f"the index has a layout of another version: store={client.settings.location} version={generation[0]} "
+            f"the index has a format of another version: store={client.settings.location} version={generation[0]} "
             f"known={version}; open it with the version of rli that made it"
         )
     return generation

@@ -73,7 +73,7 @@ class HbaseSettings(StoredSettings):
         parts = urlsplit(url)
         if "@" in parts.netloc:
             # The URL is not repeated: what stands there may be a secret.
-            raise SettingsError(f"the URL names a user, and HBase's Thrift server asks for none; use {_FORM}")
+            raise SettingsError(f"the URL names a user, but HBase's Thrift server has no log-in; use {_FORM}")
         if parts.path not in {"", "/"} or parts.fragment or not parts.netloc:
             raise SettingsError(f"not a URL of an HBase store: url={without_password(url)}; use {_FORM}")
         servers = tuple(_server(item, url) for item in parts.netloc.split(","))

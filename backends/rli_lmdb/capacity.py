@@ -46,7 +46,7 @@ def estimate(entries: int, key_width: int) -> Capacity:
         "look-ups are fast while the file fits into the page cache: give the machine that much free memory",
     ]
     if entries * most > _ONE_MACHINE:
-        advice.append("this is much for one machine: consider redis+cluster or hbase")
+        advice.append("this is large for a single machine: consider redis+cluster or hbase")
     return Capacity(most, "disk", 1, tuple(advice))
 
 

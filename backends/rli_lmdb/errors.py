@@ -38,14 +38,14 @@ def translated_errors(path: str) -> Iterator[None]:
         raise
     except _DAMAGE as error:
         raise CorruptIndexError(
-            f"the index file is damaged or not one of LMDB ({error}): path={path}; "
+            f"the index file is damaged or not an LMDB file ({error}): path={path}; "
             "remove the folder and bootstrap the index from its table"
         ) from error
     except (lmdb.Error, OSError) as error:
         if os.strerror(errno.EAGAIN) in str(error):
             raise StoreUnavailableError(
-                f"another container has the index open in a process of the same number: path={path} pid={os.getpid()}; "
-                "LMDB tells processes apart by their numbers: let the containers share one name space for these "
+                f"another container has the index open in a process with the same id: path={path} pid={os.getpid()}; "
+                "LMDB tells processes apart by their ids: let the containers share a process id namespace "
                 "(docker run --pid, shareProcessNamespace), or use a server such as Redis"
             ) from error
         raise StoreUnavailableError(

@@ -179,7 +179,7 @@ def _generation(environment: Environment) -> bytes | None:
     generation = environment.read(lambda transaction: transaction.get(GENERATION, db=meta))
     if generation is not None and generation[0] != VERSION:
         raise IndexMismatchError(
-            f"the index has a layout of another version: path={environment.path} version={generation[0]} "
+            f"the index has a format of another version: path={environment.path} version={generation[0]} "
             f"known={VERSION}; open it with the version of rli that made it"
         )
     return generation

@@ -26,7 +26,7 @@ class LongTable(EntryTable):
                 continue
             if value[ENTRY_WIDTH:] != key:
                 raise CorruptIndexError(
-                    f"two keys have one digest, or an entry is damaged: key={key[:80]!r} bytes={len(key)}; "
+                    f"two keys share a digest, or an entry is damaged: key={key[:80]!r} bytes={len(key)}; "
                     "bootstrap the index from its table"
                 )
             found[position] = int.from_bytes(value[:ENTRY_WIDTH], "big")

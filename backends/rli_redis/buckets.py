@@ -204,8 +204,8 @@ def _header(stamp: int, width_byte: int) -> bytes:
 
 def _no_bucket(size: int) -> CorruptIndexError:
     return CorruptIndexError(
-        f"a value among the index's keys is no bucket: bytes={size}; something else wrote there, or a newer version of "
-        "rli: drop the index and bootstrap it again"
+        f"a value of the index is not a bucket: bytes={size}; another program or a newer version of rli wrote "
+        "it: drop the index and bootstrap it again"
     )
 
 

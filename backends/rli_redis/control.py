@@ -122,8 +122,8 @@ class ControlRecords:
             self._have_seen(seen, _Change(changes, last), known)
             if outcome == _UNKNOWN:
                 raise StoreUnavailableError(
-                    f"the answer to a change was lost, and whether it was made cannot be told any more: "
-                    f"store={self._servers.name} record={name}; look at what is there, then try again"
+                    f"the answer to a change was lost, and its outcome is unknown: store={self._servers.name} "
+                    f"record={name}; read the record, then try again"
                 )
             if outcome == _OTHER_EPOCH:
                 self._epochs.renew_for_change()

@@ -81,6 +81,6 @@ class Epochs:
 
     def _error(self) -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"the server with the commit log was started again since this write began, or another one took its place: "
+            f"the server with the commit log was restarted or replaced since this write began: "
             f"store={self._servers.name}; it may have lost records: try again"
         )

@@ -73,12 +73,12 @@ def _translated(store: str, error: Exception) -> SettingsError | StoreUnavailabl
             return refusal
     if isinstance(error, exceptions.MovedError):
         return SettingsError(
-            f"the Redis server is a node of a cluster: store={store}; use a URL that begins with redis+cluster://"
+            f"the Redis server is a node of a Redis Cluster: store={store}; use a URL that begins with redis+cluster://"
         )
     if _says(error, "OOM"):
         return StoreUnavailableError(
-            f"the Redis server is full and refuses to write: store={store}; raise its maxmemory or free some, then "
-            "write again: nothing that was acknowledged is lost"
+            f"the Redis server is full and refuses to write: store={store}; raise its maxmemory or free memory, "
+            "then write again: no acknowledged write is lost"
         )
     return StoreUnavailableError(
         f"the Redis server reports an error ({type(error).__name__}: {error}): store={store}; see its log, then try "
@@ -95,7 +95,7 @@ def explained(store: str, cause: BaseException) -> StoreUnavailableError | None:
     if _says(cause, "NOREPLICAS"):
         return StoreUnavailableError(
             f"the Redis server has too few replicas to write ({cause}): store={store}; start them, or lower "
-            "min-replicas-to-write, then write again: nothing that was acknowledged is lost"
+            "min-replicas-to-write, then write again: no acknowledged write is lost"
         )
     return None
 
@@ -109,13 +109,13 @@ def _refusal(store: str, cause: BaseException) -> SettingsError | None:
         )
     if isinstance(cause, _REFUSALS):
         return SettingsError(
-            f"the Redis server refuses the log-in ({cause}): store={store}; give user and password in the "
-            "file of credentials (docs/security.md), or the password in the environment variable RLI_REDIS_PASSWORD: that is "
-            "sent to servers only that --index or index= names, or RLI_REDIS_HOSTS"
+            f"the Redis server refuses the log-in ({cause}): store={store}; give user and password in the credentials "
+            "file (docs/security.md), or the password in the environment variable RLI_REDIS_PASSWORD: it is sent only to "
+            "servers in --index, index= or RLI_REDIS_HOSTS"
         )
     if _NO_CLUSTER in str(cause):
         return SettingsError(
-            f"the Redis server is no node of a cluster: store={store}; use a URL that begins with redis://"
+            f"the Redis server is not a node of a Redis Cluster: store={store}; use a URL that begins with redis://"
         )
     return None
 

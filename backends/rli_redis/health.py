@@ -17,8 +17,8 @@ _OLDEST_VERSION: Final = (6, 2)
 _NEARLY_FULL: Final = 0.9
 _MEBIBYTE: Final = 1 << 20
 _ADVICE_ON_EVICTION: Final = (
-    "set maxmemory-policy noeviction (or a volatile-… policy: the index's keys have no expiry), keep the index in a "
-    "server of its own, or accept the loss of entries with allow_eviction=true in the URL"
+    "set maxmemory-policy noeviction (or a volatile-… policy: the index's keys have no expiry), keep the index on its own "
+    "server, or accept the loss of entries with allow_eviction=true in the URL"
 )
 
 
@@ -64,7 +64,7 @@ def require_safe_servers(servers: Servers, *, is_cluster: bool, allow_eviction: 
                 _LOG.info("%s: store=%s %s", finding.check, servers.name, finding.detail)
         if server.is_in_cluster and not is_cluster:
             raise SettingsError(
-                f"the Redis server is a node of a cluster: store={servers.name} {server.name}; use a URL that begins "
+                f"the Redis server is a node of a Redis Cluster: store={servers.name} {server.name}; use a URL that begins "
                 "with redis+cluster://"
             )
         if server.may_evict and not allow_eviction:
@@ -93,7 +93,9 @@ def _version(server: _Server) -> Finding:
     product = "Valkey" if "valkey_version" in server.info else "Redis"
     detail = f"{product} {text} {server.name}"
     if tuple(int(part) for part in text.split(".")[:2]) < _OLDEST_VERSION:
-        return Finding("version", Verdict.PROBLEM, f"older than what is tested: {detail}", "use Redis 6.2 or newer")
+        return Finding(
+            "version", Verdict.PROBLEM, f"older than the tested versions: {detail}", "use Redis 6.2 or newer"
+        )
     return Finding("version", Verdict.OK, detail)
 
 
@@ -133,8 +135,8 @@ def _persistence(server: _Server) -> Finding:
     return Finding(
         "persistence",
         Verdict.WARNING,
-        f"snapshots at most: a crash loses what was written since the last one {server.name}",
-        "set appendonly yes; what was lost is applied again by the next sync, as long as the journals are there",
+        f"no append-only file: a crash loses all writes since the last snapshot {server.name}",
+        "set appendonly yes; the next sync applies lost commits again, as long as the journals are there",
     )
 
 
@@ -142,7 +144,7 @@ def _replicas(server: _Server) -> Finding:
     count = server.number("connected_slaves")
     if not count:
         return Finding(
-            "replicas", Verdict.WARNING, f"none: no one takes over {server.name}", "add a replica for high availability"
+            "replicas", Verdict.WARNING, f"none: no failover {server.name}", "add a replica for high availability"
         )
     return Finding("replicas", Verdict.OK, f"replicas={count} {server.name}")
 

@@ -231,7 +231,7 @@ class Presence:
                 )
             if held is not None and (held.id, held.server) != (header.id, server):
                 raise IndexMismatchError(
-                    f"the servers are not those of one index, in their order: store={self._servers.name} "
+                    f"the servers do not belong to the same index, or are in another order: store={self._servers.name} "
                     f"name={self._name} server={server}; name them as when the index was made"
                 )
 
@@ -248,6 +248,6 @@ class Presence:
             return Header.from_json(stored)
         except SettingsError as error:
             raise IndexMismatchError(
-                f"the index's header is none that this version of rli knows: store={self._servers.name} "
+                f"the index's header is unknown to this version of rli: store={self._servers.name} "
                 f"name={self._name} ({error}); open it with the version that made it"
             ) from error

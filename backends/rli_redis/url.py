@@ -215,7 +215,7 @@ def _with_log_in(address: Address) -> Address:
 
 def _told_by_sentinels(scheme: str) -> Kind:
     if scheme not in ("redis", "rediss"):
-        raise ValueError("sentinels tell of one server: use redis:// or rediss:// with sentinel=")
+        raise ValueError("sentinels name a single server: use redis:// or rediss:// with sentinel=")
     return Kind.SENTINEL
 
 
@@ -227,7 +227,7 @@ def _hosts(netloc: str, kind: Kind) -> tuple[tuple[str, int], ...]:
             raise ValueError("a host is missing")
         found.append((parts.hostname, parts.port or (_SENTINEL_PORT if kind is Kind.SENTINEL else _DEFAULT_PORT)))
     if kind is Kind.SERVER and len(found) > 1:
-        raise ValueError("one server has one host; several are redis+shards:// or redis+cluster://")
+        raise ValueError("a single server has a single host; for several use redis+shards:// or redis+cluster://")
     if len(set(found)) < len(found):
         raise ValueError("a host is named twice")
     return tuple(found)

@@ -27,21 +27,21 @@ TargetArgument = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for a confirmation.")]
 IndexOption = Annotated[
     str | None,
-    typer.Option("--index", metavar="URL", help="Where the index is, in place of the URL stored with the table."),
+    typer.Option("--index", metavar="URL", help="URL of the index, instead of the URL stored with the table."),
 ]
 ShardsOption = Annotated[
-    int | None, typer.Option("--shards", min=1, help="Shards of the index. Default: what suits the store.")
+    int | None, typer.Option("--shards", min=1, help="Shards of the index. Default: the store's default.")
 ]
 KeyModeOption = Annotated[
-    KeyMode, typer.Option("--key-mode", help="exact: keys are kept whole. digest: 128-bit hashes stand for them.")
+    KeyMode, typer.Option("--key-mode", help="exact: whole keys. digest: 128-bit digests of keys.")
 ]
 TransactionOption = Annotated[
     str | None,
     typer.Option(
         "--transaction",
         metavar="ID:NUMBER",
-        help="Id of an application and a number that grows with each of its writes, such as job-7:42. A write whose "
-        "number was committed before changes nothing.",
+        help="Id of an application and a number that grows with each write, such as job-7:42. Repeating a "
+        "committed number changes nothing.",
         show_default=False,
     ),
 ]
@@ -57,7 +57,7 @@ TimeoutOption = Annotated[
         "--timeout",
         metavar="SECONDS",
         min=0,
-        help="For how long to wait until the index shows all commits of the table.",
+        help="Seconds to wait until the index shows all commits of the table.",
     ),
 ]
 LeaseTimeoutOption = Annotated[
@@ -98,7 +98,7 @@ def parse_size(text: str) -> int:
     """A number of bytes from a text such as ``120MB`` (units of 1024)."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise typer.BadParameter(f"{text!r} is no size; write a number with K, M or G, such as 120M")
+        raise typer.BadParameter(f"{text!r} is not a size; write a number with K, M or G, such as 120M")
     return int(match[1]) * _UNITS[match[2].lower()]
 
 

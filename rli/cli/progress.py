@@ -85,7 +85,7 @@ def _outcome(reached: set[Step]) -> str:
     if Step.PUBLISHED in reached:
         return "the commit had been published and stays; the next write, or rli index sync, completes the index"
     if Step.PROMOTED in reached:
-        return "while publishing; rli timeline tells whether the commit is there"
+        return "while publishing; rli timeline shows whether the commit exists"
     return "nothing was written"
 
 

@@ -17,7 +17,7 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
         InvalidInputError: one text is given instead of several, or something else than keys.
     """
     if isinstance(record_keys, str):
-        raise InvalidInputError(f"record keys are one text: keys={record_keys!r}; pass a list of keys")
+        raise InvalidInputError(f"record keys are a single text: keys={record_keys!r}; pass a list of keys")
     try:
         array = (
             record_keys if isinstance(record_keys, pa.Array | pa.ChunkedArray) else pa.array(record_keys, pa.string())

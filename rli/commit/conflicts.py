@@ -106,7 +106,7 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
         or current.schema != planned.state.snapshot.schema
     ):
         raise ConflictError(
-            "columns of the table were added or changed while others wrote: "
+            "another commit added or changed columns of the table: "
             f"columns={planned.schema.names} now={current.schema and current.schema.names} "
             f"instants={list(instants)}; write again",
             instants=instants,

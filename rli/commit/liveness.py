@@ -116,7 +116,7 @@ class _StoredHolding(BaseModel):
 
 def _damaged(reason: str) -> CorruptIndexError:
     return CorruptIndexError(
-        f"a record of who writes the table is damaged or forged ({reason}); run: rli lease show TABLE, then: "
+        f"a record of a writer or of the lease is damaged or forged ({reason}); run: rli lease show TABLE, then: "
         "rli lease break TABLE"
     )
 

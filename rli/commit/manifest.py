@@ -26,7 +26,7 @@ def listed_files(storage: Storage, instant: str) -> list[str]:
         return _MANIFEST.validate_json(manifest)
     except ValidationError as error:
         raise CorruptTableError(
-            f"the list of base files of a write that died is damaged: file={paths.manifest(instant)}; delete all base "
+            f"the list of base files of a dead write is damaged: file={paths.manifest(instant)}; delete all base "
             f"files whose name ends in _{instant}.parquet, then the folder {paths.work_folder(instant)}"
         ) from error
 

@@ -152,11 +152,11 @@ def _not_ready(table: TableDefinition, index: TableIndex, unseen: Unseen) -> Ind
     if unseen.withdrawn:
         return IndexNotReadyError(
             f"commits of the table are being rolled back: table={table.location} index={index.url} "
-            f"instants={list(unseen.withdrawn)}; try again once that is done, or, if its process is dead, write to the "
+            f"instants={list(unseen.withdrawn)}; try again later; if its process is dead, write to the "
             "table (another engine: with that engine) or run: rli index sync TABLE"
         )
     return IndexNotReadyError(
         f"the index is older than the table: table={table.location} index={index.url} "
-        f"instants={list(unseen.unapplied)} (writers that are slow get longer by timeout=SECONDS); "
+        f"instants={list(unseen.unapplied)} (raise timeout=SECONDS for slow writers); "
         "run: rli index sync TABLE"
     )

@@ -52,7 +52,7 @@ class RequestFolder:
             self.holding.require_held()
         except LeaseLostError as error:
             raise LeaseLostError(
-                f"another writer took this one for dead and removed its request: folder={self.path}; this process was "
+                f"another writer took this writer for dead and removed its request: folder={self.path}; this process was "
                 "paused or cut off for too long: write the records again"
             ) from error
 

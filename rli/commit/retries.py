@@ -43,7 +43,7 @@ def write_until_committed(
 
     Raises:
         ConflictError: every attempt was in conflict; with what the last one was in conflict with.
-        VoidAttemptError: in the last attempt too, tasks had other records than were requested.
+        VoidAttemptError: in the last attempt too, tasks had other records than requested.
 
     Returns:
         What was committed: by this call, or by an earlier one with the same transaction of the caller.

@@ -303,7 +303,7 @@ class WriteTransaction:
 
     def _taken_for_dead(self) -> LeaseLostError:
         return LeaseLostError(
-            f"another writer took this one for dead and removed what it had written: instant={self.instant}; this "
+            f"another writer took this writer for dead and removed its files: instant={self.instant}; this "
             "writer was paused or cut off for too long, write again"
         )
 

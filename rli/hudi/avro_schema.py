@@ -82,14 +82,14 @@ def from_avro(text: str) -> pa.Schema:
     """The columns of a table from the Avro schema in its commit metadata.
 
     Raises:
-        CorruptTableError: the text is no Avro schema of a record.
+        CorruptTableError: the text is not an Avro schema of a record.
         SchemaError: a column has a type that Arrow cannot hold; names the column.
     """
     try:
         return pa.schema(_FromAvro().columns(parse_json(text)))
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(
-            f"the table's schema in the commit metadata is no Avro schema ({type(error).__name__}: {error}): "
+            f"the table's schema in the commit metadata is not an Avro schema ({type(error).__name__}: {error}): "
             f"schema={text[:200]!r}; restore the newest commit from a backup, or roll it back"
         ) from error
 

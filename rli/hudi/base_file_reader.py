@@ -99,11 +99,8 @@ def corrupt_unless_parquet(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptTableError(
-            f"a base file is missing: file={path}; restore it, or roll the commit back that wrote it"
-        ) from error
+        raise CorruptTableError(f"a base file is missing: file={path}; restore it, or roll back its commit") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise CorruptTableError(
-            f"a base file cannot be read as Parquet: file={path} ({error}); restore it, or roll the commit back "
-            "that wrote it"
+            f"a base file cannot be read as Parquet: file={path} ({error}); restore it, or roll back its commit"
         ) from error

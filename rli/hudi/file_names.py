@@ -41,7 +41,7 @@ class BaseFileName:
         match = _NAME.fullmatch(file_name)
         if match is None:
             raise CorruptTableError(
-                f"a file of the table has no base file's name: file={file_name} "
+                f"a file of the table does not have the name of a base file: file={file_name} "
                 "expected=<file id>_<write token>_<instant>.parquet; move the file out of the table's folder"
             )
         return cls(**match.groupdict())

@@ -289,7 +289,7 @@ def _required(raw: Mapping[str, str], key: str, file_name: str) -> str:
 def _number(raw: Mapping[str, str], key: str, file_name: str) -> int:
     value = _required(raw, key, file_name)
     if not value.isdecimal():
-        raise _corrupt("an entry of the table's properties is no number", file_name, f"entry={key} value={value!r}")
+        raise _corrupt("an entry of the table's properties is not a number", file_name, f"entry={key} value={value!r}")
     return int(value)
 
 

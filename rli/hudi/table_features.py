@@ -84,17 +84,17 @@ def require_writable(properties: TableProperties) -> None:
         (
             Key.ORDERING_FIELDS,
             len(properties.ordering_fields) > 1,
-            "several columns decide between versions of a record",
+            "the table has several ordering fields",
         ),
         (
             Key.MERGE_MODE,
             properties.raw.get(Key.MERGE_MODE) == "CUSTOM",
-            "the table merges records in a way of its own",
+            "the table has custom merging",
         ),
         (
             Key.PARTIAL_UPDATE_MODE,
             properties.raw.get(Key.PARTIAL_UPDATE_MODE, "NONE") != "NONE",
-            "updates of the table change some of a record's columns",
+            "the table has partial updates",
         ),
         (Key.CDC, properties.is_set(Key.CDC), "the table logs every change for change-data-capture queries"),
     )

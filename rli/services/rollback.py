@@ -59,7 +59,7 @@ def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:
     if len(snapshot.timeline.unsaved_writes) <= len(commits) and snapshot.table.has_archive():
         # Base files of archived commits count because they are older than a commit of the active timeline.
         raise UnsupportedTableError(
-            f"all commits before this one were archived: instant={commits[-1].time}; it can no longer be rolled back, "
+            f"all earlier commits were archived: instant={commits[-1].time}; it can no longer be rolled back, "
             "delete or upsert the records instead"
         )
     for instant in commits:

@@ -42,7 +42,7 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     require_commit(current.timeline, saved)
     if all(write.time >= saved for write in current.timeline.unsaved_writes) and table.has_archive():
         raise UnsupportedTableError(
-            f"all commits before this one were archived, and Hudi needs one of them beside it: instant={saved}; keep a "
+            f"all earlier commits were archived, and Hudi needs an earlier commit beside it: instant={saved}; keep a "
             "later commit"
         )
     past = current.as_of(saved)

@@ -67,7 +67,7 @@ class _Decision:
             decision = cls(found["token"], found["target"], found["is_retracted"])
             if _TOKEN.fullmatch(decision.token) and isinstance(decision.target, str | None):
                 return decision
-            problem = "its token or its target is none"
+            problem = "its token or its target is missing"
         except (ValueError, TypeError, KeyError) as error:
             problem = f"{type(error).__name__}: {error}"
         raise CorruptTableError(

@@ -122,7 +122,7 @@ class Storage:
         folder = self.full_path(path)
         if not self._changes.is_within(folder, self.root):
             raise CorruptTableError(
-                f"a folder of the table is a link to a place outside it: table={self.location} folder={path}; "
+                f"a folder of the table links to a location outside it: table={self.location} folder={path}; "
                 "rli changes nothing there: replace the link by a folder"
             )
 

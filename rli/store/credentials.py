@@ -97,7 +97,7 @@ def _read(path: Path) -> dict[str, Credentials]:
     except (ValueError, RecursionError) as error:
         # Of the library's text only the place: it may repeat what it found there.
         place = _PLACE.search(str(error))
-        raise _damaged(path, place[0] if place else "it is no TOML") from None
+        raise _damaged(path, place[0] if place else "it is not TOML") from None
     return {as_server(name): credentials for name, credentials in parsed.items()}
 
 
@@ -112,6 +112,6 @@ def _require_private(path: Path, status: os.stat_result) -> None:
     forbidden = _RIGHTS_OF_OTHERS if status.st_uid else _RIGHTS_BUT_TO_READ
     if not stat.S_ISREG(status.st_mode) or status.st_mode & forbidden:
         raise SettingsError(
-            f"others may use the file of credentials: file={path} mode={stat.S_IMODE(status.st_mode):04o}; "
-            "run: chmod 600 on it, and make it a file of its own"
+            f"other users can access the credentials file: file={path} mode={stat.S_IMODE(status.st_mode):04o}; "
+            "run chmod 600 on it, and make it a regular file"
         )

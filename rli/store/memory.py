@@ -159,7 +159,7 @@ class MemoryStore(Store):
                 "durability",
                 Verdict.WARNING,
                 f"a memory store loses everything when its process ends: url={self._url}",
-                "use lmdb:///path for an index that stays",
+                "use lmdb:///path for a persistent index",
             )
         ]
 
@@ -215,6 +215,6 @@ def _stored(content: _Content, keys: EncodedKeys) -> Entries:
 def _attach(url: str, process: int) -> MemoryStore:
     if process != os.getpid():
         raise SettingsError(
-            f"a memory store lives in one process only: url={url} process={process}; use lmdb:///path to share an index"
+            f"a memory store lives in a single process: url={url} process={process}; use lmdb:///path to share an index"
         )
     return open_memory_store(url, create=False)

@@ -52,7 +52,7 @@ def _scheme(url: str) -> str:
         return parse_url(url).scheme
     except ValueError as error:
         raise SettingsError(
-            f"not a URL of a store ({error}): url={without_password(url)}; use one such as redis://host"
+            f"not a URL of a store ({error}): url={without_password(url)}; use a URL such as redis://host"
         ) from None
 
 
@@ -62,8 +62,8 @@ def loaded(point: EntryPoint) -> Any:
         return point.load()
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"the client library of this store is not installed: store={point.name} module={error.name}; install it "
-            'with the extra of that name, as in: pip install "record-level-index[redis]"'
+            f"the client library of this store is not installed: store={point.name} module={error.name}; install "
+            'its extra, for example: pip install "record-level-index[redis]"'
         ) from error
 
 

@@ -100,7 +100,7 @@ class Retries:
             f"the store does not answer: store={self._store} attempts={state.attempt_number} "
             f"seconds={self._deadline_seconds:g} last cause={_describe(cause)}"
             f"{f' earlier causes={earlier}' if earlier else ''}; "
-            "check that it runs and can be reached (`rli doctor`), then try again: nothing that was acknowledged is lost"
+            "check that it runs and can be reached (`rli doctor`), then try again: no acknowledged write is lost"
         ) from cause
 
 

@@ -161,7 +161,7 @@ def open_table(
 def _require_index_of_host(storage: Storage, index: str | None) -> None:
     if index is None:
         raise SettingsError(
-            f"each host needs an index of its own: path={storage.location} lease={LeasePlace.TABLE}; give index= on a "
+            f"each host needs its own index: path={storage.location} lease={LeasePlace.TABLE}; give index= on a "
             "disk of this host, for example lmdb:///var/lib/rli/trips, and the other hosts bootstrap theirs"
         )
 

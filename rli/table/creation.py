@@ -56,7 +56,7 @@ def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterat
                 storage.delete_files([paths.SETTINGS])
         except (RliError, OSError) as left:
             # Why the creation failed is what the caller has to know first.
-            error.add_note(f"what had been made could not be removed: {left}")
+            error.add_note(f"created parts could not be removed: {left}")
         raise
     finally:
         storage.delete_files([paths.CLAIM])
@@ -95,13 +95,13 @@ def _clear_dead_claim(storage: Storage, index_url: str) -> None:
     if not process.is_known_dead:
         raise TableExistsError(
             f"another process is creating a table here: path={storage.location} host={process.host} "
-            f"pid={process.pid}; wait for it. If it runs no more, drop the index {shown_url} if there is one, "
+            f"pid={process.pid}; wait for it. If it no longer runs, drop the index {shown_url} if it exists, "
             f"delete the file {paths.CLAIM} and create the table again"
         )
     if without_secrets(found.index_url) != without_secrets(index_url):
         # A claim is a file of the folder: it gives nobody the right to drop an index that this call does not name.
         _log.warning(
-            "a creation that died may have left an index: path=%s index=%s; drop it: rli index drop URL",
+            "a dead creation may have left an index: path=%s index=%s; drop it: rli index drop URL",
             storage.location,
             shown_url,
         )

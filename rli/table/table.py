@@ -662,7 +662,7 @@ class Table:
 
         Args:
             tasks: runs the work on each base file and on shards; in this process by default.
-            timeout: seconds; for how long to wait until the index has seen all commits of the table, as a look-up does.
+            timeout: seconds; for how long to wait until the index has applied all commits of the table, as a look-up does.
 
         Example:
             >>> table.verify_index().agrees

@@ -88,7 +88,7 @@ def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
             )
         if name == SCHEMA_KEY or name.startswith(RESERVED_PREFIX):
             raise InvalidInputError(
-                f"the name is reserved: metadata={name!r}; choose another one than {SCHEMA_KEY!r}, not beginning with "
+                f"the name is reserved: metadata={name!r}; choose another name than {SCHEMA_KEY!r}, not beginning with "
                 f"{RESERVED_PREFIX!r}"
             )
     return dict(metadata)

@@ -61,7 +61,7 @@ def _slices_of(files: Iterable[StoredFile]) -> Iterator[FileSlice]:
     for file in files:
         if file.name.endswith(_OTHER_FORMATS) or ".log." in file.name:
             raise UnsupportedTableError(
-                f"the table holds a file that is no Parquet base file: file={file.path}; "
+                f"the table holds a file that is not a Parquet base file: file={file.path}; "
                 "rli reads copy-on-write tables with Parquet base files"
             )
         if file.name.startswith(".") or not file.name.endswith(EXTENSION):

@@ -78,7 +78,7 @@ class _Filter:
             if self._schema.field(name).type != pa.bool_():
                 raise self._refused(node, "a column alone must hold true or false")
             return pc.field(name)
-        raise self._refused(node, "this is no comparison")
+        raise self._refused(node, "this is not a comparison")
 
     def _comparisons(self, node: ast.Compare) -> pc.Expression:
         operands = [node.left, *node.comparators]
@@ -155,7 +155,7 @@ class _Filter:
         if name not in self._schema.names:
             raise InvalidInputError(
                 f"the filter names a column that the table does not have: column={name} found={self._schema.names}; "
-                "texts stand in quotes"
+                "quote texts"
             )
         return name
 
@@ -168,7 +168,7 @@ class _Filter:
                 return -value
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
             return node.value
-        raise self._refused(node, "this is no constant")
+        raise self._refused(node, "this is not a constant")
 
     def _refused(self, node: ast.expr, reason: str) -> InvalidInputError:
         return InvalidInputError(

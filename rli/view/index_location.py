@@ -31,7 +31,7 @@ def default_index_url(storage: Storage) -> str:
     """
     if not storage.is_local:
         raise SettingsError(
-            f"a table that is not on this machine needs the URL of an index: path={storage.location}; "
+            f"a table that is not on this machine needs an explicit index: path={storage.location}; "
             "give index= (on the command line --index URL), for example redis://host:6379/0"
         )
     return own_index_url(storage)

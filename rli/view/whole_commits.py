@@ -56,8 +56,8 @@ def require_last_files(snapshot: Snapshot, groups: Collection[FileGroupId] | Non
         if group not in held or held[group].instant < latest.time:
             raise CorruptTableError(
                 f"a base file of the last commit is missing: file={written[group]} instant={latest.time}; restore it from a "
-                "backup, or roll the commit back: rli rollback TABLE INSTANT. If the power went off: write to the table, "
-                "which does so by itself if the commit may have been torn"
+                "backup, or roll the commit back: rli rollback TABLE INSTANT. If the power went off, write to the table: "
+                "the next write rolls a torn commit back"
             )
 
 

@@ -123,7 +123,7 @@ def _write_clusters(
     write.on_step(Step.WRITTEN)
     if plan and not results:
         raise ConflictError(
-            f"other writers changed all file groups that were to be clustered: new file groups={len(plan)}; cluster "
+            f"other writers changed all file groups of this clustering: new file groups={len(plan)}; cluster "
             "again later"
         )
     return PreparedWrite(results, schema, CLUSTER, 0, _NO_READS)

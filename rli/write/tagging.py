@@ -244,7 +244,7 @@ def require_no_moves(count: int, sample: Sequence[str]) -> None:
     """Raise ``PartitionChangeError`` if there are arriving records, given their number and some of their keys."""
     if count:
         raise PartitionChangeError(
-            f"{count} records came with another partition value than they are stored with: keys={list(sample)}; "
+            f"{count} records have another partition value than their stored versions: keys={list(sample)}; "
             'correct them, or upsert with on_partition_change="move" or "keep"'
         )
 
@@ -355,6 +355,5 @@ def _require_ordering(records: pa.Table, ordering_field: str) -> None:
     if pc.any(missing).as_py():
         row = pc.index(missing, True).as_py()
         raise SchemaError(
-            f"an ordering value is missing: column={ordering_field} row={row}; give each record one, so that it is "
-            "known which version of a record is newer"
+            f"an ordering value is missing: column={ordering_field} row={row}; give each record an ordering value"
         )

@@ -29,7 +29,7 @@ def require_reachable(spark: SparkSession, index: TableIndex) -> None:
     master = spark.conf.get("spark.master")
     if index.home is not None and not (master and may_run_here(master)):
         raise SettingsError(
-            f"the executors cannot reach an index that lies on one machine: index={index.url} "
+            f"the executors cannot reach an index on a single machine: index={index.url} "
             f"host={socket.gethostname()} master={master}; bootstrap an index in a store that all hosts reach, such as "
             "redis or hbase: rli index bootstrap TABLE --index URL"
         )

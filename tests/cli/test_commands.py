@@ -38,7 +38,7 @@ def test_create_takes_the_place_of_the_lease(rli: Rli, tmp_path: Path) -> None:
     assert library.open_table("t").settings.lease is library.LeasePlace.TABLE
     rli("create", "u", "--record-key", "id")
     assert library.open_table("u").settings.lease is library.LeasePlace.INDEX
-    assert "index of its own" in rli("create", "v", "--record-key", "id", "--lease", "table", status=2).err
+    assert "its own index" in rli("create", "v", "--record-key", "id", "--lease", "table", status=2).err
     assert "nowhere" in rli("create", "v", "--record-key", "id", "--lease", "nowhere", status=2).err
 
 
@@ -60,7 +60,7 @@ def test_create_twice_is_refused(rli: Rli, trips: str) -> None:
 def test_create_takes_sizes(rli: Rli) -> None:
     rli("create", "t", "--record-key", "id", "--target-file-size", "2M")
     assert library.open_table("t").settings.target_file_size == 2 << 20
-    assert "no size" in rli("create", "t2", "--record-key", "id", "--target-file-size", "many", status=2).err
+    assert "not a size" in rli("create", "t2", "--record-key", "id", "--target-file-size", "many", status=2).err
 
 
 def test_upsert_reports_each_file_as_a_commit(rli: Rli, trips: str) -> None:
@@ -242,7 +242,7 @@ def test_a_transaction_of_the_caller_is_committed_once(rli: Rli, trips: str) -> 
     assert rows[-2]["metadata"] == {"source": "day=3"}
     assert len(rows) == 4
     assert "not a transaction" in rli("delete", trips, "k9", "--transaction", "b:", status=2).err
-    assert "one commit" in rli("upsert", trips, "day1.jsonl", "day3.csv", "--transaction", "b:1", status=2).err
+    assert "a single commit" in rli("upsert", trips, "day1.jsonl", "day3.csv", "--transaction", "b:1", status=2).err
 
 
 def test_rollback_of_the_last_commit(rli: Rli, trips: str) -> None:
@@ -264,7 +264,7 @@ def test_a_savepoint_is_restored(rli: Rli, trips: str) -> None:
     assert set(done) == names(library.RestoreResult)
     assert (done["restored_to"], done["undone"]) == (first, [last])
     assert [row["id"] for row in rli("read", trips, "--json").json] == ["k2", "007"]
-    assert "none, as there was no later one" in rli("restore", trips, first).out
+    assert "none, no later commit" in rli("restore", trips, first).out
     assert "no completed commit of this time" in rli("restore", trips, last, status=2).err
 
 
@@ -334,7 +334,7 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
     (tmp_path / "b.csv").write_text("id\n2\n")
     rli("upsert", "t", "a.csv", "b.csv")
     none = rli("cluster", "t", "--smaller-than", "1K")
-    assert "instant: none, as there were no small files to put together" in none.out.splitlines()
+    assert "instant: none, no small files to merge" in none.out.splitlines()
     done = rli("cluster", "t", "--json").json
     assert set(done) == names(CommitResult)
     assert (done["files_replaced"], done["files_created"]) == (2, 1)
@@ -344,7 +344,7 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
     assert "base files replaced: 2" in outcome.out.splitlines()
     assert "t: commit published" in outcome.err.splitlines()
     rli("index", "verify", "t")
-    assert "no size" in rli("cluster", "t", "--smaller-than", "much", status=2).err
+    assert "not a size" in rli("cluster", "t", "--smaller-than", "much", status=2).err
     assert "smaller_than must be at least 1" in rli("cluster", "t", "--smaller-than", "0", status=2).err
 
 
@@ -370,6 +370,6 @@ def test_clean_reports_what_it_removed(rli: Rli, trips: str) -> None:
     assert done["files_deleted"] > 0
     assert done["journals_deleted"] > 0
     assert "were cleaned" in rli("read", trips, "--as-of", first, status=2).err
-    assert "none, as there was no file to remove" in rli("clean", trips, "--keep", "1").out
+    assert "none, no file to remove" in rli("clean", trips, "--keep", "1").out
     rli("index", "verify", trips)
     rli("clean", trips, "--keep", "0", status=2)

@@ -74,7 +74,7 @@ class TestHbaseStoreInHudisSchema(TestHbaseStore):
 
     def test_extreme_entries(self, store: Store) -> None:
         for number in (entry(MAX_SEQUENCE, 0), entry(1, MAX_FILE_GROUP)):
-            with pytest.raises(CorruptIndexError, match="commits that the index does not know"):
+            with pytest.raises(CorruptIndexError, match="entries of unknown commits"):
                 store.put(key_batch([b"k"]), entries_of(number >> 32, [number & 0xFFFF_FFFF]))
 
     def test_a_tombstone_is_an_entry(self, store: Store) -> None:

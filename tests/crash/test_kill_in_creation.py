@@ -69,7 +69,7 @@ def test_a_kill_at_every_change_of_a_creation(tmp_path: Path, index: str) -> Non
 def test_a_creation_beside_a_living_one_says_who_that_is(tmp_path: Path) -> None:
     settings = TableSettings(table_id="1", index_url=f"lmdb://{tmp_path}/i")
     with (
-        pytest.raises(TableExistsError, match=r"pid=.* wait for it\. If it runs no more, "),
+        pytest.raises(TableExistsError, match=r"pid=.* wait for it\. If it no longer runs, "),
         claimed(Storage(str(tmp_path / "t")), settings, settings.index_url),
     ):
         create(tmp_path, "i")

@@ -58,7 +58,7 @@ def test_a_copy_on_another_disk_is_not_taken_for_the_index(index: RecordIndex, f
     sent = pickle.dumps(index)
     index.close()
     swap(folder, tmp_path / "copy")
-    with pytest.raises(IndexNotReadyError, match=f"another index .*{folder}.*a store that all of them reach"):
+    with pytest.raises(IndexNotReadyError, match=f"another index .*{folder}.*a store that all hosts reach"):
         opened_elsewhere(sent)
 
 

@@ -229,7 +229,10 @@ def test_an_index_passes_over_what_was_there_before_and_leaves_it(hbase: Service
 
 
 def test_a_table_that_cannot_be_shared_is_refused(hbase: Service, raw: happybase.Connection) -> None:
-    for families, complaint in (({"e": {}}, "none of Hudi's index"), ({"_s": {"max_versions": 1}}, "VERSIONS => 2")):
+    for families, complaint in (
+        ({"e": {}}, "not a Hudi HBase-index table"),
+        ({"_s": {"max_versions": 1}}, "VERSIONS => 2"),
+    ):
         name = new_table()
         raw.create_table(name, families)
         with pytest.raises(SettingsError, match=complaint):

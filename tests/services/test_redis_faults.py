@@ -190,7 +190,7 @@ def test_of_two_who_remove_a_record_one_did_it(
 def test_a_set_of_which_nothing_can_be_told_is_an_error(direct: Store, store: Store, proxy: TcpProxy) -> None:
     assert store.read_control("counter") is None
     proxy.once(COMPARE_AND_SET.sha.encode(), Fate.LOST_BEFORE, lambda: count_up(direct, "counter", TOKENS_KEPT + 1))
-    with pytest.raises(StoreUnavailableError, match="cannot be told"):
+    with pytest.raises(StoreUnavailableError, match="its outcome is unknown"):
         store.compare_and_set("counter", b"1", b"10")
     assert direct.read_control("counter") == b"%d" % (TOKENS_KEPT + 1)
     assert not store.compare_and_set("counter", b"1", b"10")

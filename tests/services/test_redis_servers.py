@@ -429,14 +429,14 @@ def test_a_busy_server_is_awaited(redis_server: Service, caplog: pytest.LogCaptu
 
 def test_a_node_of_a_cluster_is_not_taken_for_a_server(redis_cluster: Service) -> None:
     for port in redis_cluster.ports:
-        with pytest.raises(SettingsError, match=r"node of a cluster.*redis\+cluster://"):
+        with pytest.raises(SettingsError, match=r"node of a Redis Cluster.*redis\+cluster://"):
             open_store(f"redis://{redis_cluster.address(port)}/0", create=True)
     with pytest.raises(IndexNotFoundError):
         open_store(cluster_url(redis_cluster, name="default"), create=False)
 
 
 def test_a_server_is_not_taken_for_a_cluster(redis_server: Service) -> None:
-    with pytest.raises(SettingsError, match=r"no node of a cluster.*redis://"):
+    with pytest.raises(SettingsError, match=r"not a node of a Redis Cluster.*redis://"):
         open_store(f"redis+cluster://{redis_server.address(REDIS_PORT)}", create=True)
 
 

@@ -80,7 +80,7 @@ def test_rows_that_were_not_requested_void_every_attempt(
     before = rows_of(table)
     frame = spark.createDataFrame(BATCH, "id string, city string, ts long, v double").coalesce(1)
     write = rli_spark.upsert if work == "upsert" else rli_spark.delete
-    with pytest.raises(rli.VoidAttemptError, match=r"other records than were requested.*nothing was written"):
+    with pytest.raises(rli.VoidAttemptError, match=r"other records than requested.*nothing was written"):
         write(frame, table, attempts=1, on_step=Damage(table, change, 1))
     assert rows_of(table) == before
     assert_nothing_left_over(table)

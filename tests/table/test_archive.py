@@ -105,7 +105,7 @@ def test_what_is_archived_is_neither_read_as_of_nor_gone_back_to(table: Table) -
     table.restore(instants[2])
     assert rows_of(table) == state
     # Files of archived commits count because there is a commit that is newer.
-    with pytest.raises(UnsupportedTableError, match="all commits before this one were archived"):
+    with pytest.raises(UnsupportedTableError, match="all earlier commits were archived"):
         table.rollback(instants[2])
     assert rows_of(table) == state
     check_stored(table)
@@ -125,7 +125,7 @@ def test_a_savepoint_keeps_all_that_is_newer_and_a_commit_beside_it(table: Table
     check_stored(table)
     table.delete_savepoint(instants[2])
     assert table.archive(keep_commits=1) == ArchiveResult(1, instants[2], 0)
-    with pytest.raises(UnsupportedTableError, match="all commits before this one were archived"):
+    with pytest.raises(UnsupportedTableError, match="all earlier commits were archived"):
         table.savepoint()
     last = _commit(table, 9)
     assert table.savepoint() == last

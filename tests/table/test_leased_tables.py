@@ -129,7 +129,7 @@ def test_a_writer_that_was_undone_does_not_go_on_with_a_record_that_it_made_once
         assert shared.compare_and_set(name, content, None)
         assert shared.compare_and_set(name, None, content)
 
-    with pytest.raises(LeaseLostError, match="took this one for dead"):
+    with pytest.raises(LeaseLostError, match="took this writer for dead"):
         one.upsert(records(*FIRST), attempts=1, on_step=at(Step.WRITTEN, take_for_dead))
     other.upsert(records(*FIRST))
     require_agreement(hosts)
@@ -145,7 +145,7 @@ def test_an_index_that_a_host_has_not_made_yet_is_asked_for(hosts: tuple[Table, 
     ("path", "settings", "named"),
     [
         ("mock:///shared/t", {"index": "memory:leased"}, "rli only reads from this storage"),
-        ("t", {}, "each host needs an index of its own"),
+        ("t", {}, "each host needs its own index"),
         ("t", {"index": "memory:leased", "lease": "store"}, "lease"),
     ],
 )

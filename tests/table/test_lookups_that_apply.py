@@ -136,7 +136,9 @@ def test_a_look_up_does_not_wait_for_the_lease_for_longer_than_it_may(table: Tab
 def test_the_index_alone_says_through_what_to_look_up(table: Table, tmp_path: Path) -> None:
     with open_index(f"lmdb://{tmp_path}/i") as index:
         assert was_killed(publish_in_part_and_die, table.location)
-        with pytest.raises(IndexNotReadyError, match=r"in part.*rli index sync TABLE.*rli\.open_table"):
+        with pytest.raises(
+            IndexNotReadyError, match=r"only partly in the index.*rli index sync TABLE.*rli\.open_table"
+        ):
             index.lookup(["a"], timeout=0)
         assert where(table) == ["y", "x"]
         assert index.lookup(["a"], timeout=0).column("partition_path").to_pylist() == ["y"]

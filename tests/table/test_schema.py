@@ -153,7 +153,7 @@ def test_anything_that_is_a_table(trips: Table, position: int) -> None:
 
 @pytest.mark.parametrize("batch", [None, 1, "text", [], [{"id": "a"}], {"id": ["a"]}, object()])
 def test_what_is_no_table_is_refused(trips: Table, batch: object) -> None:
-    with pytest.raises(InvalidInputError, match="no table"):
+    with pytest.raises(InvalidInputError, match="not a table"):
         trips.upsert(batch)
 
 

@@ -61,8 +61,8 @@ def _round_trip(store: Store) -> Finding:
     return Finding(
         "write and read",
         Verdict.PROBLEM,
-        f"the store does not give back what it was given: url={without_password(store.url)} kept={kept} removed={removed}",
-        "check that the URL names the one writable server, no replica and no cache",
+        f"the store does not return a stored value: url={without_password(store.url)} kept={kept} removed={removed}",
+        "check that the URL names the writable server, not a replica or a cache",
     )
 
 
@@ -76,8 +76,8 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
         yield Finding(
             "digests",
             Verdict.WARNING,
-            "an earlier version made the index: who chooses record keys can make two with one digest",
-            "where keys come from people you do not trust, run: rli index bootstrap TABLE --key-mode digest",
+            "an earlier version created the index: chosen record keys can share a digest",
+            "if you do not trust the source of keys, run: rli index bootstrap TABLE --key-mode digest",
         )
     try:
         stats = index.stats()
@@ -94,8 +94,8 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
         yield Finding(
             "tombstones",
             Verdict.WARNING,
-            f"deleted keys take more room than keys: tombstones={stats.tombstones:,} entries={stats.entries:,}",
-            "build the index again while no writer is at work: rli index bootstrap TABLE",
+            f"tombstones take more space than keys: tombstones={stats.tombstones:,} entries={stats.entries:,}",
+            "rebuild the index while no writer is at work: rli index bootstrap TABLE",
         )
     if stats.applied_sequence is None:
         yield Finding(
@@ -108,6 +108,6 @@ def _look_inside(index: RecordIndex) -> Iterator[Finding]:
         yield Finding(
             "applied",
             Verdict.WARNING,
-            f"a commit is not wholly in the index: applied={stats.applied_sequence} last={stats.last_sequence}",
-            "the next write completes it, as does: rli index sync TABLE",
+            f"a commit is only partly in the index: applied={stats.applied_sequence} last={stats.last_sequence}",
+            "the next write completes it, or run: rli index sync TABLE",
         )

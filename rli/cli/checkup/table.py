@@ -63,7 +63,7 @@ class TableCheckup:
         if url is None:
             self._add(
                 "index",
-                "the table has no index, so rli reads it and cannot write it",
+                "the table has no index: rli can read it, but not write it",
                 Verdict.PROBLEM,
                 "run: rli index bootstrap TABLE --index URL",
             )
@@ -93,7 +93,7 @@ class TableCheckup:
                 "metadata table",
                 "Hudi's metadata table is on, and rli does not write it",
                 Verdict.WARNING,
-                "nothing: the next write of rli switches it off, the next one of Hudi builds it again",
+                "nothing: rli's next write switches it off, Hudi's next write rebuilds it",
             )
 
     def _look_at_password(self, definition: TableDefinition) -> None:
@@ -102,8 +102,8 @@ class TableCheckup:
                 "password",
                 f"the password of the index is in a file of the table: file={paths.SETTINGS}",
                 Verdict.WARNING,
-                "write it into ~/.config/rli/credentials.toml (docs/security.md), then take it out of index_url in that file; "
-                "better, change it: others may have read it",
+                "write it into ~/.config/rli/credentials.toml (docs/security.md), then remove it from index_url in that file; "
+                "better, change the password: others may have read it",
             )
 
     def _look_at_disk(self) -> None:
@@ -134,7 +134,7 @@ class TableCheckup:
         if len(timeline.completed_writes) > _MANY_COMMITS:
             self._add(
                 "maintenance",
-                f"a long active timeline, which every read and write loads: commits={len(timeline.completed_writes)}",
+                f"a long active timeline slows every read and write: commits={len(timeline.completed_writes)}",
                 Verdict.WARNING,
                 "run: rli clean TABLE, then rli archive TABLE; to let writers do it: rli maintenance TABLE --on; a "
                 "savepoint or a pending instant may keep old commits",
@@ -188,7 +188,7 @@ class TableCheckup:
                 return
             self._look_at_writers(snapshot, shared_records(definition, index))
             require_synced(definition, index)
-            self._add("sync", "the index has seen all commits of the table")
+            self._add("sync", "the index has applied all commits of the table")
             self._compare_counts(index, records)
         except IndexNotReadyError as error:
             self.findings.append(problem("sync", error))
@@ -225,7 +225,7 @@ class TableCheckup:
         if dead:
             self._add(
                 "writers",
-                f"writers died and left something behind: instants={dead[:_NAMED]}",
+                f"dead writers left unfinished writes: instants={dead[:_NAMED]}",
                 Verdict.WARNING,
                 "nothing: the next write cleans up after them",
             )
@@ -259,7 +259,7 @@ def _pending(instant: Instant, records: SharedRecords) -> tuple[str, str, Verdic
         )
     return (
         "writers",
-        f"another engine has not finished this: {detail}",
+        f"another engine has not finished an instant: {detail}",
         Verdict.WARNING,
         "if no job of that engine is running, let the engine roll it back",
     )

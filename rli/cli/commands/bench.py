@@ -25,14 +25,14 @@ def register(app: typer.Typer) -> None:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Some of the benchmarks that docs/benchmarks.md lists; all by default.", show_default=False
-        ),
+        typer.Argument(help="Benchmarks to run, as listed in docs/benchmarks.md. Default: all.", show_default=False),
     ] = None,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Less data: shows that they run, not what holds.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smoke test with less data; figures are not meaningful.")
+    ] = False,
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where results.json and the charts go.")
+        Path, typer.Option("--output", metavar="DIR", help="Folder for results.json and the charts.")
     ] = Path("bench-results"),
     as_json: JsonOption = False,
 ) -> None:
@@ -43,7 +43,7 @@ def bench(
     """
     if not (_SOURCE / "benchmarks" / "__main__.py").is_file():
         raise SettingsError(
-            f"the benchmarks are part of rli's source, and this is an installed package: package={_SOURCE}; "
+            f"the benchmarks need rli's source, and this is an installed package: package={_SOURCE}; "
             "clone the repository and run: make bench"
         )
     # Before an hour of measuring.

@@ -54,9 +54,9 @@ def register(app: typer.Typer) -> None:
 
 
 def capacity(
-    records: Annotated[str, typer.Option("--records", help="How many record keys, as 250000 or 1e9.")],
+    records: Annotated[str, typer.Option("--records", help="Number of record keys, such as 250000 or 1e9.")],
     store: Annotated[str, typer.Option("--store", help="redis, hbase, lmdb, or a store of another package.")],
-    key: Annotated[str, typer.Option("--key", help="uuid, integer, or how many bytes the text of a key has.")] = "uuid",
+    key: Annotated[str, typer.Option("--key", help="uuid, integer, or the number of bytes of a key's text.")] = "uuid",
     as_json: JsonOption = False,
 ) -> None:
     """Estimate how much memory or disk an index will take in a store.

@@ -25,7 +25,7 @@ def cluster(
         typer.Option(
             parser=parse_size,
             metavar="SIZE",
-            help="Base files of this size and larger are left alone. Default: half the table's target size.",
+            help="Only smaller base files are merged. Default: half the table's target size.",
             show_default=False,
         ),
     ] = None,
@@ -47,7 +47,7 @@ def cluster(
             {
                 "base files replaced": done.files_replaced,
                 "base files written": f"{done.files_created:,}, {human_bytes(done.written_bytes)}",
-                "instant": done.instant or "none, as there were no small files to put together",
+                "instant": done.instant or "none, no small files to merge",
             }
         ),
     )

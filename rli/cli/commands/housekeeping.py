@@ -24,9 +24,7 @@ def register(app: typer.Typer) -> None:
 def clean(
     table: TableArgument,
     *,
-    keep: Annotated[
-        int, typer.Option("--keep", metavar="N", min=1, help="The table can still be read as of the last N commits.")
-    ] = 10,
+    keep: Annotated[int, typer.Option("--keep", metavar="N", min=1, help="The last N commits stay readable.")] = 10,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
@@ -41,7 +39,7 @@ def clean(
                 "base files removed": f"{done.files_deleted:,}, {human_bytes(done.bytes_deleted)}",
                 "journals removed": f"{done.journals_deleted:,}",
                 "readable as of": done.earliest_kept or "now, as there is no commit yet",
-                "instant of the clean": done.instant or "none, as there was no file to remove",
+                "instant of the clean": done.instant or "none, no file to remove",
             }
         ),
     )
@@ -68,7 +66,7 @@ def archive(
         render=lambda: print_facts(
             {
                 "instants archived": f"{done.instants_archived:,}",
-                "oldest active commit": done.earliest_active or "none, as there is no commit yet",
+                "oldest active commit": done.earliest_active or "none, no commit yet",
                 "base files of undone writes removed": f"{done.files_deleted:,}",
             }
         ),
@@ -106,7 +104,9 @@ def maintenance(
     on: Annotated[
         bool | None,
         typer.Option(
-            "--on/--off", help="Switch it on, with its defaults, or off. Default: say what it does.", show_default=False
+            "--on/--off",
+            help="Switch maintenance on, with its defaults, or off. Default: show its settings.",
+            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,

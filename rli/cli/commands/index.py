@@ -35,7 +35,7 @@ from rli.urls import without_password
 def register(app: typer.Typer) -> None:
     """Add the group to the application."""
     group = typer.Typer(
-        help="Build, check, mend and measure the index of a table.", no_args_is_help=True, rich_markup_mode="rich"
+        help="Build, check, repair and measure the index of a table.", no_args_is_help=True, rich_markup_mode="rich"
     )
     add_command(
         group, bootstrap, "rli index bootstrap trips", "rli index bootstrap hudi_table --index lmdb:///data/idx/trips"
@@ -183,7 +183,7 @@ def _print_differences(found: VerifyReport, *, repaired: bool = False) -> None:
             "missing in the index": found.missing,
             "placed elsewhere": found.misplaced,
             "without a record": found.dangling,
-            **({"twice in one file": found.repeated} if found.repeated else {}),
+            **({"twice in a file": found.repeated} if found.repeated else {}),
             **({"changed meanwhile, not compared": found.newer} if found.newer else {}),
             **({"for example": ", ".join(found.sample)} if found.sample else {}),
             **({} if found.agrees or repaired else {"what to do": "rli index repair TABLE"}),

@@ -15,7 +15,7 @@ from rli.commit.lease_breaking import LeaseHolder, break_lease, lease_holder
 def register(app: typer.Typer) -> None:
     """Add the group to the application."""
     group = typer.Typer(
-        help="Show and break the lease: one writer at a time commits to a table.",
+        help="Show and break the lease: the right of a single writer to commit.",
         no_args_is_help=True,
         rich_markup_mode="rich",
     )
@@ -50,7 +50,7 @@ def break_(
 
 
 def _name(holder: LeaseHolder | None) -> str:
-    return "nobody" if holder is None else holder.writer or "a record that is damaged"
+    return "nobody" if holder is None else holder.writer or "a damaged record"
 
 
 def _report(holder: LeaseHolder | None, *, as_json: bool) -> None:

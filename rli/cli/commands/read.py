@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 KeysArgument: TypeAlias = Annotated[
     list[str],
-    typer.Argument(metavar="KEY", help="Record keys; composite ones as a:1,b:2.", show_default=False),
+    typer.Argument(metavar="KEY", help="Record keys; composite keys as a:1,b:2.", show_default=False),
 ]
 ColumnsOption: TypeAlias = Annotated[
     list[str] | None,
@@ -113,18 +113,18 @@ def read(
         str | None,
         typer.Option(
             metavar="EXPR",
-            help="Only records for which this holds: comparisons of columns with constants, joined by and, or, not; "
-            "in (...), is null. Texts, dates and times stand in quotes.",
+            help="Only matching records: comparisons of columns with constants, joined by and, or, not; "
+            "in (...), is null. Quote texts, dates and times.",
         ),
     ] = None,
     columns: ColumnsOption = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=0, help=f"At most so many records. On a terminal {_ROWS_ON_A_TERMINAL} if not given."),
+        typer.Option(min=0, help=f"Maximum number of records. Default on a terminal: {_ROWS_ON_A_TERMINAL}."),
     ] = None,
     as_of: Annotated[
         str | None,
-        typer.Option("--as-of", metavar="INSTANT", help="The table as it was then: an instant, or an ISO time in UTC."),
+        typer.Option("--as-of", metavar="INSTANT", help="Read the table as of an instant, or an ISO time in UTC."),
     ] = None,
     output: Annotated[
         str | None,
@@ -161,7 +161,7 @@ def read(
 
 def timeline(
     table: TableArgument,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the last so many instants.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Number of last instants to show.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the instants of the table, the oldest first: who did what, how long it took, and what became of records."""

@@ -92,7 +92,7 @@ def savepoint(
     if not delete:
         done = Saved(opened.savepoint(instant, comment, timeout=timeout), saved=True)
     elif instant is None:
-        raise InvalidInputError("which savepoint is to be removed: give its INSTANT; list them: rli timeline TABLE")
+        raise InvalidInputError("no savepoint was named: give its INSTANT; list them: rli timeline TABLE")
     else:
         opened.delete_savepoint(instant, timeout=timeout)
         done = Saved(instant, saved=False)
@@ -118,7 +118,7 @@ def restore(
         render=lambda: print_facts(
             {
                 "restored to": done.restored_to,
-                "commits undone": ", ".join(done.undone) or "none, as there was no later one",
+                "commits undone": ", ".join(done.undone) or "none, no later commit",
                 "instant of the restore": done.instant,
             }
         ),

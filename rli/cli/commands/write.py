@@ -99,13 +99,13 @@ def create(
         typer.Option(
             "--partition-by",
             metavar="COLUMN",
-            help="Column that says in which partition a record is. Several: as above. Default: one partition.",
+            help="Partition column. Several: as above. Default: no partitions.",
             show_default=False,
         ),
     ] = None,
     ordering: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column whose greater value wins. Default: the later write wins."),
+        typer.Option(metavar="COLUMN", help="Ordering column: the greater value wins. Default: the later write wins."),
     ] = None,
     index: Annotated[
         str | None,
@@ -116,7 +116,7 @@ def create(
     shards: ShardsOption = None,
     key_mode: KeyModeOption = KeyMode.EXACT,
     on_partition_change: Annotated[
-        OnPartitionChange, typer.Option(help="What upserts do with a known key in another partition.")
+        OnPartitionChange, typer.Option(help="How upserts treat a known key in another partition.")
     ] = OnPartitionChange.MOVE,
     name: Annotated[str | None, typer.Option(help="Name of the table. Default: that of its folder.")] = None,
     hive_style: Annotated[bool, typer.Option("--hive-style", help="Name partition folders column=value.")] = False,
@@ -129,15 +129,15 @@ def create(
     lease: Annotated[
         LeasePlace,
         typer.Option(
-            help="Where writers agree on who commits. index: in the store, which all share. table: in the table's "
-            "folder, which several hosts have mounted, each with an index of its own at the same URL."
+            help="Where the lease is kept. index: in the index's store, shared by all writers. table: in the table's "
+            "folder, mounted by several hosts; each host has its own index at the same URL."
         ),
     ] = LeasePlace.INDEX,
     durability: Annotated[
         Durability,
         typer.Option(
-            help="What an acknowledged commit survives. disk: a power cut. os: the death of every process, but no power "
-            "cut; for file systems that are slow to sync."
+            help="disk: acknowledged commits survive a power cut. os: they survive only the death of processes; for "
+            "file systems that are slow to sync."
         ),
     ] = Durability.DISK,
     maintenance: Annotated[
@@ -164,7 +164,9 @@ def create(
         maintenance=maintenance,
     )
     if index is not None and index.startswith("memory:"):
-        print_note("the index is in the memory of this command and ends with it; bootstrap one elsewhere before use")
+        print_note(
+            "the index is in the memory of this command and ends with it; bootstrap an index in another store before use"
+        )
     if index is not None and has_secrets(index):
         print_note(
             "the table keeps the URL without its password; for later commands write it into "
@@ -226,7 +228,7 @@ def upsert(
     on_partition_change: Annotated[
         OnPartitionChange | None,
         typer.Option(
-            help="A known key in another partition. Default: what the table's settings say.", show_default=False
+            help="How to treat a known key in another partition. Default: the table's setting.", show_default=False
         ),
     ] = None,
     missing: Annotated[
@@ -333,7 +335,7 @@ def delete(
     table: TableArgument,
     keys: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY", help="Record keys; composite ones as a:1,b:2.", show_default=False),
+        typer.Argument(metavar="KEY", help="Record keys; composite keys as a:1,b:2.", show_default=False),
     ] = None,
     *,
     file: Annotated[
@@ -341,7 +343,7 @@ def delete(
         typer.Option(
             metavar="FILE",
             help="Keys to delete: .jsonl, .json, .csv or .parquet with the record-key columns; "
-            "any other file: one key a line.",
+            "any other file: one key per line.",
         ),
     ] = None,
     transaction: TransactionOption = None,
@@ -351,7 +353,7 @@ def delete(
 ) -> None:
     """Delete records by key alone; keys that the table does not hold change nothing."""
     if bool(keys) == (file is not None):
-        raise InvalidInputError("either keys or a file of keys: give KEY... or --file FILE")
+        raise InvalidInputError("give either keys or a file of keys: KEY... or --file FILE")
     named = parse_transaction(transaction)
     opened = rli.open_table(table, index=index)
     gone = list(keys or ()) if file is None else _keys_in(file, opened)
@@ -391,7 +393,7 @@ def _summary(label: str, result: CommitResult) -> dict[str, object]:
     )
     return {
         "batch": label,
-        "commit": result.instant or "none, as nothing changed",
+        "commit": result.instant or "none, nothing changed",
         "records": records,
         **({"files": files} if result.instant else {}),
     }

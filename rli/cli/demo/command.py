@@ -78,11 +78,11 @@ class Story:
 
 def demo(
     folder: Annotated[
-        str, typer.Option("--dir", metavar="DIR", help="Where the table goes; one that the demo made is made anew.")
+        str, typer.Option("--dir", metavar="DIR", help="Folder of the demo's table; an earlier demo table is replaced.")
     ] = "demo-table",
     engine: Annotated[
         EngineName | None,
-        typer.Option(help="spark: at first, and local where that takes too long. Default: spark where installed."),
+        typer.Option(help="spark: start with Spark; use the local engine for slow steps. Default: spark if installed."),
     ] = None,
 ) -> None:
     """Quick start: 22 months of real changes go into a table, with moves, look-ups, deletes and a check.

@@ -19,11 +19,11 @@ def make_room(folder: str) -> None:
     """
     if not os.path.isdir(folder) or not os.listdir(folder):
         if os.path.lexists(folder) and not os.path.isdir(folder):
-            raise TableExistsError(f"there is a file where the demo's table would go: path={folder}; give --dir")
+            raise TableExistsError(f"the demo's folder is a file: path={folder}; give --dir")
         return
     if not os.path.exists(os.path.join(folder, _MARK)):
         raise TableExistsError(
-            f"the folder holds something that the demo did not make: path={folder}; name another one with --dir"
+            f"the folder has files that the demo did not write: path={folder}; name another folder with --dir"
         )
     shutil.rmtree(folder)
 

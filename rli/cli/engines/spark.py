@@ -120,5 +120,5 @@ def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=os.path.join(home, "bin") if home else None) is None:
         raise SettingsError(
-            f"Spark needs Java, and there is none: JAVA_HOME={home}; install Java 17, or give --engine local"
+            f"Spark needs Java, and no Java was found: JAVA_HOME={home}; install Java 17, or give --engine local"
         )

@@ -121,7 +121,7 @@ def without_empty(records: pa.Table, expected: ExpectedColumns, path: str) -> pa
         and not (name in expected.keys and pa.types.is_string(records.column(name).type))
     ]
     if empty:
-        print_note(f"left out, as they hold no value: file={path} columns={empty}")
+        print_note(f"columns left out, as they hold no value: file={path} columns={empty}")
     return records.drop_columns(empty)
 
 
@@ -158,11 +158,11 @@ def _report_text(name: str, where: str, value: str, *, is_ordering: bool) -> Non
     """Say that a new column of numbers is kept as text: its numbers would not be spelled as they are."""
     if is_ordering:
         raise InvalidInputError(
-            f"the ordering column would be text, where 9 is greater than 10, as a number would change: {where} "
-            f"value={value!r}; correct the file, or say what the column is: --column-type {name}=bigint"
+            f"the ordering column would be text (9 > 10), because a number would change: {where} "
+            f"value={value!r}; correct the file, or give --column-type {name}=bigint"
         )
     print_note(
-        f"kept as text, as a number would change: {where} value={value!r}; "
+        f"kept as text, because a number would change: {where} value={value!r}; "
         f"if the column holds numbers, give --column-type {name}=double"
     )
 

@@ -116,7 +116,7 @@ def read_lines(path: str) -> list[str]:
             lines = stream.read().decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError(
-            f"the file cannot be read as text: file={path} ({error}); give UTF-8 text with one record key a line"
+            f"the file cannot be read as text: file={path} ({error}); give UTF-8 text with one record key per line"
         ) from error
     return [line for line in (line.removesuffix("\r") for line in lines) if line]
 
@@ -140,7 +140,7 @@ def _column_names(found: Sequence[str], path: str, *, rename: bool) -> list[str]
     unfit = [name for name in names if not _COLUMN_NAME.fullmatch(name)]
     if unfit:
         raise SchemaError(
-            f"columns have names that a table cannot hold, only ASCII letters, digits and _ are allowed: file={path} "
+            f"invalid column names, only ASCII letters, digits and _ are allowed: file={path} "
             f"columns={unfit}; give --rename-columns to have {unfit[0]!r} written as {snake_case(unfit[0])!r}"
         )
     repeated = sorted({name for name in names if names.count(name) > 1})

@@ -87,7 +87,7 @@ class JsonColumns:
                 f"a double cannot hold an integer: {self._place(name, row)} value={json.dumps(values[row])}; write it "
                 "as text in the file"
             )
-        print_note(f"kept as text, as a number would change: {self._place(name, row)} value={values[row]}")
+        print_note(f"kept as text, because a number would change: {self._place(name, row)} value={values[row]}")
         return pa.chunked_array([pa.array(values, pa.string())])
 
     def _place(self, column: str, row: int) -> str:

@@ -127,7 +127,7 @@ def _require(holds: pa.ChunkedArray, reason: str, *, is_same_number: bool = Fals
 
 
 def _no_value_of(kind: pa.DataType) -> str:
-    return f"it is no {kind}, or outside its range or precision"
+    return f"it is not a {kind}, or outside its range or precision"
 
 
 def _as_integers(texts: pa.ChunkedArray) -> pa.ChunkedArray | None:

@@ -126,7 +126,7 @@ def new_instant_time(now_utc: datetime, after: str | None) -> str:
         return format_instant_time(instant_moment(after[:_DIGITS]) + _MILLISECOND)
     except (ValueError, OverflowError) as error:
         raise CorruptTableError(
-            f"the newest instant is ahead of the clock and is no time: instant={after}; "
+            f"the newest instant is ahead of the clock and is not a time: instant={after}; "
             "check the files of the timeline, this one was not written by a table writer"
         ) from error
 

@@ -120,9 +120,7 @@ class Timeline:
         for instant in self.instants:
             if instant.time == time:
                 return instant
-        raise InstantNotFoundError(
-            f"the timeline has no such instant: instant={time}; list the timeline to see those it has"
-        )
+        raise InstantNotFoundError(f"the timeline has no such instant: instant={time}; list the timeline")
 
     def at(self, as_of: str) -> Timeline:
         """The timeline as it shows the table at a time: the instants whose time is at or before it.

@@ -50,8 +50,8 @@ def _apply_record(
             return True
         raise CorruptIndexError(
             f"the index has lost entries of a transaction: url={index.url} instant={record.instant}; a server went "
-            "back to an earlier state, and the changes that the transaction had staged are gone: restore all servers "
-            "from backups of one time, or build the index again"
+            "back to an earlier state, and the transaction's staged changes are gone: restore all servers from "
+            "backups of the same time, or rebuild the index"
         ) from None
     if not index.store.mark_applied(since, record.last_sequence):
         return False

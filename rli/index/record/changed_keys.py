@@ -60,6 +60,6 @@ class ChangedKeys:
         # Asked after all entries were read: the floor rises before the first tombstone goes (P30).
         if floor_of_look_ups(self._index) > self._snapshot:
             raise ConflictError(
-                f"tombstones of commits after this transaction began were removed: url={self._index.url}; nobody can "
-                "tell whether its keys were deleted meanwhile: begin a new transaction and tag again"
+                f"tombstones of commits after this transaction began were removed: url={self._index.url}; its keys "
+                "may have been deleted meanwhile: begin a new transaction and tag again"
             )

@@ -110,12 +110,12 @@ class RecordIndex(StoredEntries):
         if time.monotonic() <= deadline:
             return
         advice = (
-            "look up again with a longer timeout, or begin a transaction, which applies all others first"
+            "look up again with a longer timeout, or begin a transaction: it first applies all others"
             if self.settings.table_id is None
             else "its writer died, or is slow: run rli index sync TABLE, or look up through rli.open_table"
         )
         raise IndexNotReadyError(
-            f"a commit is in the index in part: url={self.url} applied sequence={self.applied_sequence()} "
+            f"a commit is only partly in the index: url={self.url} applied sequence={self.applied_sequence()} "
             f"seconds={timeout:g}; {advice}"
         )
 
@@ -130,7 +130,7 @@ class RecordIndex(StoredEntries):
         if self.settings.table_id is not None:
             raise IndexMismatchError(
                 f"this index follows the timeline of a table: url={self.url}; write through rli.open_table, "
-                "or create an index of its own for other data"
+                "or create a separate index for other data"
             )
         return IndexTransaction.begin(self)
 

@@ -41,11 +41,10 @@ class IndexSnapshot:
         """Raise ``IndexNotReadyError`` if the index in a store is another one, or behind this snapshot."""
         if _home_of(store) != self.home or not self._is_of(store):
             raise IndexNotReadyError(
-                f"another index than the one that this work was planned with is at this URL here: "
-                f"url={without_password(store.url)} host={platform.node()} "
-                f"expected={self.identity}@{self.home} found={_identity_of(store)}@{_home_of(store)}; where several "
-                "hosts work on one table together, use a store that all of them reach, such as redis or hbase; if the "
-                "index was replaced, begin again"
+                f"another index than this work's index is at this URL on this host: url={without_password(store.url)} host={platform.node()} "
+                f"expected={self.identity}@{self.home} found={_identity_of(store)}@{_home_of(store)}; if several hosts "
+                "work on the table, use a store that all hosts reach, such as redis or hbase; if the index was replaced, "
+                "begin again"
             )
         if self.applied is not None:
             require_applied(store, self.applied)
@@ -62,9 +61,9 @@ def require_applied(store: Store, sequence: int) -> int:
     applied = store.applied_sequence()
     if applied is None or applied < sequence:
         raise IndexNotReadyError(
-            f"the index is behind the snapshot that its look-ups are for: url={without_password(store.url)} "
-            f"host={platform.node()} applied sequence={applied} expected={sequence}; where several hosts work on one "
-            "table together, use a store that all of them reach; otherwise run: rli index sync TABLE"
+            f"the index is behind the snapshot of its look-ups: url={without_password(store.url)} "
+            f"host={platform.node()} applied sequence={applied} expected={sequence}; if several hosts work on "
+            "the table, use a store that all hosts reach; otherwise run: rli index sync TABLE"
         )
     return applied
 

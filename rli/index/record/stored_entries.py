@@ -95,8 +95,7 @@ class StoredEntries:
             log = self.log.refresh()
             if not log.knows_all(entries):
                 raise CorruptIndexError(
-                    f"the index holds entries of commits that it does not know: url={self.url}; "
-                    "bootstrap the index again"
+                    f"the index holds entries of unknown commits: url={self.url}; bootstrap the index again"
                 )
         return log
 
@@ -135,7 +134,7 @@ class StoredEntries:
         if max(applied.greatest or 0, applied.written) > log.head:
             raise CorruptIndexError(
                 f"the index's commit log went back to an earlier state than the entries: url={self.url} "
-                f"log={log.head} entries={max(applied.greatest or 0, applied.written)}; a server lost what it had acknowledged: "
+                f"log={log.head} entries={max(applied.greatest or 0, applied.written)}; a server lost acknowledged writes: "
                 "drop the index and bootstrap it again"
             )
         return applied, log

@@ -66,7 +66,7 @@ class _Place:
             problem = f"version={fields['version']}; use the version of rli that wrote it"
         except (ValueError, TypeError, KeyError) as error:
             problem = f"({error}); bootstrap the index again: rli index bootstrap TABLE"
-        raise CorruptIndexError(f"the record of the table's place cannot be read: index={url} {problem}")
+        raise CorruptIndexError(f"the record of the table's location cannot be read: index={url} {problem}")
 
 
 def require_known_location(table: TableDefinition, index: RecordIndex) -> None:

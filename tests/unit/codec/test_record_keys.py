@@ -176,7 +176,7 @@ def test_unknown_bytes_are_refused(content: str) -> None:
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(CorruptIndexError, match="no text"):
+    with pytest.raises(CorruptIndexError, match="not text"):
         record_keys.decode(np.frombuffer(b"\x01\xff", dtype="V2"))
 
 

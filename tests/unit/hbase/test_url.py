@@ -57,8 +57,8 @@ def test_beside_a_table_in_hudis_schema_is_one_for_control_records() -> None:
         ("hbase://h/?table=t&batch=0", "batch: "),
         ("hbase://h/?table=t&batch=many", "batch: "),
         ("hbase://h/?table=t&ops_per_second=0", "ops_per_second: "),
-        ("hbase://h:x/?table=t", "a port is no number"),
-        ("hbase://h:99999/?table=t", "a port is no number"),
+        ("hbase://h:x/?table=t", "a port is not a number"),
+        ("hbase://h:99999/?table=t", "a port is not a number"),
         ("hbase://h1,/?table=t", "server= "),
     ],
 )

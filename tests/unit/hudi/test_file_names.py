@@ -27,7 +27,7 @@ def test_a_name_is_its_parts() -> None:
     ],
 )
 def test_other_names_are_refused(text: str) -> None:
-    with pytest.raises(CorruptTableError, match="no base file's name"):
+    with pytest.raises(CorruptTableError, match="does not have the name of a base file"):
         BaseFileName.parse(text)
 
 

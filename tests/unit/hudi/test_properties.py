@@ -200,9 +200,9 @@ def test_tables_that_are_not_read_say_why(changes: dict[str, str], reason: str) 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({Key.PRECOMBINE_FIELD: "ts,offset"}, "several columns decide"),
-        ({Key.MERGE_MODE: "CUSTOM"}, "merges records in a way of its own"),
-        ({Key.PARTIAL_UPDATE_MODE: "IGNORE_DEFAULTS"}, "change some of a record's columns"),
+        ({Key.PRECOMBINE_FIELD: "ts,offset"}, "several ordering fields"),
+        ({Key.MERGE_MODE: "CUSTOM"}, "custom merging"),
+        ({Key.PARTIAL_UPDATE_MODE: "IGNORE_DEFAULTS"}, "partial updates"),
         ({Key.KEY_GENERATOR_CLASS: "org.apache.hudi.keygen.TimestampBasedKeyGenerator"}, "TimestampBasedKeyGenerator"),
         ({Key.POPULATE_META_FIELDS: "false"}, "record keys"),
         ({Key.DROP_PARTITION_COLUMNS: "true"}, "partition columns"),

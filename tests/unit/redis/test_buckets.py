@@ -137,7 +137,7 @@ def test_an_empty_bucket_has_the_widths_that_it_will_need() -> None:
     [b"", bytes(4), bytes(5), bytes(4) + b"\x13", bytes(4) + b"\x11" + bytes(4), bytes(4) + b"\x11" + bytes(6)],
 )
 def test_bytes_that_are_no_bucket(stored: bytes) -> None:
-    with pytest.raises(CorruptIndexError, match="no bucket"):
+    with pytest.raises(CorruptIndexError, match="not a bucket"):
         decode([bucket_of({b"key": 1 << 32}, 3), stored], 3)
 
 

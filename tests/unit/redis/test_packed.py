@@ -142,5 +142,5 @@ def test_no_buckets_and_no_keys() -> None:
 
 
 def test_bytes_that_are_no_bucket() -> None:
-    with pytest.raises(CorruptIndexError, match="no bucket"):
+    with pytest.raises(CorruptIndexError, match="not a bucket"):
         PackedBuckets([NO_RECORDS, b"else"], 3)

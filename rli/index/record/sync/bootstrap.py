@@ -88,6 +88,6 @@ def _require_distinct_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRu
         return
     sample = find_repeated_keys(snapshot, index, tasks)
     raise CorruptTableError(
-        f"record keys live in more than one place: table={snapshot.table.location} records={rows} keys={entries} "
+        f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} "
         f"sample={sample}; a record-level index needs keys that are unique in the table: remove the repeated records"
     )

@@ -247,7 +247,7 @@ def _counted(index: RecordIndex, entries: Entries, sequences: int | NDArray[np.u
     newest = int(found.max(initial=0))
     if not counted.all() and newest > index.log.last_read.head and newest > index.log.refresh().head:
         raise CorruptIndexError(
-            f"the index holds entries of commits that it does not know: url={index.url} sequence={newest} "
+            f"the index holds entries of unknown commits: url={index.url} sequence={newest} "
             f"last={index.log.last_read.head}; bootstrap the index again: rli index bootstrap TABLE"
         )
     return counted

@@ -49,7 +49,7 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
         return report
     if report.repeated:
         raise CorruptTableError(
-            f"record keys occur twice in one base file: table={snapshot.table.location} records={report.repeated} "
+            f"record keys occur twice in a base file: table={snapshot.table.location} records={report.repeated} "
             f"sample={list(report.sample)}; a record-level index needs keys that are unique in the table: delete these "
             "keys and insert their records again"
         )

@@ -198,7 +198,7 @@ def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     if withdrawn and not table.storage.list_files(paths.UNDOING):
         raise IndexNotReadyError(
             f"another engine is rolling back commits that the index has followed: table={table.location} "
-            f"instants={withdrawn}; wait for it, or let it write once more: it finishes what it began. If the power went off "
+            f"instants={withdrawn}; wait for it, or let it write once more: it finishes the rollback. If the power went off "
             "and no other engine writes the table: rli index sync TABLE"
         )
     return timeline
