@@ -23,7 +23,7 @@ ANSWERS: Final = (AlreadyExists, HbaseError, IllegalArgument)
 _INTERNAL_ERROR: Final = 6
 _LONGEST_DETAIL: Final = 300
 
-# Said once in vain, these are said again: the request is wrong, not the moment.
+# Permanent errors: do not retry. The request is wrong, not the moment.
 _LASTING: Final = (
     b"TableNotFoundException",
     b"NamespaceNotFoundException",

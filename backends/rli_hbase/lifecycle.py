@@ -1,7 +1,7 @@
 """When there is an index in a table: making it, finding it, and removing it.
 
 There is an index where the table holds a generation, 16 random bytes that no other index ever has. A drop replaces
-the generation by a mark before it removes the table, so an index that was dropped, or dropped and made anew, gives
+the generation by a mark before it removes the table, so an index that was dropped, or dropped and created again, gives
 nothing to stores that were opened before: they look at the generation after each of their reads and writes. An answer
 is right if the generation is still the same afterwards; and what was written under another one is never read.
 """

@@ -1,7 +1,7 @@
 """When there is an index in a folder: making it, finding it, and removing it.
 
 There is an index where the data file's ``meta`` database has a ``generation``. The record is made last and removed
-first, and every transaction looks at it, so an index that was dropped, or dropped and made anew, takes nothing
+first, and every transaction looks at it, so an index that was dropped, or dropped and created again, takes nothing
 from stores that were opened before. Opening is done under a shared lock on the folder, making and removing under
 an exclusive one; the files are removed with the index.
 """

@@ -59,7 +59,7 @@ def write_until_committed(
         except (ConflictError, RepeatedTransactionError):
             raise
         except Exception as error:
-            # Whatever it looks like: files or instants may be gone that others took for left behind, or have undone.
+            # Any error may be secondary: another writer may have removed our files, or undone commits we read.
             write.require_own_failure(error)
             raise
 

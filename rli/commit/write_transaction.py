@@ -486,7 +486,7 @@ class WriteTransaction:
 
 
 def _announce(table: TableDefinition, index: TableIndex, timeline: Timeline, action: Action) -> tuple[str, HeldLease]:
-    """Request a new instant, after saying where all writers see it who writes it."""
+    """Request a new instant, after registering this writer in the shared records."""
     records, storage = shared_records(table, index), table.storage
     latest = timeline.latest_time
     while True:

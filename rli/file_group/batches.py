@@ -1,4 +1,4 @@
-"""Tables of many rows out of tables of few: look-ups and row groups gain by it."""
+"""Coalesces small tables; faster look-ups and row groups."""
 
 from __future__ import annotations
 

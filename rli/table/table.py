@@ -548,8 +548,8 @@ class Table:
             limit: at most so many, the last ones; by default all.
 
         Example:
-            >>> [entry.operation for entry in table.history(limit=1)]
-            ['UPSERT']
+            >>> table.history(limit=1)[0].operation
+            'UPSERT'
 
         Raises:
             InvalidInputError: ``limit`` is less than 1.

@@ -1,6 +1,6 @@
 """A process that is stopped past the expiry of all it holds, at each step, while another one commits.
 
-When it goes on it is fenced off: its write fails, or is made anew on top of the other. Nothing is lost or there twice.
+When it goes on it is fenced off: its write fails, or is retried on the new snapshot. Nothing is lost or there twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spark writes beside another writer: a write in conflict is made anew, with the records that it was given."""
+"""Spark writes beside another writer: a conflicting write is retried on the new snapshot, with the same records."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ def bench(
     ] = Path("bench-results"),
     as_json: JsonOption = False,
 ) -> None:
-    """Measure rli against other engines and against raw stores, as ratios within one run.
+    """Measure rli against other engines and against raw stores, as ratios within a run.
 
-    Needs a checkout of the source with its tools for development (make install), and Docker for the servers. All of them
-    take about an hour. Exit status 1 if one of them failed.
+    Needs a checkout of the source with its development tools (make install), and Docker for the servers. All benchmarks
+    take about an hour. Exit status 1 if a benchmark failed.
     """
     if not (_SOURCE / "benchmarks" / "__main__.py").is_file():
         raise SettingsError(

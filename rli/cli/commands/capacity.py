@@ -59,9 +59,9 @@ def capacity(
     key: Annotated[str, typer.Option("--key", help="uuid, integer, or the number of bytes of a key's text.")] = "uuid",
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate how much memory or disk an index will take in a store.
+    """Estimate the memory or disk space of an index in a store.
 
-    The figures are those measured with this version; docs/stores has the page of each store.
+    The figures were measured with this version; docs/stores has a page for each store.
     """
     count = _count(records)
     width = _key_width(key, count)

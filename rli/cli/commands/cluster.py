@@ -33,9 +33,9 @@ def cluster(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rewrite small base files into fewer; no record changes.
+    """Merge small base files into fewer files; no record changes.
 
-    The files that were replaced stay for readers of older commits until rli clean removes them.
+    The old files stay for readers of older commits until rli clean removes them.
     """
     opened = rli.open_table(table, index=index)
     with write_progress(table) as on_step:

@@ -52,9 +52,9 @@ def doctor(
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at a store, or at a table with its index: what is wrong and what to do.
+    """Check a store, or a table with its index, and advise on each problem.
 
-    Writes nothing but one record in the store, which it removes again. Exit status 1 if there is a problem.
+    Writes only a test record into the store, and removes it again. Exit status 1 if there is a problem.
     """
     findings = tuple(look_at_index(target) if is_store_url(target) else TableCheckup(target, index).run())
     counts = [sum(found.verdict is verdict for found in findings) for verdict in (Verdict.PROBLEM, Verdict.WARNING)]

@@ -57,7 +57,7 @@ def archive(
 ) -> None:
     """Move old commits from the active timeline to the archive; rows stay as they are.
 
-    Keep at least as many commits as rli clean does: the table cannot be read as of archived ones.
+    Keep at least as many commits as rli clean does: archived commits can no longer be queried or restored.
     """
     done = rli.open_table(table, index=index).archive(keep_commits=keep, timeout=timeout)
     report(
@@ -93,7 +93,7 @@ def relocate(
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let the index serve a table that was moved. An index in the table's own folder needs no such command."""
+    """Let the index serve a moved table. An index in the table's own folder does not need this command."""
     done = RelocatedTable(rli.open_table(table, index=index).relocate(also=also))
     report(done, as_json=as_json, render=lambda: print_facts({"locations": ", ".join(done.locations)}))
 
@@ -111,7 +111,7 @@ def maintenance(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say, or change, what writers do for the table after every few commits."""
+    """Show or change the maintenance that writers do after every few commits."""
     opened = rli.open_table(table)
     if on is not None:
         opened.set_maintenance(Maintenance() if on else Maintenance.off())

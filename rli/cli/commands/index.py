@@ -106,9 +106,9 @@ def bootstrap(
     key_mode: KeyModeOption = KeyMode.EXACT,
     as_json: JsonOption = False,
 ) -> None:
-    """Build the index anew from the table's files, for tables of rli and of Hudi alike.
+    """Build the index from the table's files, for tables of rli and of Hudi.
 
-    An index of the same table at the same place is replaced. With --index the URL is kept with the table.
+    An index of the same table at the same URL is replaced. With --index, the table stores the new URL.
     """
     opened = rli.open_table(table)
     entries = opened.bootstrap_index(index, shards=shards, key_mode=key_mode, tasks=ShownTasks("reading record keys"))
@@ -124,7 +124,7 @@ def verify(
 ) -> None:
     """Compare index and table, key by key. Exit status 1 if they differ. Writers may go on.
 
-    Of a URL, check the entries of an index against its own commit log: for an index that is used without a table.
+    For a URL, check the entries against the index's own commit log: for an index without a table.
     """
     if is_store_url(target):
         with _index_at(target, index) as opened:
@@ -168,7 +168,7 @@ def repair(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the index say what the table says; reports what was wrong."""
+    """Correct the index from the table, and report the differences."""
     found = rli.open_table(table, index=index).repair_index(ShownTasks("comparing and mending"), timeout=timeout)
     report(found, as_json=as_json, render=lambda: _print_differences(found, repaired=True))
 
@@ -192,7 +192,7 @@ def _print_differences(found: VerifyReport, *, repaired: bool = False) -> None:
 
 
 def stats(target: TargetArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Show size and state of an index: that of a table, or the one at a URL."""
+    """Show size and state of a table's index, or of the index at a URL."""
     opened = _index_at(target, index) if is_store_url(target) else rli.open_table(target, index=index).index
     found = opened.stats()
     report(found, as_json=as_json, render=lambda: _print_stats(found))
@@ -222,7 +222,7 @@ def sync(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring into the index what other writers have committed. Every write does this by itself."""
+    """Apply commits of other writers to the index. Every write does this automatically."""
     result = rli.open_table(table, index=index).sync_index(ShownTasks("applying"), timeout=timeout)
     done = Synced(result.applied, result.sequence)
     facts = {"instants applied": len(done.applied), "sequence": done.sequence}
@@ -236,10 +236,10 @@ def drop(
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove an index: that of a table, or the one at a URL.
+    """Remove a table's index, or the index at a URL.
 
-    A table stays, and bootstrap builds its index again. An index that is used without a table is lost: there the command
-    asks for a confirmation.
+    The table stays, and bootstrap rebuilds its index. An index without a table is lost: there the command asks for
+    confirmation.
     """
     done = Dropped(_drop_at(target, index, yes=yes) if is_store_url(target) else _drop_of_table(target, index))
     report(done, as_json=as_json, render=lambda: print_facts({"dropped": done.url}))

@@ -37,10 +37,10 @@ def break_(
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take the lease from its holder, and replace records of writers that are damaged.
+    """Take the lease from its holder, and replace damaged records of writers.
 
-    A lease of a dead writer lapses by itself, so this is for records that were damaged or forged. A writer that lives
-    loses its present write and reports LeaseLostError; no committed record is lost.
+    A dead writer's lease lapses automatically, so this is for damaged or forged records. A live writer loses its
+    present write and reports LeaseLostError; no committed record is lost.
     """
     opened = rli.open_table(table, index=index)
     held_by = _name(lease_holder(opened.definition, opened.index))

@@ -93,7 +93,7 @@ def get(
 ) -> None:
     """Print the records of some keys, found by the index: no other file is opened.
 
-    Records come in the order of the keys; absent keys give none. Exit status 1 if the table holds none of the keys.
+    Records come in the order of the keys; absent keys give no record. Exit status 1 if the table holds none of the keys.
     """
     found = rli.open_table(table, index=index).get(keys, split_columns(columns) or None, timeout=timeout)
     rows = found.to_pylist()
@@ -132,10 +132,10 @@ def read(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read the table, now or as it was, and print the records or write them to a file.
+    """Read the table, now or as of an instant, and print the records or write them to a file.
 
-    In a pipe values stand between tabs, the column names first. With --output and --json the report says how many
-    records were written where.
+    In a pipe, values are separated by tabs, after a line of column names. With --output and --json, the report names
+    the file and counts its records.
     """
     if output is not None:
         require_output(output)
@@ -213,7 +213,7 @@ def _records(entry: HistoryEntry) -> str | None:
 
 
 def info(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Show what a table is and how it is: schema, settings, sizes, index and problems. It reads no records.
+    """Show a table's schema, settings, sizes, index and problems. It reads no records.
 
     Exit status 1 if there is a problem; rli doctor looks deeper.
     """

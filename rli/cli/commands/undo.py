@@ -61,7 +61,7 @@ def rollback(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo the last commit: files, index and timeline are as before it."""
+    """Undo the last commit, in files, index and timeline."""
     opened = rli.open_table(table, index=index)
     by = opened.rollback(instant, timeout=timeout)
     undone = next((entry.undone for entry in opened.history() if entry.time == by), ())
@@ -87,7 +87,7 @@ def savepoint(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep the table's state as of a commit, so that no clean removes it and the table can be restored to it."""
+    """Protect the table's state as of a commit from every clean, so that you can restore it."""
     opened = rli.open_table(table, index=index)
     if not delete:
         done = Saved(opened.savepoint(instant, comment, timeout=timeout), saved=True)
@@ -110,7 +110,7 @@ def restore(
     timeout: LeaseTimeoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go back to a commit: all later ones are undone, and cannot be brought back."""
+    """Go back to a commit. All later commits are undone for good."""
     done = rli.open_table(table, index=index).restore(instant, timeout=timeout)
     report(
         done,

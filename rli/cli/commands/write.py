@@ -245,13 +245,13 @@ def upsert(
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Insert new records, update known ones, and move those whose partition changed.
+    """Insert new records, update known records, and move records with a new partition.
 
     Columns of text files get the type of the table's column. A new column gets a type only if no value changes by it:
     02134, 1.10 and integers of more than 64 bits stay text. In CSV an empty field is null and "" is an empty text.
     Record keys and partition values keep their spelling.
 
-    With --json each commit is reported on a line of its own, with the file that it wrote.
+    With --json, each commit is reported on its own line, with its file.
     """
     options = UpsertOptions(on_partition_change, missing, parse_transaction(transaction), parse_metadata(metadata))
     source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
@@ -351,7 +351,7 @@ def delete(
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete records by key alone; keys that the table does not hold change nothing."""
+    """Delete records by key alone; unknown keys change nothing."""
     if bool(keys) == (file is not None):
         raise InvalidInputError("give either keys or a file of keys: KEY... or --file FILE")
     named = parse_transaction(transaction)

@@ -85,9 +85,9 @@ def demo(
         typer.Option(help="spark: start with Spark; use the local engine for slow steps. Default: spark if installed."),
     ] = None,
 ) -> None:
-    """Quick start: 22 months of real changes go into a table, with moves, look-ups, deletes and a check.
+    """Quick start: write 22 months of real changes to a table, with moves, look-ups, deletes and a check.
 
-    The data is the registry of .gov domains, one batch a month (CC0). The table stays, so that you can go on with it.
+    The data is the registry of .gov domains, a batch per month (CC0). The table stays for you to explore.
     """
     started = time.perf_counter()
     chosen = engine or (EngineName.SPARK if find_spec("pyspark") else EngineName.LOCAL)

@@ -1,4 +1,4 @@
-"""The folder of the demo's table: made anew only where an earlier demo made it."""
+"""The folder of the demo's table: only an earlier demo table is replaced."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def read_chunks(store: Store, writer: str, names: Sequence[str]) -> Iterator[Loc
 
 def remove_chunks(store: Store, writer: str, names: Sequence[str]) -> None:
     """Remove the chunks of a transaction; may be repeated."""
-    # The last chunk goes last: its presence means that the removal is unfinished.
+    # Delete the last chunk last: its presence means that cleanup is unfinished.
     if not names or store.read_control(_name(writer, names[-1])) is None:
         return
     for name in names:
