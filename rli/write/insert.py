@@ -6,7 +6,7 @@ Known keys are looked up, and touch no file.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from rli.commit.conflicts import ReadSet
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
@@ -21,6 +21,10 @@ from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, run_plan
 from rli.write.tagging import InsertTagging
+
+_MOST_REWRITTEN: Final = 16.0
+"""A file group of more times the bytes that arrive is left alone: a batch of mostly known records has few new ones, and
+these would rewrite as much as all of them. Clustering puts the files together."""
 
 
 def insert(
@@ -63,7 +67,7 @@ def _insert_records(
         write.on_step(Step.TAGGED)
         profile = rows.profile
         context = write.context(schema, is_synced=engine.syncs_in_tasks)
-        plan = plan_write(write, context, profile, request.bytes_per_row)
+        plan = plan_write(write, context, profile, request.bytes_per_row, most_rewritten=_MOST_REWRITTEN)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
     read = ReadSet(profile.origins, partial(_changed_keys, request))

@@ -6,6 +6,7 @@ that any engine, and any repetition of a task, places it in the same one.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from rli.codec.key_codec import hash_keys
 from rli.model import FileGroupId
-from rli.settings import TableSettings
+from rli.settings import MEBIBYTE, TableSettings
 from rli.view.file_slices import FileSlice
 
 _SEED: Final = 0x706C6163
@@ -50,6 +51,8 @@ def plan_placements(
     live: Iterable[FileSlice],
     settings: TableSettings,
     new_file_id: Callable[[], str],
+    *,
+    most_rewritten: float = math.inf,
 ) -> dict[str, Placement]:
     """Plan where new records go.
 
@@ -59,13 +62,16 @@ def plan_placements(
         live: the live file slices of those partitions.
         settings: sizes.
         new_file_id: gives ids for new file groups.
+        most_rewritten: how many times the bytes that a partition gains a file group may have that takes some of them.
+            Those of a mebibyte or less take records in any case.
 
     Returns:
         Partition path → placement.
     """
     small: dict[str, list[FileSlice]] = defaultdict(list)
     for file_slice in live:
-        if file_slice.size < settings.small_file_size:
+        gained = new_records.get(file_slice.group.partition_path, 0) * bytes_per_record
+        if file_slice.size < settings.small_file_size and file_slice.size <= max(MEBIBYTE, most_rewritten * gained):
             small[file_slice.group.partition_path].append(file_slice)
     return {
         partition_path: _place(count, bytes_per_record, small[partition_path], settings.target_file_size, new_file_id)

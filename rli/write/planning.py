@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,7 +16,12 @@ from rli.write.tagging import require_slices
 
 
 def plan_write(
-    write: WriteTransaction, context: WriteContext, profile: WorkloadProfile, bytes_per_row: float
+    write: WriteTransaction,
+    context: WriteContext,
+    profile: WorkloadProfile,
+    bytes_per_row: float,
+    *,
+    most_rewritten: float = math.inf,
 ) -> WritePlan:
     """Plan how the rows of a write become base files.
 
@@ -24,11 +30,12 @@ def plan_write(
         context: of the attempt.
         profile: counts of its rows, without late moves.
         bytes_per_row: an estimate.
+        most_rewritten: see ``plan_placements``.
 
     Raises:
         CorruptIndexError: the index names a file group that is not in the table.
     """
-    placements = _placements(write, profile, bytes_per_row)
+    placements = _placements(write, profile, bytes_per_row, most_rewritten)
     # A record that leaves costs nothing here: it is counted where it arrives.
     rows = Counter(profile.changed)
     rows.update(dict.fromkeys(profile.leaving, 0))
@@ -51,7 +58,9 @@ def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequ
     return results
 
 
-def _placements(write: WriteTransaction, profile: WorkloadProfile, bytes_per_row: float) -> dict[str, Placement]:
+def _placements(
+    write: WriteTransaction, profile: WorkloadProfile, bytes_per_row: float, most_rewritten: float
+) -> dict[str, Placement]:
     new = profile.new
     if not new:
         return {}
@@ -61,4 +70,5 @@ def _placements(write: WriteTransaction, profile: WorkloadProfile, bytes_per_row
         write.snapshot.slices.of_partitions(new),
         write.table.require_settings(),
         new_file_id,
+        most_rewritten=most_rewritten,
     )

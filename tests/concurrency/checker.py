@@ -17,8 +17,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
-from tests.concurrency.history import Cluster, Committed, Delete, Event, Found, History, Located, Places, Upsert
-from tests.support.table_model import Outcome, Rows, Version, deleted, upserted
+from tests.concurrency.history import Cluster, Committed, Delete, Event, Found, History, Insert, Located, Places, Upsert
+from tests.support.table_model import Outcome, Rows, Version, deleted, inserted, upserted
 
 T = TypeVar("T")
 
@@ -155,12 +155,15 @@ class _Checker:
 
     @staticmethod
     def _versions(events: Iterable[Event]) -> set[Version]:
-        return {version for event in events if isinstance(event.operation, Upsert) for version in event.operation.batch}
+        writes = (event.operation for event in events if isinstance(event.operation, Upsert | Insert))
+        return {version for write in writes for version in write.batch}
 
 
 def _outcome(rows: Rows, event: Event) -> Outcome:
     if isinstance(event.operation, Upsert):
         return upserted(rows, event.operation.batch)
+    if isinstance(event.operation, Insert):
+        return inserted(rows, event.operation.batch)
     if isinstance(event.operation, Delete):
         return deleted(rows, event.operation.keys)
     if isinstance(event.operation, Cluster):

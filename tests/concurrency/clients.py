@@ -35,6 +35,7 @@ from tests.concurrency.history import (
     Event,
     Found,
     History,
+    Insert,
     Located,
     Lookup,
     Operation,
@@ -347,6 +348,8 @@ def do(
             return Located(dict(zip(keys, places, strict=True)))
         case Upsert(batch):
             return _written(lambda: table.upsert(records(*batch), attempts=attempts, on_step=on_step))
+        case Insert(batch):
+            return _written(lambda: table.insert(records(*batch), attempts=attempts, on_step=on_step))
         case Delete(keys):
             return _written(lambda: table.delete(keys, attempts=attempts, on_step=on_step))
         case Cluster():

@@ -20,6 +20,13 @@ class Upsert:
 
 
 @dataclass(frozen=True)
+class Insert:
+    """Insert records with new keys."""
+
+    batch: tuple[Version, ...]
+
+
+@dataclass(frozen=True)
 class Delete:
     """Delete by key."""
 
@@ -43,7 +50,7 @@ class Lookup:
     keys: tuple[str, ...]
 
 
-Operation: TypeAlias = Upsert | Delete | Cluster | Read | Lookup
+Operation: TypeAlias = Upsert | Insert | Delete | Cluster | Read | Lookup
 
 
 @dataclass(frozen=True)

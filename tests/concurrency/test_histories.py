@@ -21,7 +21,7 @@ from rli.index.record.purging import floor_of
 from rli.services import purge
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, Host, clients, history_of
-from tests.concurrency.history import Cluster, Committed, Delete, Event, Lookup, Operation, Read, Upsert
+from tests.concurrency.history import Cluster, Committed, Delete, Event, Insert, Lookup, Operation, Read, Upsert
 from tests.support.docker import Service
 from tests.support.indexes import record_index
 from tests.support.leased_tables import leased_by_the_table
@@ -55,7 +55,8 @@ def _operation(source: random.Random, number: int) -> Operation:
         return Delete(tuple(source.sample(KEYS, 3)))
     chosen = source.choices(KEYS, k=source.randint(1, 5))
     # The value tells which operation wrote a version, and which of its versions it is.
-    return Upsert(
+    write = Insert if source.random() < 0.3 else Upsert
+    return write(
         tuple((key, source.choice("xyz"), source.randrange(20), number + at / 10) for at, key in enumerate(chosen))
     )
 

@@ -55,6 +55,15 @@ def upserted(rows: Rows, batch: Iterable[Version], *, keep: bool = False) -> Out
     return Outcome(after, (inserted, updated, moved, 0, unchanged))
 
 
+def inserted(rows: Rows, batch: Iterable[Version]) -> Outcome:
+    """Rows after an insert, which takes the first record of each key."""
+    first: Rows = {}
+    for version in batch:
+        first.setdefault(version[0], version)
+    new = {key: version for key, version in first.items() if key not in rows}
+    return Outcome({**rows, **new}, (len(new), 0, 0, 0, len(first) - len(new)))
+
+
 def deleted(rows: Rows, keys: Iterable[str]) -> Outcome:
     """Rows after a delete."""
     distinct = set(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Barrier, Thread
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -120,3 +121,17 @@ def test_an_insert_may_bring_a_new_column(trips: Table) -> None:
     more = records(("a", "x", 2, 2.0), ("c", "x", 2, 2.0)).append_column("note", pa.array(["n1", "n2"]))
     assert trips.insert(more).inserted == 1
     assert {key: row["note"] for key, row in by_key(rows_of(trips)).items()} == {"a": None, "b": None, "c": "n2"}
+
+
+def test_a_few_new_records_rewrite_no_large_file_group(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(tmp_path / "t", record_key="id", index=memory_url)
+    table.insert(pa.table({"id": [str(uuid4()) for _ in range(60_000)]}))
+    [large] = live_files(table)
+    assert Path(table.location, large).stat().st_size > 1 << 20
+    table.insert(pa.table({"id": ["a"]}))
+    assert large in live_files(table)
+    table.insert(pa.table({"id": ["b"]}))
+    assert len(live_files(table)) == 2
+    table.insert(pa.table({"id": [str(uuid4()) for _ in range(20_000)]}))
+    assert large not in live_files(table)
+    assert table.verify_index().agrees
