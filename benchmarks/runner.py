@@ -21,6 +21,7 @@ NAMES: Final = (
     "redis_store",
     "hbase_store",
     "parquet_files",
+    "point_reads",
     "upsert_memory",
     "growth",
     "commits",

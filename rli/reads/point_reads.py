@@ -11,7 +11,8 @@ as of a later commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -84,17 +85,24 @@ def get_records(
     keys = pc.unique(record_keys)
     while True:
         located = locate(table, index, keys, deadline)
-        try:
+        with _unless_outdated(located):
             found = _read(located, columns)
             if is_whole_for(located.snapshot, located.groups()):
                 return found
-        except InstantNotFoundError:
-            # The commit has just been undone, or archived.
-            pass
-        except (CorruptIndexError, CorruptTableError):
-            if _is_current(located):
-                raise
-        _require_time_left(index, deadline)
+        require_time_left(index, deadline)
+
+
+@contextmanager
+def _unless_outdated(located: LocatedKeys) -> Iterator[None]:
+    """Pass over errors that other writers may have caused: they have rewritten or undone what is read."""
+    try:
+        yield
+    except InstantNotFoundError:
+        # The commit has just been undone, or archived.
+        pass
+    except (CorruptIndexError, CorruptTableError):
+        if _is_current(located):
+            raise
 
 
 def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
@@ -127,18 +135,43 @@ def locate(table: TableDefinition, index: TableIndex, record_keys: pa.Array, dea
             changed again and again.
     """
     state, found = _found(table, index, record_keys, deadline)
-    keys = found.column("record_key").combine_chunks()
-    asked = pc.index_in(keys, value_set=record_keys).to_numpy()
-    named = named_groups(found.column("partition_path").combine_chunks(), found.column("file_id").combine_chunks())
-    slices = state.snapshot.slices.of_groups([group for group in named.groups if group is not None])
-    order = np.argsort(named.codes, kind="stable")
-    bounds = pairwise(np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1)))
+    by_group = keys_by_group(found)
+    slices = state.snapshot.slices.of_groups(by_group)
     parts = [
-        KeysOfGroup(group, slices.get(group), keys.take(pa.array(order[start:end])), asked[order[start:end]])
-        for group, (start, end) in zip(named.groups, bounds, strict=True)
-        if group is not None
+        KeysOfGroup(group, slices.get(group), keys, pc.index_in(keys, value_set=record_keys).to_numpy())
+        for group, keys in by_group.items()
     ]
     return LocatedKeys(state.snapshot, parts)
+
+
+def keys_by_group(locations: pa.Table) -> dict[FileGroupId, pa.Array]:
+    """The record keys of locations by file group, each once; without those that are nowhere."""
+    keys = locations.column("record_key").combine_chunks()
+    named = named_groups(
+        locations.column("partition_path").combine_chunks(), locations.column("file_id").combine_chunks()
+    )
+    order = np.argsort(named.codes, kind="stable")
+    bounds = pairwise(np.searchsorted(named.codes[order], np.arange(len(named.groups) + 1)))
+    return {
+        group: pc.unique(keys.take(pa.array(order[start:end])))
+        for group, (start, end) in zip(named.groups, bounds, strict=True)
+        if group is not None
+    }
+
+
+def slices_of(snapshot: Snapshot, groups: Sequence[FileGroupId]) -> dict[FileGroupId, FileSlice | None] | None:
+    """The file slices of some file groups; None if others have rewritten or undone them since the snapshot.
+
+    Raises:
+        CorruptTableError: a base file of the last commit is missing.
+    """
+    found, no_keys, no_positions = snapshot.slices.of_groups(groups), pa.array([], pa.string()), np.empty(0, np.intp)
+    parts = [KeysOfGroup(group, found.get(group), no_keys, no_positions) for group in groups]
+    with _unless_outdated(LocatedKeys(snapshot, parts)):
+        require_last_files(snapshot, groups)
+        if is_whole_for(snapshot, groups):
+            return {part.group: part.file_slice for part in parts}
+    return None
 
 
 def _found(
@@ -150,7 +183,15 @@ def _found(
         try:
             return state, index.locator(state).locate_all(record_keys)
         except ConflictError:
-            _require_time_left(index, deadline)
+            require_time_left(index, deadline)
+
+
+def records_of(
+    snapshot: Snapshot, schema: pa.Schema, group: FileGroupId, file_slice: FileSlice | None, record_keys: pa.Array
+) -> pa.Table:
+    """The records of some keys (distinct, shape (n,)) of one file group, in any order; raises as ``read_part``."""
+    part = KeysOfGroup(group, file_slice, record_keys, np.arange(len(record_keys)))
+    return read_part(snapshot, schema, part)[1]
 
 
 def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple[NDArray[np.intp], pa.Table]:
@@ -179,7 +220,8 @@ def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple
     return np.concatenate(positions), pa.concat_tables(records)
 
 
-def _require_time_left(index: TableIndex, deadline: float) -> None:
+def require_time_left(index: TableIndex, deadline: float) -> None:
+    """Raise ``IndexNotReadyError`` for a read that has begun again until its deadline (of ``time.monotonic``)."""
     if time.monotonic() > deadline:
         raise IndexNotReadyError(
             f"other writers changed the records again and again while they were looked up: index={index.url}; "

@@ -87,7 +87,10 @@ class FileSliceReader:
             positions, found = self._positions(candidates, columns, row_group)
             if not len(found):
                 continue
-            yield found, self._records_at(positions, schema, row_group)
+            others = pa.schema([field for field in schema if field.name not in columns.copies])
+            records = self._records_at(positions, others, row_group) if len(others) else pa.table({})
+            values = (found if field.name in columns.copies else records.column(field.name) for field in schema)
+            yield found, pa.table([*values], schema=schema)
             left = left.filter(pc.invert(pc.is_in(left, value_set=found)))
             if not len(left):
                 return

@@ -16,10 +16,12 @@ class KeyColumns:
     Attributes:
         schema: of the columns to read.
         generator: forms keys of them; None if the only column holds the keys themselves.
+        copies: columns of the records that hold the keys too, so that they need not be read.
     """
 
     schema: pa.Schema
     generator: KeyGenerator | None
+    copies: frozenset[str]
 
     @property
     def ordered_as_keys(self) -> str | None:

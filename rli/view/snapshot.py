@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import pyarrow as pa
 
 from rli.errors import UnsupportedTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
+from rli.hudi.properties import KeyGeneratorKind
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
@@ -22,6 +24,9 @@ from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
 from rli.view.scan import Scan, filter_expression, wanted_columns
+
+_PLAIN_KEYS: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.NONPARTITIONED)
+"""Kinds of generators that take the text of a single record-key column as it is."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +112,21 @@ class Snapshot:
         properties = self.table.properties
         # Tables without meta fields may have the meta columns all the same, holding nulls.
         if properties.populate_meta_fields and RECORD_KEY in stored.names:
-            return KeyColumns(pa.schema([pa.field(RECORD_KEY, pa.string())]), None)
+            return KeyColumns(pa.schema([pa.field(RECORD_KEY, pa.string())]), None, self._copies_of_keys(stored))
         if not properties.record_key_fields or self.schema is None:
             raise UnsupportedTableError(
                 f"the table has neither meta columns nor record-key fields: table={self.table.location}; "
                 "an index needs one of them"
             )
         fields = [self.schema.field(name) for name in properties.record_key_fields]
-        return KeyColumns(pa.schema(fields), self.table.key_generator)
+        return KeyColumns(pa.schema(fields), self.table.key_generator, frozenset())
+
+    def _copies_of_keys(self, stored: pa.Schema) -> frozenset[str]:
+        fields, kind = self.table.properties.record_key_fields, self.table.properties.key_generator
+        # Other generators form keys of a single text in ways that differ from release to release.
+        if len(fields) != 1 or kind not in _PLAIN_KEYS or fields[0] not in stored.names:
+            return frozenset([RECORD_KEY])
+        return frozenset([RECORD_KEY, fields[0]] if pa.types.is_string(stored.field(fields[0]).type) else [RECORD_KEY])
 
     def scan(self, columns: Sequence[str] | None = None, filters: object = None) -> Scan:
         """The records, or some columns of those that pass a filter, to be read in one of several ways.

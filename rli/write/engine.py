@@ -17,10 +17,13 @@ from rli.file_group.writer import FileGroupResult
 from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
 from rli.index.contract import LOOKUP_SECONDS, Locator, SomeKeys, TableIndex, sum_of
 from rli.model import FileGroupId
+from rli.reads import point_reads
 from rli.storage import Storage
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import only_base_file
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
 from rli.write.contract import (
     Engine,
     FileGroupWriting,
@@ -47,6 +50,7 @@ __all__ = [
     "FileGroupId",
     "FileGroupResult",
     "FileGroupWriting",
+    "FileSlice",
     "Keying",
     "LateMoves",
     "Locator",
@@ -54,6 +58,7 @@ __all__ = [
     "Request",
     "RequestFolder",
     "RowPlacing",
+    "Snapshot",
     "SomeKeys",
     "Storage",
     "TableDefinition",
@@ -75,6 +80,7 @@ __all__ = [
     "only_base_file",
     "partitions_of",
     "pass_over",
+    "point_reads",
     "request_folder_of",
     "require_same",
     "sum_of",

@@ -14,9 +14,10 @@ from pyspark.sql.types import StructType
 
 from rli import Table
 from rli.errors import InvalidInputError
-from rli.write.engine import only_base_file, with_meta_columns
+from rli.write.engine import LOOKUP_SECONDS, only_base_file, with_meta_columns
 from rli_spark.batches import spark_schema
 from rli_spark.hadoop_paths import hadoop_paths
+from rli_spark.point_reads import look_up
 
 Condition: TypeAlias = tuple[str, str, Any]
 
@@ -39,8 +40,14 @@ def read(
     columns: Sequence[str] | None = None,
     filters: Sequence[Condition | Sequence[Condition]] | None = None,
     as_of: str | datetime | None = None,
+    *,
+    keys: DataFrame | None = None,
+    timeout: float = LOOKUP_SECONDS,
 ) -> DataFrame:
     """The table's records, now or as of an instant, read at Spark's native speed from exactly the live files.
+
+    With ``keys`` only the records of these keys, found by the index: the keys are looked up at once, by a Spark job, and
+    the files that hold them are read when the frame is computed. Each record comes once, however often its key is given.
 
     Args:
         spark: the session.
@@ -49,21 +56,26 @@ def read(
         filters: tuples (column, operator, value), all of which hold, or a list of such lists, of which one holds.
             Files whose partition path or column statistics show that no record passes are not opened by Spark.
             Filters that follow on the frame itself are pushed into the files by Spark.
-        as_of: an instant of the timeline, or a time.
+        as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
+        keys: has the table's record-key columns; others are passed over.
+        timeout: of the look-ups of ``keys``, as for ``tag``.
 
     Raises:
-        InvalidInputError: ``columns`` or ``filters`` is a text.
+        InvalidInputError: ``columns`` or ``filters`` is a text, ``keys`` is no frame, or given with ``as_of``.
+        IndexNotReadyError: with ``keys``: the index has not seen all commits of the table after that time.
         SchemaError: a column does not exist, or a filter does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
     """
+    if keys is not None:
+        if as_of is not None:
+            raise InvalidInputError(
+                f"the index knows the present alone: as_of={as_of!r}; read without keys, then join the frames"
+            )
+        return _read_keys(table, keys, columns, filters, timeout)
     snapshot = table.snapshot(as_of)
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
-    if isinstance(filters, str):
-        raise InvalidInputError(
-            f"in Spark a filter is not a text: filters={filters!r}; give tuples (column, op, value), or filter the frame: "
-            "read(spark, table).where(…)"
-        )
+    _require_tuples(filters)
     full = with_meta_columns(snapshot.schema)
     scan = snapshot.scan(columns, filters)
     live = scan.matching_slices()
@@ -74,7 +86,45 @@ def read(
         frame = spark.read.schema(spark_schema(full)).parquet(*paths)
     if filters is not None:
         frame = frame.where(_condition(filters))
-    return frame.select(*(F.col(f"`{name}`") for name in scan.schema.names))
+    return _columns_of(frame, scan.schema.names)
+
+
+def _read_keys(
+    table: Table,
+    keys: DataFrame,
+    columns: Sequence[str] | None,
+    filters: Sequence[Condition | Sequence[Condition]] | None,
+    timeout: float,
+) -> DataFrame:
+    if not hasattr(keys, "mapInArrow"):
+        raise InvalidInputError(f"the keys are no Spark frame: type={type(keys).__name__}; call spark.createDataFrame")
+    _require_tuples(filters)
+    located = look_up(table, keys, timeout)
+    if located.snapshot.schema is None:
+        return keys.sparkSession.createDataFrame([], StructType())
+    wanted = located.snapshot.scan(columns, filters).schema.names
+    if filters is None:
+        return located.records(wanted)
+    tested = [name for name in _names(filters) if name not in wanted]
+    return _columns_of(located.records([*wanted, *tested]).where(_condition(filters)), wanted)
+
+
+def _columns_of(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    return frame.select(*(F.col(f"`{name}`") for name in names))
+
+
+def _require_tuples(filters: object) -> None:
+    if isinstance(filters, str):
+        raise InvalidInputError(
+            f"in Spark a filter is not a text: filters={filters!r}; give tuples (column, op, value), or filter the frame: "
+            "read(spark, table).where(…)"
+        )
+
+
+def _names(filters: Sequence[Any]) -> list[str]:
+    """The columns of a filter, each once."""
+    alternatives = [filters] if isinstance(filters[0], tuple) else filters
+    return list(dict.fromkeys(name for all_of in alternatives for name, _, _ in all_of))
 
 
 def _condition(filters: Sequence[Any]) -> Column:

@@ -126,3 +126,26 @@ def test_characters_of_patterns_in_folder_names_stand_for_themselves(
 )
 def test_hadoop_reads_a_table_under_a_scheme_that_it_knows(spark: SparkSession, location: str, expected: str) -> None:
     assert hadoop_paths(spark, Storage(location), ["p/f"]) == [f"{expected}/p/f"]
+
+
+def test_records_of_keys(spark: SparkSession, filled: rli.Table) -> None:
+    filled.delete(["k7"])
+    keys = spark.createDataFrame([("k1", 1), ("nobody", 2), ("k250", 3), ("k1", 4), ("k7", 5)], "id string, n long")
+    found = rli_spark.read(spark, filled, keys=keys)
+    # What comes later does not matter: a record that moves and the file that held it, while that is kept.
+    filled.upsert(pa.table({"id": ["k1"], "city": ["c9"], "ts": [2], "fare": [0.5]}))
+    rows = [("k1", "c1", 1, 1.0), ("k250", "c1", 1, 250.0)]
+    assert sorted(map(tuple, found.collect())) == rows
+    now = rli_spark.read(spark, filled, keys=keys, columns=["fare"], filters=[("city", "=", "c9"), ("ts", ">", 1)])
+    assert list(map(tuple, now.collect())) == [(0.5,)]
+    assert rli_spark.read(spark, filled, keys=keys.where("id = 'nobody'")).count() == 0
+
+
+def test_misuse_of_keys(spark: SparkSession, filled: rli.Table) -> None:
+    with pytest.raises(rli.InvalidInputError, match="no Spark frame: type=list"):
+        rli_spark.read(spark, filled, keys=["k1"])  # type: ignore[arg-type]
+    keys = spark.createDataFrame([("k1",)], "key string")
+    with pytest.raises(rli.InvalidInputError, match="present alone"):
+        rli_spark.read(spark, filled, keys=keys, as_of="20240101000000000")
+    with pytest.raises(rli.SchemaError, match="column is missing: column=id"):
+        rli_spark.read(spark, filled, keys=keys)
