@@ -5,8 +5,20 @@ from rli_spark.cluster import cluster
 from rli_spark.delete import delete
 from rli_spark.insert import insert
 from rli_spark.read import read
+from rli_spark.stage import stage, stage_deletes
 from rli_spark.tag import tag
 from rli_spark.tasks import SparkTasks
 from rli_spark.upsert import upsert
 
-__all__ = ["SparkTasks", "bootstrap_index", "cluster", "delete", "insert", "read", "tag", "upsert"]
+__all__ = [
+    "SparkTasks",
+    "bootstrap_index",
+    "cluster",
+    "delete",
+    "insert",
+    "read",
+    "stage",
+    "stage_deletes",
+    "tag",
+    "upsert",
+]

@@ -5,18 +5,32 @@ from __future__ import annotations
 import re
 import socket
 from contextlib import closing
-from typing import Final
+from typing import Final, Protocol
 
 from pyspark.sql import SparkSession
 
-from rli import SettingsError, TableIndex
+from rli import SettingsError
 from rli_spark.workers import require_same_python
 
 _IN_THIS_MACHINE: Final = re.compile(r"local(-cluster)?(\[.*\])?")
 _STANDALONE: Final = "spark://"
 
 
-def require_reachable(spark: SparkSession, index: TableIndex) -> None:
+class Located(Protocol):
+    """An index of any kind."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        ...
+
+    @property
+    def home(self) -> str | None:
+        """Names its data where they are on one machine; None where others reach them too."""
+        ...
+
+
+def require_reachable(spark: SparkSession, index: Located) -> None:
     """Refuse an index that lies on this machine where Spark's executors run on others.
 
     Executors that may be here are let pass: each proves for itself that it reads this very index (P20).

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli import Table
-from rli.errors import SchemaError
+from rli import IndexTransaction, RecordIndex, Table
+from rli.errors import InvalidInputError, SchemaError
 from rli.write.engine import LOOKUP_SECONDS, TableDefinition, TableIndex, await_synced
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.executors import require_reachable
@@ -18,32 +18,67 @@ from rli_spark.executors import require_reachable
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
 
 
-def tag(df: DataFrame, table: Table, *, timeout: float = LOOKUP_SECONDS) -> DataFrame:
+def tag(
+    df: DataFrame,
+    target: Table | RecordIndex | IndexTransaction,
+    *,
+    record_key: str = "record_key",
+    timeout: float = LOOKUP_SECONDS,
+) -> DataFrame:
     """The frame with the location of each record: ``_rli_partition_path``, ``_rli_file_id``, ``_rli_instant_time``.
 
     All three are null for a record that would be inserted. Every row of the frame gets its tag, repeated keys too.
-    Look-ups run in the executors, in batches, when the frame is computed.
+    Look-ups run in the executors, in batches, when the frame is computed; Spark shows their errors as its own
+    ``PythonException``.
 
     Args:
-        df: has the table's record-key columns.
-        table: the table.
+        df: has the table's record-key columns; for an index or a transaction, the column ``record_key``.
+        target: a table. Or an index that is used alone, as it is when the frame is computed. Or a transaction on such an
+            index, as of its snapshot; then compute the frame before the transaction ends.
+        record_key: of an index or a transaction, the text column that holds the keys.
         timeout: seconds; for how long to wait for writers, and to apply their commits: once before the job, and in each
             batch that meets a commit which is in the index in part.
 
     Raises:
         IndexNotReadyError: the index is missing, or has not seen all commits of the table after that time.
         SchemaError: a record-key column is missing, or the frame has tags already.
+        InvalidInputError: the target is something else.
     """
     taken = [name for name in TAG_COLUMNS if name in df.columns]
     if taken:
         raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
-    definition, index = table.definition.reloaded(), table.index
-    require_reachable(df.sparkSession, index)
-    await_synced(definition, index, timeout)
     schema = arrow_schema(df)
-    definition.key_generator.record_keys(schema.empty_table())
     tagged = pa.schema([*schema, *(pa.field(name, pa.string()) for name in TAG_COLUMNS)])
-    return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged, timeout), tagged)
+    if isinstance(target, Table):
+        definition, index = target.definition.reloaded(), target.index
+        require_reachable(df.sparkSession, index)
+        await_synced(definition, index, timeout)
+        definition.key_generator.record_keys(schema.empty_table())
+        return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged, timeout), tagged)
+    if dict(df.dtypes).get(record_key) != "string":
+        raise SchemaError(
+            f"a text column of record keys is missing: column={record_key} found={df.columns}; name it with record_key="
+        )
+    if isinstance(target, IndexTransaction):
+        tasks = target.for_tasks()
+        require_reachable(df.sparkSession, tasks.index)
+        return map_tables(df, lambda tables: _looked_up(tables, record_key, tasks.tag, tagged), tagged)
+    if isinstance(target, RecordIndex):
+        require_reachable(df.sparkSession, target)
+        look_up = partial(target.lookup, timeout=timeout)
+        return map_tables(df, lambda tables: _looked_up(tables, record_key, look_up, tagged), tagged)
+    raise InvalidInputError(
+        f"records are tagged by a table, an index or a transaction: given={type(target).__name__}; open one of them: "
+        "rli.open_table, rli.open_index"
+    )
+
+
+def _looked_up(
+    tables: Iterator[pa.Table], record_key: str, look_up: Callable[[pa.ChunkedArray], pa.Table], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    for table in for_look_ups(tables):
+        locations = look_up(table.column(record_key))
+        yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)
 
 
 def _tagged(

@@ -68,7 +68,8 @@ class PendingTransaction:
     """A transaction that was prepared, and neither committed nor aborted. ``RecordIndex.pending`` finds them.
 
     Its writer may be at work between the commit to its own table and that to the index. If the writer died, ask its table
-    whether it has the commit, then ``commit`` or ``abort``.
+    whether it has the commit, then ``commit`` or ``abort``. Ask after ``RecordIndex.pending``: a writer that was dead by then
+    commits nothing more to its table. Never abort a transaction whose writer may live.
 
     Attributes:
         id: names the transaction: ``IndexTransaction.id``.

@@ -20,6 +20,7 @@ from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId
 from rli.settings import IndexSettings
 from rli.store.contract import Applied, Store
+from rli.store.home import SupportsHome
 from rli.telemetry.store_calls import store_call
 from rli.urls import without_password
 
@@ -47,6 +48,11 @@ class StoredEntries:
     def url(self) -> str:
         """Where the index is; a password is not shown."""
         return self._shown_url
+
+    @property
+    def home(self) -> str | None:
+        """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
+        return self.store.home if isinstance(self.store, SupportsHome) else None
 
     def get(self, record_keys: pa.Array, applied: int = 0) -> Entries:
         """The entry of each record key (string array, shape (n,)), in order; tombstones included.

@@ -35,7 +35,6 @@ from rli.index.record.sync.verify import verify, whole_state
 from rli.index.record.table_location import relocate
 from rli.storage import Storage
 from rli.store.contract import Store
-from rli.store.home import SupportsHome
 from rli.store.purging import SupportsPurge
 from rli.tasks import TaskRunner
 from rli.telemetry import events
@@ -50,10 +49,6 @@ class RecordTableIndex(RecordIndex, PointIndex):
     """The record index of one table."""
 
     kind = "record"
-
-    @property
-    def home(self) -> str | None:
-        return self.store.home if isinstance(self.store, SupportsHome) else None
 
     @property
     def shared_store(self) -> Store | None:

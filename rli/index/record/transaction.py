@@ -83,6 +83,7 @@ class IndexTransaction:
         self._counts = StagedCounts()
         self._file_groups: set[FileGroupId] = set()
         self._has_parts = False
+        self._has_unwatched_keys = False
         self._open = True
         self._preparing: Prepared | None = None
         self._is_prepared = False
@@ -137,6 +138,7 @@ class IndexTransaction:
             self._chunk_sizes.update(part.chunk_sizes)
             self._file_groups |= part.file_groups
             self._counts.add_unseen(part.placed, part.deleted)
+            self._has_unwatched_keys = True
 
     def prepare(self, metadata: Mapping[str, str] | None = None) -> None:
         """Make all staged changes durable and hold their keys, so that ``commit`` meets no conflict any more.
@@ -185,13 +187,13 @@ class IndexTransaction:
         """
         self._require_open()
         texts = CallerMetadata.of(None, metadata).texts
+        self._remove_others()
         if self._preparing is not None:
             if not self._is_prepared:
                 raise InvalidInputError("this transaction failed to be prepared; abort it, and begin a new one")
             committed = commit_prepared(self._index, self._preparing, texts)
         elif self._chunk_sizes or texts:
             try:
-                self._remove_others()
                 committed = self._committed(texts)
             except ConflictError:
                 self.abort()
@@ -256,11 +258,11 @@ class IndexTransaction:
         """
         if not self._chunk_sizes:
             return log
-        if self._has_parts and log.head > self._snapshot:
+        if self._has_unwatched_keys and log.head > self._snapshot:
             # The keys that tasks staged are hashed once they have to be compared.
             for changes in staging.read_chunks(self._index.store, self.id, tuple(self._chunk_sizes)):
                 self._watch.add(changes.record_keys)
-            self._has_parts = False
+            self._has_unwatched_keys = False
         if self._watch.follow(log) is Verdict.UNCHANGED:
             return log
         keys_at_once = _KEYS_LOOKED_UP

@@ -1,0 +1,90 @@
+"""Each example does what it says, as printed, in an empty folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent
+
+UPSERTED = "{'id': ['a', 'b', 'c', 'd'], 'city': ['Rome', 'Bern', 'Rome', 'Rome'], 'fare': [9.5, 8.0, 4.0, 7.5]}"
+SHOWN = {
+    "delta_with_index.py": [UPSERTED, "index: 2 table: 3", "[None, 'Bern']"],
+    "iceberg_with_index.py": [UPSERTED, "in step: False", "[None, 'Bern']"],
+}
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
+    done = run(tmp_path, str(EXAMPLES / name))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == SHOWN[name]
+
+
+DIE = """
+import os, sys
+sys.path.insert(0, {examples!r})
+import pyarrow as pa, rli
+import {module} as example
+example.main()
+{setting}
+{step} = lambda *_, **__: os._exit(9)
+example.upsert({first}pa.table({{"id": ["new"], "city": ["Rome"], "fare": [1.0]}}))
+"""
+HEAL = """
+import sys
+sys.path.insert(0, {examples!r})
+import pyarrow as pa, rli
+import {module} as example
+{setting}
+example.upsert({first}pa.table({{"id": ["new"], "city": ["Bern"], "fare": [2.0]}}))
+with rli.open_index(example.INDEX) as index:
+    assert index.pending() == []
+    print(index.lookup(["new"])["partition_path"].to_pylist(), {rows})
+"""
+DELTA = {
+    "module": "delta_with_index",
+    "first": "",
+    "setting": "from deltalake import DeltaTable",
+    "rows": "DeltaTable(example.TABLE).to_pyarrow_table(filters=[('id', '=', 'new')]).to_pydict()",
+}
+ICEBERG = {
+    "module": "iceberg_with_index",
+    "first": "table, ",
+    "setting": """
+from pathlib import Path
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Transaction
+warehouse = Path("trips_iceberg").absolute()
+catalog = SqlCatalog("demo", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}")
+table = catalog.load_table("demo.trips")
+""",
+    "rows": "table.refresh().scan(row_filter=\"id = 'new'\").to_arrow().to_pydict()",
+}
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        pytest.param(DELTA, "rli.IndexTransaction.commit", id="Delta, after its commit"),
+        pytest.param(DELTA, "DeltaTable.merge", id="Delta, before its commit"),
+        pytest.param(ICEBERG, "rli.IndexTransaction.commit", id="Iceberg, after its commit"),
+    ],
+)
+def test_a_writer_that_died_between_the_two_commits_is_healed_by_the_next(
+    words: dict[str, str], step: str, tmp_path: Path
+) -> None:
+    died = run(tmp_path, "-c", DIE.format(examples=str(EXAMPLES), step=step, **words))
+    assert died.returncode == 9, died.stderr
+    healed = run(tmp_path, "-c", HEAL.format(examples=str(EXAMPLES), **words))
+    assert healed.returncode == 0, healed.stderr
+    assert healed.stdout == "['Bern'] {'id': ['new'], 'city': ['Bern'], 'fare': [2.0]}\n"
