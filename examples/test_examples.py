@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,17 +16,46 @@ UPSERTED = "{'id': ['a', 'b', 'c', 'd'], 'city': ['Rome', 'Bern', 'Rome', 'Rome'
 SHOWN = {
     "delta_with_index.py": [UPSERTED, "index: 2 table: 3", "[None, 'Bern']"],
     "iceberg_with_index.py": [UPSERTED, "in step: False", "[None, 'Bern']"],
+    "deduplicate_events.py": [
+        "offset 1: 2 new, 0 known, 0 files rewritten",
+        "offset 2: 1 new, 1 known, 0 files rewritten",
+        # A repeat returns the first result.
+        "offset 2: 1 new, 1 known, 0 files rewritten",
+        (
+            "[{'event_id': 'e1', 'day': '2026-01-01', 'amount': 5}, {'event_id': 'e2', 'day': '2026-01-01', 'amount': 7}, "
+            "{'event_id': 'e3', 'day': '2026-01-02', 'amount': 9}]"
+        ),
+    ],
+    "debezium_changes.py": [
+        "offset 1: upserted.inserted=2 upserted.updated=0 upserted.moved=0 deleted.deleted=0",
+        "offset 2: upserted.inserted=0 upserted.updated=0 upserted.moved=1 deleted.deleted=1",
+        "offset 2: upserted.inserted=0 upserted.updated=0 upserted.moved=1 deleted.deleted=1",
+        "[{'id': 1, 'city': 'Bern', 'fare': 9.5}]",
+    ],
+    "deletion_receipt.py": [
+        "deleted: 1 readable: False",
+        "files that hold the key: 4",
+        "cleaned files: 2 files that hold the key: []",
+    ],
+    "stream_upserts.py": ["[{'id': 'b', 'city': 'Bern', 'fare': 8.0}, {'id': 'c', 'city': 'Rome', 'fare': 7.5}]"],
 }
+IN_SPARK = {"stream_upserts.py"}
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def run(folder: Path, *arguments: str, warnings: str = "error") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", warnings, *arguments]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+def example(name: str) -> Any:
+    return pytest.param(name, marks=[pytest.mark.spark] if name in IN_SPARK else [])
+
+
+@pytest.mark.parametrize("name", map(example, SHOWN))
 def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
-    done = run(tmp_path, str(EXAMPLES / name))
+    # PySpark itself warns.
+    done = run(tmp_path, str(EXAMPLES / name), warnings="default" if name in IN_SPARK else "error")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == SHOWN[name]
 
