@@ -32,7 +32,7 @@ def parse_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ValueError("it has special characters; percent-encode those of a password") from None
+        raise ValueError("it has special characters; percent-encode them in a password") from None
     if parts.netloc and "@" in url.partition("://")[2].removeprefix(parts.netloc):
         raise ValueError("an '@' comes after the hosts; write '/', '?' and '#' of a password as %2F, %3F and %23")
     for host in parts.netloc.rpartition("@")[2].split(","):
@@ -89,7 +89,7 @@ def _with_user_alone(log_in: str) -> str:
 def _with_clear_secrets(url: str) -> SplitResult:
     parts = parse_url(url)
     if "//" not in url and "@" in parts.path:
-        raise ValueError("the scheme may be missing, and what is before the '@' a password")
+        raise ValueError("the scheme may be missing, and the text before the '@' a password")
     return parts
 
 

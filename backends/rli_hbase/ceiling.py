@@ -114,7 +114,7 @@ class Ceiling:
         if ahead <= _CLOCK_ERROR_SECONDS * _MICROSECONDS:
             return due
         _LOG.warning(
-            "a process with a wrong clock moved the ceiling, which begins again: store=%s seconds ahead=%d",
+            "a process with a wrong clock moved the rate limit, so it is reset: store=%s seconds ahead=%d",
             self._client.settings.location,
             ahead // _MICROSECONDS,
         )

@@ -35,7 +35,7 @@ def _regions(client: Client, regions: list[Any], shard_count: int) -> Finding:
         return Finding(
             "regions",
             Verdict.WARNING,
-            f"all of the index is in one region, and so on one region server, until HBase splits it: {detail}",
+            f"the whole index is in a single region, on a single region server, until HBase splits it: {detail}",
             f"in the HBase shell: {commands}",
         )
     return Finding("regions", Verdict.OK, detail)

@@ -48,12 +48,12 @@ def estimate(entries: int, key_width: int) -> Capacity:
     memory = _HEADROOM * entries * each / servers / _GIBIBYTE
     longer = bytes_per_entry(entries, key_width, "n" * (_LONGEST_FREE_NAME + 1)) - each
     advice = [
-        f"maxmemory: at least {memory:,.1f} GiB for each master, which leaves room for rewriting the append-only file",
+        f"maxmemory: at least {memory:,.1f} GiB for each master, with room for rewriting the append-only file",
         "maxmemory-policy noeviction, appendonly yes, and a replica for each master",
         f"keep the index's name short: beyond {_LONGEST_FREE_NAME} characters, each 16 cost {longer:.1f} bytes an entry",
     ]
     if servers > 1:
-        advice.append(f"use redis+cluster or redis+shards with {servers} masters: one server works in one thread")
+        advice.append(f"use redis+cluster or redis+shards with {servers} masters: a server works in a single thread")
     return Capacity(each, "memory", servers, tuple(advice))
 
 

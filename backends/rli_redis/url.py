@@ -176,7 +176,7 @@ def _address(url: str, kind: Kind, parts: SplitResult) -> Address:
     if not is_socket and path:
         options["db"] = path
     if kind is Kind.CLUSTER and "db" in options:
-        raise ValueError("a Redis Cluster has one database, and no number in its URL")
+        raise ValueError("a Redis Cluster has a single database, and no number in its URL")
     if is_socket and not path:
         raise ValueError("the path of the socket is missing")
     is_encrypted = parts.scheme.startswith("rediss")

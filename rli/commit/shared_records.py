@@ -39,7 +39,7 @@ def shared_records(table: TableDefinition, index: TableIndex) -> SharedRecords:
         return FileRecords(table.durable().storage)
     if index.shared_store is None:
         raise SettingsError(
-            f"the writers of the table agree in the store of its index, and this index has none: table={table.location} "
+            f"the table's lease is in the store of its index, and this index has no store: table={table.location} "
             f"index={index.url}; open the table without another index"
         )
     return index.shared_store

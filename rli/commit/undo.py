@@ -91,7 +91,7 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
     if done is None:
         raise ConflictError(
             f"another writer committed after the restore was planned, and its commit stays: restore={request} "
-            f"instant={instant}; restore again if that commit is to be undone too"
+            f"instant={instant}; restore again to undo that commit, too"
         )
     return done
 

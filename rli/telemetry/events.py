@@ -143,7 +143,7 @@ REQUEST_REMOVED: Final = _event(
     "writer.request_removed", logging.INFO, "removed the request of a dead Spark write", "folder"
 )
 SERVICE_FINISHED: Final = _event(
-    "service.finished", logging.WARNING, "finished what a dead process had announced", "table", "instant", "action"
+    "service.finished", logging.WARNING, "finished the plan of a dead process", "table", "instant", "action"
 )
 LEFTOVER: Final = _event(
     "writer.left_behind", logging.WARNING, "a folder could not be removed; the next write removes it", "folder", "cause"

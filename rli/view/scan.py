@@ -137,7 +137,9 @@ def wanted_columns(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schem
     if columns is None:
         return schema
     if isinstance(columns, str):
-        raise InvalidInputError(f"the columns are one text: columns={columns!r}; pass a list of names: [{columns!r}]")
+        raise InvalidInputError(
+            f"the columns are a single text: columns={columns!r}; pass a list of names: [{columns!r}]"
+        )
     full = with_meta_columns(schema)
     unknown = [name for name in columns if name not in full.names]
     if unknown:

@@ -162,7 +162,7 @@ def test_look_ups_and_comparisons_wait_for_no_longer_than_they_are_told(rli: Rli
         roll_back_in_part(table, table.timeline()[-1].time)
     for command in (("lookup", trips, "007"), ("index", "verify", trips)):
         assert "being rolled back" in rli(*command, "--timeout", "0", status=2).err
-    assert "finished what a dead process had announced" in rli("lookup", trips, "007").err
+    assert "finished the plan of a dead process" in rli("lookup", trips, "007").err
 
 
 def test_delete_by_key_and_by_file(rli: Rli, trips: str, tmp_path: Path) -> None:

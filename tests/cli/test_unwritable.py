@@ -48,7 +48,7 @@ def run_on_a_full_disk(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_an_output_that_cannot_be_written_is_refused(rli: Rli, trips: str, tmp_path: Path) -> None:
     for name in _OUTPUTS:
         refused = rli("read", trips, "--output", f"nowhere/{name}", status=2).err
-        assert refused.startswith(f"error: there is no such folder: file=nowhere/{name} ")
+        assert refused.startswith(f"error: the folder does not exist: file=nowhere/{name} ")
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "device.csv").symlink_to("/dev/full")
     for name in ("folder.csv", "device.csv"):

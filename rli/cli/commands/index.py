@@ -99,7 +99,7 @@ def bootstrap(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Store of the index. Default: where the table's index is; for a table without one, its own folder.",
+            help="Store of the index. Default: the table's present index, else the table's own folder.",
         ),
     ] = None,
     shards: ShardsOption = None,

@@ -202,7 +202,7 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="FILE",
         help="Records: .jsonl, .ndjson, .json, .csv (each also .gz) or .parquet. "
-        "Each file is one batch and one commit, in the order given.",
+        "Each file is a separate batch and commit, in the given order.",
         show_default=False,
     ),
 ]
@@ -306,8 +306,8 @@ def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, 
     if options.transaction is not None and len(source.files) > 1:
         named, number = options.transaction
         raise InvalidInputError(
-            f"a transaction is one commit, and each file is one: transaction={named}:{number} "
-            f"files={len(source.files)}; give one file at a time, each with a number of its own"
+            f"a transaction is a single commit, and each file is a commit: transaction={named}:{number} "
+            f"files={len(source.files)}; give one file at a time, each with its own number"
         )
     batches = [RecordFile.at(path) for path in source.files]
     runner = open_engine(engine)

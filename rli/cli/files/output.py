@@ -31,7 +31,9 @@ def require_output(path: str) -> None:
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise InvalidInputError(f"there is no such folder: file={path} folder={folder}; make it, or name another file")
+        raise InvalidInputError(
+            f"the folder does not exist: file={path} folder={folder}; make it, or name another file"
+        )
     if os.path.lexists(target) and not os.path.isfile(target):
         raise InvalidInputError(f"this is not a regular file: file={path}; name another file")
     if not os.access(folder, os.W_OK | os.X_OK):
