@@ -22,7 +22,7 @@ def test_a_sound_table(rli: Rli, trips: str) -> None:
     assert report["problems"] == 0
     checks = {finding["check"] for finding in report["findings"]}
     assert {"table", "timeline", "base files", "store", "write and read", "settings", "entries", "sync"} <= checks
-    assert "ok      sync: the index has seen all commits" in rli("doctor", trips).out
+    assert "ok      sync: the index has applied all commits" in rli("doctor", trips).out
 
 
 def test_a_store_url(rli: Rli, trips: str) -> None:

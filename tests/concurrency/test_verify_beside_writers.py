@@ -189,5 +189,5 @@ def test_wrong_entries_are_found_beside_writers_and_nothing_else(tmp_path: Path,
 def test_an_entry_of_no_commit_is_an_error(tmp_path: Path) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i")
     record_index(table).put(pa.array(["s1-7"]), codec.pack(record_index(table).log.refresh().head + 5, np.array([0])))
-    with pytest.raises(RliError, match="commits that it does not know"):
+    with pytest.raises(RliError, match="entries of unknown commits"):
         table.verify_index()
