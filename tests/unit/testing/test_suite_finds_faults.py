@@ -14,7 +14,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from rli.codec.encoded_keys import EncodedKeys
-from rli.codec.entries import TOMBSTONE, Entries, file_groups, sequences
+from rli.codec.entries import TOMBSTONE, Entries, file_groups
 from rli.store.contract import Store, StoreStats, Watermarks
 from rli.store.memory import open_memory_store
 from rli.testing import StoreConformance
@@ -74,14 +74,6 @@ class LastArrivalWins(PassingStore):
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
         LastArrivalWins.arrivals += 1
         self.inner.put(keys, (entries & np.uint64(0xFFFF_FFFF)) | np.uint64(self.arrivals << 32))
-
-
-class EqualSequenceReplaces(PassingStore):
-    def put(self, keys: EncodedKeys, entries: Entries) -> None:
-        stored = self.inner.get(keys)
-        equal = sequences(stored) == sequences(entries)
-        bumped = np.where(equal & (stored != entries), entries + np.uint64(1 << 32), entries)
-        self.inner.put(keys, bumped)
 
 
 class PartOfABatchIsLost(PassingStore):
