@@ -53,13 +53,15 @@ def await_synced(table: TableDefinition, index: TableIndex, seconds: float = LOO
         IndexNotReadyError: the index was never bootstrapped, cannot follow the timeline, or has not seen all of the
             table after so many seconds.
     """
+    state, unseen = index.unseen(table)
+    if not unseen:
+        return state
     helper = _Waiting(table, index, seconds)
     with waiting(helper.describe):
-        while True:
-            state, unseen = index.unseen(table)
-            if not unseen:
-                return state
+        while unseen:
             helper.wait_or_help(unseen)
+            state, unseen = index.unseen(table)
+        return state
 
 
 class _Waiting:

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.errors import CorruptTableError
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.timeline import Timeline
@@ -32,6 +33,9 @@ LOOKUP_SECONDS: Final = 60.0
 """For how long a look-up waits for commits to be whole in the index, if nobody says."""
 
 _SAMPLE: Final = 10
+
+_SEPARATOR: Final = "\0"
+"""Stands between a partition path and a key; no name of a folder holds it."""
 
 _LEAST_ROWS: Final = 65_536
 _BYTES_AT_ONCE: Final = 64 * 1024 * 1024
@@ -237,6 +241,8 @@ class Locator(ABC):
 class FoundLocations(Locator):
     """Locates keys by a table of all their locations, which somebody has found before.
 
+    ``locate`` raises ``CorruptTableError`` for a key that stands more than once in its scope.
+
     Attributes:
         found: locations, in any order; those of other keys may be among them.
         scope: where a key is unique.
@@ -248,14 +254,26 @@ class FoundLocations(Locator):
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
         stored, wanted = self.found.column("record_key"), record_keys
         if self.scope is Scope.PARTITION:
-            # No name of a folder holds the separator.
-            stored = pc.binary_join_element_wise(self.found.column("partition_path"), stored, "\0")
-            wanted = pc.binary_join_element_wise(partition_paths, wanted, "\0")
+            stored = pc.binary_join_element_wise(self.found.column("partition_path"), stored, _SEPARATOR)
+            wanted = pc.binary_join_element_wise(partition_paths, wanted, _SEPARATOR)
+        _require_once(stored.filter(pc.is_in(stored, value_set=wanted)), self.scope)
         rows = self.found.take(pc.index_in(wanted, value_set=stored))
         return pa.table([record_keys, *rows.columns[1:]], schema=LOCATION_SCHEMA)
 
     def locate_all(self, record_keys: pa.Array) -> pa.Table:
         return self.found.filter(pc.is_in(self.found.column("record_key"), value_set=record_keys))
+
+
+def _require_once(keys: pa.ChunkedArray, scope: Scope) -> None:
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return
+    counts = pc.value_counts(keys)
+    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").slice(0, _SAMPLE).to_pylist()
+    raise CorruptTableError(
+        f"record keys stand in the table more than once: scope={scope} "
+        f"keys={[key.rpartition(_SEPARATOR)[2] for key in several]}; find them with rli index verify TABLE, delete these "
+        "keys and insert their records again"
+    )
 
 
 class FileLocator(Locator):
@@ -400,7 +418,7 @@ class TableIndex(ABC):
     def changes(self, before: IndexState, now: IndexState) -> ChangedKeys | None:
         """The keys that changed from one state to a later one; None if nothing was committed or undone in between.
 
-        The caller holds the lease. This check is what keeps two writers from inserting one key (docs/protocol.md, P35).
+        The caller holds the lease. This check is what keeps two writers from inserting one key (docs/protocol.md, P36).
         """
 
     # Questions of a recovery -----------------------------------------------------------------------------------

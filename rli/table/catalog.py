@@ -13,7 +13,7 @@ from rli.hudi.avro_schema import to_avro
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
 from rli.index.contract import IndexOptions
-from rli.index.registry import index_kind
+from rli.index.registry import default_lease, index_kind
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
 from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE, Maintenance
 from rli.storage import Storage
@@ -44,7 +44,7 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     compression: str = "zstd",
     write_attempts: int = DEFAULT_WRITE_ATTEMPTS,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
-    lease: LeasePlace | str = LeasePlace.INDEX,
+    lease: LeasePlace | str | None = None,
     durability: Durability | str = Durability.DISK,
     storage_options: Mapping[str, str] | None = None,
     maintenance: Maintenance | bool = True,
@@ -70,7 +70,8 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         write_attempts: how often an upsert or a delete is tried where other writers get there first.
         lease_seconds: for how long a writer that shows no life, because its host is gone or it is paused, keeps what
             it holds: so long others may have to wait for it.
-        lease: where writers agree on which of them commits. "index": in the index's store, which all of them share.
+        lease: where writers agree on which of them commits; by default "index", or "table" for an index without a store.
+            "index": in the index's store, which all of them share.
             "table": in the table's folder, in an object store or on a file system that several hosts have mounted;
             each host then has an index of its own, at ``index`` or where it says when it opens the table.
         durability: what an acknowledged commit survives. "disk": a power cut. "os": the death of every process, but no
@@ -106,10 +107,15 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         compression=compression,
         write_attempts=write_attempts,
         lease_seconds=lease_seconds,
-        lease=lease,
+        lease=default_lease(index_url) if lease is None else lease,
         durability=durability,
         maintenance=_maintenance(chosen=maintenance),
     )
+    if settings.lease is LeasePlace.INDEX and not kind.has_store:
+        raise SettingsError(
+            f"the index has no store in which writers could agree: index={index_url} lease={lease}; leave lease out, or "
+            'give lease="table" or the URL of a store'
+        )
     if settings.lease is LeasePlace.TABLE:
         _require_index_of_host(storage, index)
     properties = new_table_properties(
@@ -155,7 +161,7 @@ def open_table(
         CorruptTableError: its properties are damaged.
     """
     definition = load_definition(Storage(os.fspath(path), storage_options or {}))
-    return Table(definition if index is None else with_index_at(definition, index))
+    return Table(definition if index is None else with_index_at(definition, index, default_lease(index)))
 
 
 def _require_index_of_host(storage: Storage, index: str | None) -> None:

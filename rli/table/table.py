@@ -33,7 +33,7 @@ from rli.errors import (
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
 from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex, VerifyReport
-from rli.index.registry import index_kind
+from rli.index.registry import default_lease, index_kind
 from rli.model import CommitResult, KeyMode, MissingColumns, OnExisting, OnPartitionChange
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
@@ -625,7 +625,7 @@ class Table:
         options = IndexOptions(shards, key_mode)
         index_kind(chosen).require_valid(chosen, options)
         index_kind(chosen).require_own(self.definition, chosen)
-        self.definition = adopt(self.definition, url)
+        self.definition = adopt(self.definition, url, default_lease(chosen))
         definition = self._refreshed()
         if not definition.properties.record_key_fields and not definition.properties.populate_meta_fields:
             raise UnsupportedTableError(

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from rli.errors import RliError
+from rli.model import LeasePlace
 from rli.settings import Maintenance, TableSettings
 from rli.store.registry import open_store
 from rli.urls import StoredUrl, has_secrets, without_secrets
@@ -21,12 +22,13 @@ def new_table_settings(**values: Any) -> TableSettings:
     return TableSettings.of(table_id=uuid4().hex, **values)
 
 
-def adopt(definition: TableDefinition, index_url: str | None) -> TableDefinition:
+def adopt(definition: TableDefinition, index_url: str | None, lease: LeasePlace = LeasePlace.INDEX) -> TableDefinition:
     """Keep the URL of a table's index with the table, making it one of rli's if it is not yet.
 
     Args:
         definition: the table.
         index_url: where its index is to be; None to leave it where it is.
+        lease: where writers agree with such an index. A table that agrees in the store of its index goes over to it.
 
     Raises:
         IndexNotReadyError: no URL is given, and none is known.
@@ -36,7 +38,10 @@ def adopt(definition: TableDefinition, index_url: str | None) -> TableDefinition
         if stores_password(definition):
             save_settings(definition)
         return definition
-    found = with_index_at(definition, index_url)
+    found = with_index_at(definition, index_url, lease)
+    settings = found.require_settings()
+    if settings.lease is LeasePlace.INDEX:
+        found = found.with_settings(settings.model_copy(update={"lease": lease}))
     if found.settings != definition.settings or stores_password(definition):
         save_settings(found)
     return found
@@ -71,12 +76,18 @@ def _needs_stored_password(definition: TableDefinition) -> bool:
     return False
 
 
-def with_index_at(definition: TableDefinition, index_url: str) -> TableDefinition:
-    """The same table with its index elsewhere, for this process only."""
+def with_index_at(definition: TableDefinition, index_url: str, lease: LeasePlace = LeasePlace.INDEX) -> TableDefinition:
+    """The same table with its index elsewhere, for this process only.
+
+    Args:
+        definition: the table.
+        index_url: where its index is.
+        lease: where the writers agree of a table that rli has not taken up yet.
+    """
     stored = definition.settings
     if stored is None:
         # The engine that made the table cleans and archives it as it was told to.
-        settings = new_table_settings(index_url=index_url, maintenance=Maintenance.off())
+        settings = new_table_settings(index_url=index_url, lease=lease, maintenance=Maintenance.off())
     else:
         settings = stored.model_copy(update={"index_url": without_secrets(index_url)})
     return replace(definition, settings=settings, given_url=index_url)

@@ -49,7 +49,7 @@ def insert(
     choice = one_of(OnExisting, "on_existing", on_existing)
     attempts = options.attempts_of(table)
     require_writable(table.properties)
-    keying = FirstRecordKeying(table.key_generator, table.properties.ordering_field)
+    keying = FirstRecordKeying(table.key_generator, table.properties.ordering_field, index.scope)
     with engine.request(source, keying, table, index) as request:
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),

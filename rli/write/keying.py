@@ -13,7 +13,8 @@ from rli.file_group import work_rows
 from rli.file_group.merge import first_records
 from rli.hudi.key_generator import KeyGenerator, require_record_keys
 from rli.hudi.meta_columns import RECORD_KEY
-from rli.write.tagging import newest_of, with_keys
+from rli.index.contract import Scope
+from rli.write.tagging import newest_of, scoped_keys, with_keys
 
 _KEYS_ALONE: Final = pa.schema([(work_rows.RECORD_KEY, pa.string())])
 
@@ -60,17 +61,19 @@ class RecordKeying(Keying):
     Attributes:
         key_generator: of the table.
         ordering_field: of the table; None if it has none.
+        scope: where a key is unique.
     """
 
     key_generator: KeyGenerator
     ordering_field: str | None
+    scope: Scope = Scope.GLOBAL
     has_records: ClassVar[bool] = True
 
     def keyed(self, rows: pa.Table) -> pa.Table:
         return with_keys(rows, self.key_generator, self.ordering_field)
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
-        return newest_of(keyed, self.ordering_field)
+        return newest_of(keyed, self.ordering_field, self.scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class FirstRecordKeying(RecordKeying):
         return () if self.ordering_field is None else (self.ordering_field,)
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
-        positions = first_records(keyed.column(work_rows.RECORD_KEY).combine_chunks())
+        positions = first_records(scoped_keys(keyed, self.scope))
         return keyed if positions is None else keyed.take(pa.array(positions))
 
 

@@ -20,7 +20,7 @@ from rli.file_group.writer import read_stored
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
-from rli.index.contract import Locator
+from rli.index.contract import Locator, Scope
 from rli.locations import named_groups
 from rli.model import FileGroupId, OnExisting, OnPartitionChange
 from rli.storage import Storage
@@ -169,9 +169,19 @@ def fitted(keyed: pa.Table, schema: pa.Schema) -> pa.Table:
     return conform(keyed, pa.schema([*fields, *schema]))
 
 
-def newest_of(keyed: pa.Table, ordering_field: str | None) -> pa.Table:
-    """One record for each key: the one with the greatest ordering value, of equals the last."""
+def scoped_keys(keyed: pa.Table, scope: Scope) -> pa.Array:
+    """What no two records of a batch may share: their key, with partition scope together with their partition."""
     keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
+    if scope is Scope.GLOBAL:
+        return keys
+    # A partition path holds no null character.
+    wanted = keyed.column(work_rows.WANTED_PARTITION_PATH).combine_chunks()
+    return pc.binary_join_element_wise(wanted, keys, "\x00")
+
+
+def newest_of(keyed: pa.Table, ordering_field: str | None, scope: Scope = Scope.GLOBAL) -> pa.Table:
+    """One record for each key of the scope: the one with the greatest ordering value, of equals the last."""
+    keys = scoped_keys(keyed, scope)
     ordering = keyed.column(ordering_field).combine_chunks() if ordering_field else None
     positions = newest_records(keys, ordering)
     return keyed if positions is None else keyed.take(pa.array(positions))

@@ -51,7 +51,7 @@ def upsert(
     )
     on_missing = one_of(MissingColumns, "missing", missing)
     require_writable(table.properties)
-    keying = RecordKeying(table.key_generator, table.properties.ordering_field)
+    keying = RecordKeying(table.key_generator, table.properties.ordering_field, index.scope)
     with engine.request(source, keying, table, index) as request:
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),

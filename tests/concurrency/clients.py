@@ -241,8 +241,14 @@ def history_of(table: Table, events: Iterable[Event]) -> History:
     called = time.monotonic()
     rows = tuple(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "v"]).to_pylist())
     last = Event(Read(), Found(rows), called, time.monotonic(), process=-1)
-    records = record_index(table).log.refresh().records_after(0)
-    commits = tuple(record.instant for record in records if record.instant is not None)
+    commits: tuple[str, ...]
+    if isinstance(table.index, RecordTableIndex):
+        records = table.index.log.refresh().records_after(0)
+        commits = tuple(record.instant for record in records if record.instant is not None)
+    else:
+        # Of version 9, whose instants have the time when they completed, under the lease.
+        writes = table.snapshot().timeline.completed_writes
+        commits = tuple(write.time for write in sorted(writes, key=lambda write: write.completion_time or ""))
     return History(commits, (*events, last))
 
 
@@ -254,7 +260,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
     if off is not None:
         _SWITCH_OFF[off]()
     table = open_table(location, index=index, storage_options=options)
-    opened = record_index(table)
+    opened = table.index
     connection.send(_READY)
     try:
         while True:
@@ -264,7 +270,8 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
                 table.definition, storage=PointedStorage(location, options, at_point=hold.at_point)
             )
             _report_decisions(hold)
-            table._index = RecordTableIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
+            if isinstance(opened, RecordTableIndex):
+                table._index = RecordTableIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
             called = time.monotonic()
             outcome = do(table, order.operation, order.attempts, hold.on_step)
             connection.send(Event(order.operation, outcome, called, time.monotonic(), number))

@@ -27,7 +27,7 @@ from tests.support.indexes import record_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.redis import dropped_afterwards, redis_url
 from tests.support.soak import cases
-from tests.support.tables import check_stored, records
+from tests.support.tables import check_stored, records, turn_into_version_9
 
 ROUNDS = cases(2)
 SEED = int(os.environ.get("RLI_HISTORY_SEED", str(random.SystemRandom().randrange(1 << 32))))
@@ -179,3 +179,13 @@ def test_a_history_on_redis_is_serialisable(tmp_path: Path, redis_server: Servic
         table = new_table(tmp_path, url, number)
         require_serialisable(table, SEED + number)
         table.close()
+
+
+@pytest.mark.invariant("P36")
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_history_without_a_store_is_serialisable(tmp_path: Path, number: int) -> None:
+    with create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="global-simple:", small_file_size=0
+    ) as table:
+        turn_into_version_9(table)
+        require_serialisable(table, SEED + number)

@@ -15,7 +15,6 @@ from rli.hudi.timeline.instant import UNDOING_ACTIONS
 from rli.index.record.table_index import RecordTableIndex
 from rli.tasks import Item, Result
 from tests.support.faults import AtPoint, PointedStorage, PointedStore
-from tests.support.indexes import record_index
 from tests.support.table_model import Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records
 
@@ -149,9 +148,9 @@ def pointed(table: Table, at_point: AtPoint) -> Table:
     """The same table over a storage and a store that report their changes."""
     options = table.definition.storage.options
     definition = replace(table.definition, storage=PointedStorage(table.location, options, at_point=at_point))
-    index = record_index(table)
-    reporting = Table(definition)
-    reporting._index = RecordTableIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001
+    index, reporting = table.index, Table(definition)
+    if isinstance(index, RecordTableIndex):
+        reporting._index = RecordTableIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001
     return reporting
 
 

@@ -133,7 +133,9 @@ def assert_nothing_left_over(table: Table) -> None:
     assert timeline.pending == ()
     for folder in (paths.WORK, paths.REQUESTS, paths.UNDOING, paths.ARCHIVING):
         assert [*storage.list_folders(folder), *storage.list_files(folder, recursive=True)] == []
-    for records in (record_index(table).store, FileRecords(storage)):
+    shared = table.index.shared_store
+    places: list[Store | FileRecords] = [FileRecords(storage), *([] if shared is None else [shared])]
+    for records in places:
         # Of a writer that was taken for dead, its instant stays taken.
         assert [name for name, record in records.scan_control("writer/") if not Holding.from_json(record).is_mark] == []
         assert records.scan_control("request/") == []

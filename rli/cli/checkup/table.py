@@ -18,6 +18,7 @@ from rli.errors import IndexNotReadyError, RliError
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Instant
 from rli.index.contract import TableIndex
+from rli.index.registry import default_lease
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
@@ -176,7 +177,9 @@ class TableCheckup:
         if any(found.verdict is Verdict.PROBLEM and found.check in ("store", "index") for found in self.findings):
             return
         elsewhere = self._index_url if definition.settings is not None else None
-        table = Table(definition if elsewhere is None else with_index_at(definition, elsewhere))
+        table = Table(
+            definition if elsewhere is None else with_index_at(definition, elsewhere, default_lease(elsewhere))
+        )
         try:
             index = table.index
         except RliError as error:

@@ -1,0 +1,119 @@
+"""Which keys others changed since a state: those in the file slices that changed since then (docs/protocol.md, P36)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.file_group.journal import Journal
+from rli.hudi.timeline.instant import Instant
+from rli.index.contract import NO_KEYS, ChangedKeys, Scope, SomeKeys, sum_of
+from rli.index.simple.locator import SimpleLocator
+from rli.model import FileGroupId
+from rli.tasks import TaskRunner
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSlices:
+    """Slices of one state of the table. Picklable.
+
+    Attributes:
+        snapshot: the state.
+        slices: those that another state does not have.
+    """
+
+    snapshot: Snapshot
+    slices: Sequence[FileSlice]
+
+
+class SimpleChanges(ChangedKeys):
+    """Looks keys up again in the file slices that changed.
+
+    A key that the state did not hold, and that is there now, is in one of them. A key that the state held is checked by
+    its file group, which the write has read.
+
+    Args:
+        before: the slices of the earlier state that the table has no more.
+        now: the slices that the earlier state did not have.
+        scope: where a key is unique.
+        instants: what was committed or undone since.
+    """
+
+    def __init__(self, before: ChangedSlices, now: ChangedSlices, scope: Scope, instants: tuple[str, ...]) -> None:
+        self._before = before
+        self._now = now
+        self._scope = scope
+        self.instants = instants
+
+    def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:
+        return sum_of(tasks.run(partial(self._placed_in, journals), self._now.slices))
+
+    def among(self, record_keys: pa.Array) -> SomeKeys:
+        then, since = self._places_in(self._before, record_keys), self._places_in(self._now, record_keys)
+        differing = sorted({key for key, _ in then ^ since})
+        return SomeKeys.of([pa.array(differing, pa.string())])
+
+    def _places_in(self, slices: ChangedSlices, record_keys: pa.Array) -> set[tuple[str, str]]:
+        """Which of some keys changed slices hold, each with its partition path: a clustering changes neither."""
+        found = SimpleLocator(slices.snapshot, self._scope).probe(slices.slices, record_keys)
+        return set(zip(*(found.column(name).to_pylist() for name in ("record_key", "partition_path")), strict=True))
+
+    def _placed_in(self, journals: Sequence[Journal], file_slice: FileSlice) -> SomeKeys:
+        """Of the keys that journals place, those that a changed slice holds: a task."""
+        concerned = [journal for journal in journals if self._concerns(journal, file_slice)]
+        if not concerned:
+            return NO_KEYS
+        held = pa.concat_arrays([pa.array([], pa.string()), *self._now.snapshot.record_keys(file_slice)])
+        storage = self._now.snapshot.table.storage
+        placed = chain.from_iterable(journal.placed_keys(storage) for journal in concerned)
+        return SomeKeys.of(keys.filter(pc.is_in(keys, value_set=held)) for keys in placed)
+
+    def _concerns(self, journal: Journal, file_slice: FileSlice) -> bool:
+        return self._scope is Scope.GLOBAL or journal.group.partition_path == file_slice.group.partition_path
+
+
+def changes_between(before: Snapshot, now: Snapshot, scope: Scope) -> SimpleChanges | None:
+    """What changed from one state to a later one; None if nothing did."""
+    then = {instant.time for instant in before.timeline.completed_writes}
+    added = [instant for instant in now.timeline.completed_writes if instant.time not in then]
+    undone = sorted(time for time in then if not now.timeline.is_visible(time))
+    if not added and not undone:
+        return None
+    instants = tuple(sorted({*(instant.time for instant in added), *undone}))
+    if undone or now.timeline.first != before.timeline.first:
+        # What was undone, or has left the timeline, cannot be asked for the file groups that it changed.
+        then_live, now_live = dict(before.slices), dict(now.slices)
+    else:
+        groups = _groups_changed_by(now, added)
+        then_live, now_live = before.slices.of_groups(groups), now.slices.of_groups(groups)
+    return SimpleChanges(
+        ChangedSlices(before, _missing_from(now_live, then_live)),
+        ChangedSlices(now, _missing_from(then_live, now_live)),
+        scope,
+        instants,
+    )
+
+
+def _groups_changed_by(now: Snapshot, instants: Iterable[Instant]) -> set[FileGroupId]:
+    """The file groups that commits wrote or replaced."""
+    commits = [now.commit(instant) for instant in instants]
+    written = {FileGroupId(stat.partition_path, stat.file_id) for commit in commits for stat in commit.write_stats}
+    replaced = {
+        FileGroupId(partition_path, file_id)
+        for commit in commits
+        for partition_path, file_ids in commit.replaced_file_ids.items()
+        for file_id in file_ids
+    }
+    return written | replaced
+
+
+def _missing_from(other: Mapping[FileGroupId, FileSlice], slices: Mapping[FileGroupId, FileSlice]) -> list[FileSlice]:
+    """The slices that another state does not have."""
+    return [held for group, held in slices.items() if group not in other or other[group].instant != held.instant]

@@ -1,0 +1,68 @@
+"""A process dies at every change of a write on a table of each kind of index: the next one finds all or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rli import Table, open_table
+from tests.crash.writes import BATCH, FIRST, KEYS_TO_DELETE, SECOND, do_write, pointed
+from tests.support.children import was_killed
+from tests.support.faults import AtPoint, KillAt
+from tests.support.index_kinds import KINDS, TableModel, stored_rows
+from tests.support.soak import EVERY_POINT
+from tests.support.tables import check_stored, records
+
+pytestmark = pytest.mark.crash
+
+FOLLOW_UP = [("a", "z", 9, 9.0), ("h", "new", 9, 9.0), ("next", "y", 9, 9.0)]
+
+
+def write_and_die(folder: Path, write: str, at_point: AtPoint) -> None:
+    """A child's work: a write that reports each change of a file before it makes it."""
+    do_write(pointed(_open(folder), at_point), write)
+
+
+def _open(folder: Path) -> Table:
+    return open_table(folder / "table")
+
+
+@pytest.mark.invariant("P36")
+@pytest.mark.parametrize("write", ["upsert", "delete", "rollback", "cluster"])
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "record"])
+def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
+    template = tmp_path / "template"
+    template.mkdir()
+    table = KINDS[name].create(template, small_file_size=0)
+    first, _ = KINDS[name].model().upserted(FIRST)
+    before, _ = first.upserted(SECOND)
+    table.upsert(records(*FIRST))
+    table.upsert(records(*SECOND))
+    after: dict[str, TableModel] = {
+        "upsert": before.upserted(BATCH)[0],
+        "delete": before.deleted(KEYS_TO_DELETE)[0],
+        "rollback": first,
+        "cluster": before,
+    }
+    points: list[str] = []
+    do_write(pointed(_open(_copy(template, tmp_path / "whole")), points.append), write)
+    changes = [number for number, point in enumerate(points, 1) if point.startswith("before")]
+    for number in changes if EVERY_POINT else changes[::3]:
+        folder = _copy(template, tmp_path / str(number))
+        assert was_killed(write_and_die, folder, write, KillAt(number)), points[number - 1]
+        found = _open(folder)
+        rows = stored_rows(found)
+        assert rows in (before.rows, after[write].rows), points[number - 1]
+        found.upsert(records(*FOLLOW_UP))
+        # A rollback that was announced is finished by the next writer.
+        expected = [TableModel(before.scope, rows).upserted(FOLLOW_UP)[0].rows]
+        expected += [first.upserted(FOLLOW_UP)[0].rows] if write == "rollback" else []
+        assert stored_rows(found) in expected, points[number - 1]
+        check_stored(found)
+        shutil.rmtree(folder)
+
+
+def _copy(template: Path, target: Path) -> Path:
+    return Path(shutil.copytree(template, target))

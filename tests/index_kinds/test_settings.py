@@ -1,0 +1,65 @@
+"""Creating, opening and changing tables of each kind of index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rli import LeasePlace, SettingsError, create_table, open_table
+from tests.support.index_kinds import KINDS, Kind, every_kind, stored_rows
+from tests.support.tables import check_stored, records
+
+
+@every_kind
+def test_a_table_remembers_its_kind(kind: Kind, tmp_path: Path) -> None:
+    with kind.create(tmp_path) as table:
+        table.upsert(records(("a", "x", 1, 1.0)))
+        location = table.location
+    with open_table(location) as table:
+        assert table.index.scope is kind.scope
+        assert table.upsert(records(("a", "x", 2, 2.0))).updated == 1
+        assert table.index.stats().entries == 1
+        assert table.index.stats().scope is kind.scope
+
+
+@pytest.mark.parametrize(
+    ("index", "settings", "message"),
+    [
+        ("simple:?x=1", {}, "write simple:"),
+        ("global-simple://here", {}, "write global-simple:"),
+        ("simple:", {"shards": 3}, "keeps no entries.*shards=3"),
+        ("simple:", {"key_mode": "digest"}, "keeps no entries.*key_mode=digest"),
+        ("simple:", {"lease": "index"}, "no store in which writers could agree"),
+    ],
+)
+def test_what_a_kind_without_a_store_does_not_take(
+    tmp_path: Path, index: str, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        create_table(tmp_path / "t", record_key="id", index=index, **settings)  # type: ignore[arg-type]
+    assert not (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
+
+
+def test_a_table_changes_its_kind_and_its_lease_goes_with_it(tmp_path: Path) -> None:
+    table = KINDS["record"].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    assert table.bootstrap_index("global-simple:") == 2
+    with open_table(table.location) as again:
+        assert (again.index.kind, again.settings.lease) == ("global-simple", LeasePlace.TABLE)
+        assert again.upsert(records(("a", "y", 2, 2.0))).moved == 1
+        assert again.bootstrap_index(f"lmdb://{tmp_path}/other") == 2
+    with open_table(table.location) as again:
+        assert (again.index.kind, again.settings.lease) == ("record", LeasePlace.TABLE)
+        assert again.upsert(records(("b", "y", 2, 2.0))).moved == 1
+        assert stored_rows(again) == {("a", "y", 2, 2.0), ("b", "y", 2, 2.0)}
+        check_stored(again)
+
+
+def test_writers_that_agree_in_the_store_of_an_index_refuse_another_kind(tmp_path: Path) -> None:
+    table = KINDS["record"].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    with open_table(table.location, index="global-simple:") as other:
+        assert other.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+        with pytest.raises(SettingsError, match="open the table without another index"):
+            other.upsert(records(("b", "x", 1, 1.0)))

@@ -1,0 +1,98 @@
+"""The kinds of index that tests run on, and a model of a table for each scope. A new kind adds a line to ``KINDS``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from rli import Scope, Table, create_table
+from tests.support.table_model import Outcome, Version
+from tests.support.table_model import deleted as deleted_globally
+from tests.support.table_model import upserted as upserted_globally
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of index.
+
+    Attributes:
+        url: of ``create_table``; ``{folder}`` stands for a folder of the test.
+        scope: where a key is unique.
+    """
+
+    url: str
+    scope: Scope
+
+    def create(self, folder: Path, **settings: Any) -> Table:
+        """An empty table with key ``id``, partitions by ``city`` and ordering ``ts``."""
+        return create_table(
+            folder / "table",
+            record_key="id",
+            partition_by="city",
+            ordering="ts",
+            index=self.url.format(folder=folder),
+            **settings,
+        )
+
+    def model(self) -> TableModel:
+        """An empty table as plain values."""
+        return TableModel(self.scope, frozenset())
+
+
+KINDS = {
+    "record": Kind("lmdb://{folder}/index", Scope.GLOBAL),
+    "simple": Kind("simple:", Scope.PARTITION),
+    "global-simple": Kind("global-simple:", Scope.GLOBAL),
+}
+
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+
+Counts: TypeAlias = tuple[int, int, int, int, int]
+"""Inserted, updated, moved, deleted, unchanged."""
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A table as its promises say, for keys that are unique in a scope.
+
+    Attributes:
+        scope: where.
+        rows: all of its records.
+    """
+
+    scope: Scope
+    rows: frozenset[Version]
+
+    def upserted(self, batch: Iterable[Version]) -> tuple[TableModel, Counts]:
+        outcome = upserted_globally(self._by_key(), [(self._key(row), *row[1:]) for row in batch])
+        return self._after(outcome), outcome.counts
+
+    def deleted(self, keys: Iterable[str]) -> tuple[TableModel, Counts]:
+        wanted = set(keys)
+        outcome = deleted_globally(self._by_key(), {self._key(row) for row in self.rows if row[0] in wanted})
+        unknown = len(wanted - {row[0] for row in self.rows})
+        return self._after(outcome), (0, 0, 0, outcome.counts[3], unknown)
+
+    def places_of(self, key: str) -> set[str | None]:
+        """The partitions that hold a key; None alone where none does."""
+        return {row[1] for row in self.rows if row[0] == key} or {None}
+
+    def _by_key(self) -> dict[str, Version]:
+        return {self._key(row): (self._key(row), *row[1:]) for row in self.rows}
+
+    def _key(self, row: Version) -> str:
+        return row[0] if self.scope is Scope.GLOBAL else f"{row[0]}\0{row[1]}"
+
+    def _after(self, outcome: Outcome) -> TableModel:
+        return TableModel(self.scope, frozenset((row[0].partition("\0")[0], *row[1:]) for row in outcome.rows.values()))
+
+
+def stored_rows(table: Table) -> frozenset[Version]:
+    """The records of a table; fails if one is there twice."""
+    rows = [tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "v"]).to_pylist()]
+    assert len(set(rows)) == len(rows), "a record is there twice"
+    return frozenset(rows)
