@@ -37,6 +37,7 @@ from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
 from rli.table.catalog import create_table, open_table
+from rli.table.dropping import DroppedTable, drop_table
 from rli.table.info import IndexInfo, TableInfo
 from rli.table.table import Table
 from rli.view.history import HistoryEntry
@@ -51,6 +52,7 @@ __all__ = [
     "ConflictError",
     "CorruptIndexError",
     "CorruptTableError",
+    "DroppedTable",
     "Durability",
     "HistoryEntry",
     "IndexCheck",
@@ -96,6 +98,7 @@ __all__ = [
     "__version__",
     "create_index",
     "create_table",
+    "drop_table",
     "open_index",
     "open_table",
 ]

@@ -14,7 +14,7 @@ from rli.hudi.java_properties import format_properties, parse_properties
 from rli.storage import Storage
 
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
-_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
+PROPERTIES_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
 VERSION_OF_NEW_TABLES: Final = 6
@@ -236,9 +236,9 @@ def load_properties(storage: Storage) -> TableProperties:
         CorruptTableError: the file is damaged or lacks what every table has.
     """
     content = storage.read_bytes(PROPERTIES_PATH)
-    backup = storage.read_bytes(_BACKUP_PATH) if not content else None
+    backup = storage.read_bytes(PROPERTIES_BACKUP_PATH) if not content else None
     if backup:
-        return _parse(backup, _BACKUP_PATH)
+        return _parse(backup, PROPERTIES_BACKUP_PATH)
     if content is None:
         raise TableNotFoundError(
             f"there is no table here, {PROPERTIES_PATH} is missing: path={storage.location}; check the path, or create "

@@ -588,6 +588,17 @@ class IndexKind(ABC):
     def drop_unfinished(self, url: str, table_id: str) -> None:
         """Drop the index of a table that was never completed; leaves indexes of others, or with commits, alone."""
 
+    def drop_own(self, url: str, table_id: str) -> bool:  # noqa: ARG002  (for kinds that keep something elsewhere)
+        """Drop the index of a table that is gone, damaged or not; leaves an index of another table alone.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            StoreUnavailableError: its store does not answer.
+        """
+        return False
+
     @abstractmethod
     def drop_damaged(self, url: str) -> None:
         """Remove what is at a URL although it cannot be read as an index."""

@@ -133,5 +133,9 @@ def _parse_claim(content: bytes, location: str) -> _Claim:
 
 
 def _require_no_table(storage: Storage) -> None:
+    if storage.exists(paths.DROPPING):
+        raise TableExistsError(
+            f"the drop of a table here was interrupted: path={storage.location}; finish it first: rli drop TABLE"
+        )
     if storage.exists(PROPERTIES_PATH):
         raise TableExistsError(f"there is a table already: path={storage.location}; open it, or choose another path")

@@ -13,6 +13,7 @@ FOLDERS: Final = (_FOLDER, ".hoodie", "")
 
 SETTINGS: Final = f"{_FOLDER}/table.json"
 CLAIM: Final = f"{_FOLDER}/creating.json"
+DROPPING: Final = f"{_FOLDER}/dropping.json"
 WORK: Final = f"{_FOLDER}/work"
 REQUESTS: Final = f"{_FOLDER}/requests"
 JOURNAL: Final = f"{_FOLDER}/journal"

@@ -27,6 +27,7 @@ COMMANDS = [
     ["read"],
     ["timeline"],
     ["info"],
+    ["drop"],
     ["cluster"],
     ["maintenance"],
     ["relocate"],

@@ -101,3 +101,15 @@ def test_an_index_whose_table_is_gone_is_dropped_by_its_url(rli: Rli, tmp_path: 
     assert "there is an index already" in rli("create", "t", "--record-key", "id", "--index", url, status=2).err
     rli("index", "drop", url)
     rli("create", "t", "--record-key", "id", "--index", url)
+
+
+def test_drop_asks_and_says_what_is_gone(rli: Rli, trips: str, tmp_path: Path) -> None:
+    refused = rli("drop", trips, status=2).err
+    assert "Remove the table trips and its index, for good? [y/N]" in refused
+    assert "nothing was removed; confirm with y, or give --yes" in refused
+    (tmp_path / trips / "README").write_text("mine")
+    dropped = rli("drop", trips, "--yes", "--json").json
+    assert dropped["index"] == f"lmdb://{tmp_path}/trips/.hoodie/.rli/index"
+    assert dropped["left"] == ["README"]
+    assert [path.name for path in (tmp_path / trips).rglob("*")] == ["README"]
+    assert rli("drop", trips, "--yes", status=2).err.startswith("error: there is no table here")

@@ -1,16 +1,26 @@
-"""Commands that keep a table in order: clean, archive, maintenance, relocate."""
+"""Commands that keep a table in order, and remove it: clean, archive, maintenance, relocate, drop."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command
+from rli.cli.options import (
+    IndexOption,
+    JsonOption,
+    LeaseTimeoutOption,
+    TableArgument,
+    YesOption,
+    add_command,
+    require_confirmation,
+)
 from rli.cli.output import human_bytes, print_facts, report
 from rli.settings import Maintenance
+
+_NAMED: Final = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -18,6 +28,7 @@ def register(app: typer.Typer) -> None:
     add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --json")
     add_command(app, maintenance, "rli maintenance trips", "rli maintenance trips --off")
     add_command(app, archive, "rli archive trips", "rli archive trips --keep 100 --json")
+    add_command(app, drop, "rli drop trips", "rli drop trips --yes --json")
     add_command(app, relocate, "rli relocate /data/trips", "rli relocate /mnt/trips --also")
 
 
@@ -117,3 +128,37 @@ def maintenance(
         opened.set_maintenance(Maintenance() if on else Maintenance.off())
     found = opened.settings.maintenance
     report(found, as_json=as_json, render=lambda: print_facts(found.model_dump()))
+
+
+def drop(
+    table: TableArgument,
+    *,
+    yes: YesOption = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Also while writers are at work, which fail then, and if the index's store does not answer.",
+        ),
+    ] = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a table and its index, for good. Files in its folder that are not the table's stay.
+
+    After an interruption, the same command finishes the removal.
+    """
+    require_confirmation(f"Remove the table {table} and its index, for good?", yes=yes, refusal="nothing was removed")
+    done = rli.drop_table(table, index=index, force=force)
+    report(
+        done,
+        as_json=as_json,
+        render=lambda: print_facts(
+            {
+                "dropped": done.location,
+                "index": done.index or "none was there",
+                "files removed": done.files,
+                **({"files left": ", ".join(done.left[:_NAMED])} if done.left else {}),
+            }
+        ),
+    )

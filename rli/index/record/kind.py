@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from rli.errors import IndexMismatchError, IndexNotFoundError, IndexNotReadyError, RliError
+from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, IndexNotReadyError, RliError
 from rli.index.contract import IndexKind, IndexOptions
 from rli.index.record.record_index import create_index, drop_store, open_index, require_settings
 from rli.index.record.sync.bootstrap import bootstrap
@@ -89,6 +89,20 @@ class RecordKind(IndexKind):
         with suppress(IndexNotFoundError), open_index(url) as index:
             if index.settings.table_id == table_id and not index.applied_sequence():
                 index.drop()
+
+    def drop_own(self, url: str, table_id: str) -> bool:
+        try:
+            with open_index(url) as index:
+                if index.settings.table_id != table_id:
+                    return False
+                index.drop()
+        except IndexNotFoundError:
+            return False
+        except CorruptIndexError:
+            # The table names it as its own, as for ``Table.drop_index``.
+            with suppress(IndexNotFoundError):
+                drop_store(url)
+        return True
 
     def drop_damaged(self, url: str) -> None:
         drop_store(url)
