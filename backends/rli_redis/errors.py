@@ -34,6 +34,7 @@ _CLASSES: Final = {
 }
 _NO_RIGHT_IN_SCRIPT: Final = "user executing the script can't"
 _NO_CLUSTER: Final = "Cluster mode is not enabled"
+_NO_DATABASE: Final = "DB index is out of range"
 _KEYS: Final = "~{rli<name>/* and ~{rli}index:<name>"
 
 
@@ -78,7 +79,7 @@ def _translated(store: str, error: Exception) -> SettingsError | StoreUnavailabl
     if _says(error, "OOM"):
         return StoreUnavailableError(
             f"the Redis server is full and refuses to write: store={store}; raise its maxmemory or free memory, "
-            "then write again: no acknowledged write is lost"
+            "then write again: no commit of a table is lost"
         )
     return StoreUnavailableError(
         f"the Redis server reports an error ({type(error).__name__}: {error}): store={store}; see its log, then try "
@@ -95,7 +96,7 @@ def explained(store: str, cause: BaseException) -> StoreUnavailableError | None:
     if _says(cause, "NOREPLICAS"):
         return StoreUnavailableError(
             f"the Redis server has too few replicas to write ({cause}): store={store}; start them, or lower "
-            "min-replicas-to-write, then write again: no acknowledged write is lost"
+            "min-replicas-to-write, then write again: no commit of a table is lost"
         )
     return None
 
@@ -112,6 +113,11 @@ def _refusal(store: str, cause: BaseException) -> SettingsError | None:
             f"the Redis server refuses the log-in ({cause}): store={store}; give user and password in the credentials "
             "file (docs/security.md), or the password in the environment variable RLI_REDIS_PASSWORD: it is sent only to "
             "servers in --index, index= or RLI_REDIS_HOSTS"
+        )
+    if _NO_DATABASE in str(cause):
+        return SettingsError(
+            f"the Redis server has no database of this number: store={store}; it has 16 unless its setting databases "
+            "says otherwise, so use redis://host:port/0"
         )
     if _NO_CLUSTER in str(cause):
         return SettingsError(

@@ -193,8 +193,23 @@ def _address(url: str, kind: Kind, parts: SplitResult) -> Address:
         password=SecretStr(password) if password else None,
         sentinel_password=None,
         is_encrypted=is_encrypted,
-        options=Options.of(**options),
+        options=_options(options, url),
     )
+
+
+def _options(options: dict[str, str], url: str) -> Options:
+    unknown = sorted(options.keys() - Options.model_fields.keys())
+    if unknown:
+        raise SettingsError(
+            f"unknown option: option={unknown[0]} url={without_password(url)}; known options: "
+            f"{', '.join(sorted(Options.model_fields))}"
+        )
+    try:
+        return Options.of(**options)
+    except SettingsError as error:
+        raise SettingsError(
+            f"an option of the URL is wrong: url={without_password(url)} ({error}); see docs/stores/redis.md"
+        ) from error
 
 
 def _with_log_in(address: Address) -> Address:

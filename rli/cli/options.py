@@ -15,13 +15,30 @@ from rli.errors import InvalidInputError
 from rli.model import KeyMode
 from rli.store.registry import store_schemes
 
+
+def _note_table(context: typer.Context, table: str) -> str:
+    """Let messages name the table: ``rli.cli.output.with_table``."""
+    if not is_store_url(table):
+        context.find_root().obj = table
+    return table
+
+
+def is_store_url(target: str) -> bool:
+    """Whether a command is given the URL of a store, and not a table."""
+    return target.partition(":")[0].lower() in store_schemes()
+
+
 TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Folder of the table, or its URI.", show_default=False)
+    str,
+    typer.Argument(metavar="TABLE", help="Folder of the table, or its URI.", show_default=False, callback=_note_table),
 ]
 TargetArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TABLE|URL", help="Folder of the table or its URI, or store URL of an index.", show_default=False
+        metavar="TABLE|URL",
+        help="Folder of the table or its URI, or store URL of an index.",
+        show_default=False,
+        callback=_note_table,
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for a confirmation.")]
@@ -75,11 +92,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JS
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-
-
-def is_store_url(target: str) -> bool:
-    """Whether a command is given the URL of a store, and not a table."""
-    return target.partition(":")[0].lower() in store_schemes()
 
 
 def require_confirmation(question: str, *, yes: bool, refusal: str) -> None:

@@ -9,6 +9,8 @@ import dataclasses
 import errno
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +31,7 @@ FOUND: Final = 1
 FAILED: Final = 2
 """Exit status after wrong usage or input, or a failure."""
 
+_TABLE: Final = re.compile(r"\bTABLE\b(?!\|)")
 _NOTHING: Final = "-"
 _PROSE_WIDTH: Final = 120
 _UNLIMITED: Final = 1_000_000
@@ -82,6 +85,11 @@ def drop_output() -> None:
 def without_controls(text: str) -> str:
     """A text whose control characters are shown as escapes instead of sent to the terminal; line feeds stay."""
     return text.translate(_SHOWN_CONTROLS)
+
+
+def with_table(message: str, table: str | None) -> str:
+    """A message whose advice names the table that the command was given, so that it can be copied."""
+    return message if table is None else _TABLE.sub(lambda _: shlex.quote(table), message)
 
 
 def print_error(message: str, label: str = "error: ") -> None:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
-from rli.cli.output import err_console
+from rli.cli.output import counted, err_console
 from rli.commit.write_transaction import OnStep
 from rli.model import Step
 
@@ -102,7 +102,7 @@ def _line(label: str) -> Iterator[Callable[[Step], None]]:
 
         def print_line(step: Step) -> None:
             count(step)
-            text = f"{written} file groups written" if step is Step.WRITTEN else _DONE.get(step)
+            text = f"{counted(written, 'file group')} written" if step is Step.WRITTEN else _DONE.get(step)
             if text is not None:
                 console.print(f"{label}: {text}", soft_wrap=True)
 

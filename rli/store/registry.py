@@ -17,6 +17,9 @@ from rli.urls import parse_url, without_password
 
 ENTRY_POINT_GROUP = "rli.stores"
 
+_OWN_PACKAGES = "rli_"
+"""Begins the packages of the stores of this distribution; the rest of the name is the extra."""
+
 
 class StoreOpener(Protocol):
     """Opens the store that a URL names; with ``create``, makes room for a new index where there is none."""
@@ -62,9 +65,16 @@ def loaded(point: EntryPoint) -> Any:
         return point.load()
     except ModuleNotFoundError as error:
         raise SettingsError(
-            f"the client library of this store is not installed: store={point.name} module={error.name}; install "
-            'its extra, for example: pip install "record-level-index[redis]"'
+            f"the client library of this store is not installed: store={point.name} module={error.name}; "
+            f"install it: {_install_command(point)}"
         ) from error
+
+
+def _install_command(point: EntryPoint) -> str:
+    package = point.module.partition(".")[0]
+    if package.startswith(_OWN_PACKAGES):
+        return f'pip install "record-level-index[{package.removeprefix(_OWN_PACKAGES)}]"'
+    return f"see the documentation of {package}"
 
 
 def store_schemes() -> frozenset[str]:

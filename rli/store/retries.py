@@ -100,7 +100,8 @@ class Retries:
             f"the store does not answer: store={self._store} attempts={state.attempt_number} "
             f"seconds={self._deadline_seconds:g} last cause={_describe(cause)}"
             f"{f' earlier causes={earlier}' if earlier else ''}; "
-            "check that it runs and can be reached (`rli doctor`), then try again: no acknowledged write is lost"
+            "check that it runs and can be reached (`rli doctor`), then try again: no commit of a table is lost, and an "
+            "index that its store lost is built again from the table"
         ) from cause
 
 

@@ -287,7 +287,7 @@ def test_verify_finds_and_repair_mends(rli: Rli, trips: str) -> None:
     table.close()
     differing = rli("index", "verify", trips, status=1)
     assert "result: index and table differ" in differing.out
-    assert "rli index repair TABLE" in differing.out
+    assert "what to do: rli index repair trips" in differing.out
     assert rli("doctor", trips, "--json", status=1).json["problems"] == 1
     assert rli("index", "repair", trips, "--json").json["dangling"] == 1
     assert "result: index and table agree" in rli("index", "verify", trips).out
@@ -296,7 +296,7 @@ def test_verify_finds_and_repair_mends(rli: Rli, trips: str) -> None:
 def test_drop_and_bootstrap(rli: Rli, trips: str, tmp_path: Path) -> None:
     assert rli("index", "drop", trips, "--json").json["url"].startswith("lmdb://")
     missing = rli("lookup", trips, "007", status=2)
-    assert "rli index bootstrap TABLE" in missing.err
+    assert "rli index bootstrap trips" in missing.err
     elsewhere = f"lmdb://{tmp_path}/elsewhere"
     assert rli("index", "bootstrap", trips, "--index", elsewhere, "--shards", "2", "--json").json == {
         "entries": 3,

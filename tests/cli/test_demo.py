@@ -32,9 +32,12 @@ def test_the_demo_in_plain_python_may_be_repeated(rli: Rli) -> None:
 
 
 def test_the_commands_at_the_end_of_the_demo_work_as_they_are_printed(tmp_path: Path) -> None:
-    environment = {**os.environ, "PATH": "/usr/bin:/bin"}
-    command = [sys.executable, "-m", "rli", "demo", "--engine", "local", "--dir", "a demo"]
+    # Nor is there a Java: the demo goes on without Spark.
+    environment = {**os.environ, "PATH": "/nowhere", "JAVA_HOME": "/nowhere"}
+    command = [sys.executable, "-m", "rli", "demo", "--dir", "a demo"]
     demo = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "engine: local" in demo.stdout
+    assert "Spark needs Java, and there is none: the demo writes in this process" in demo.stderr
     commands = demo.stdout.partition("Go on with:\n")[2].splitlines()
     assert len(commands) == 7
     for line in commands:
@@ -43,6 +46,8 @@ def test_the_commands_at_the_end_of_the_demo_work_as_they_are_printed(tmp_path: 
         shell = ["/bin/sh", "-c", line]
         ended = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode in allowed, (line, ended.stderr)
+    # Nothing is left beside the demo's folder.
+    assert os.listdir(tmp_path) == ["a demo"]
 
 
 def test_the_command_is_a_name_where_the_path_leads_to_this_environment(monkeypatch: pytest.MonkeyPatch) -> None:

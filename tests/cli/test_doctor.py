@@ -84,7 +84,7 @@ def test_an_index_that_is_behind(rli: Rli, trips: str) -> None:
     shutil.copytree("before", index)
     [problem] = problems(rli("doctor", trips, "--json", status=1))
     assert problem["check"] == "sync"
-    assert problem["advice"] == "run: rli index sync TABLE"
+    assert problem["advice"] == "run: rli index sync trips"
     rli("index", "sync", trips)
     rli("doctor", trips)
 

@@ -8,7 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from rli.cli.output import entry_size, human_bytes
-from rli.errors import CorruptIndexError, RliError
+from rli.errors import CorruptIndexError, IndexNotFoundError, RliError
 from rli.index.record.record_index import RecordIndex, open_index
 from rli.model import KeyMode
 from rli.store.contract import Store
@@ -45,7 +45,9 @@ def look_at_index(url: str) -> Iterator[Finding]:
 
 def problem(check: str, error: RliError) -> Finding:
     """An error as a finding; its message ends with what to do."""
-    detail, _, advice = str(error).rpartition("; ")
+    detail, _, advice = str(error).replace(" (`rli doctor`)", "").rpartition("; ")
+    if isinstance(error, IndexNotFoundError):
+        advice = "run: rli index bootstrap TABLE"
     return Finding(check, Verdict.PROBLEM, detail or advice, advice if detail else None)
 
 

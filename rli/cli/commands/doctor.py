@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 import typer
@@ -11,7 +12,7 @@ from rich.text import Text
 from rli.cli.checkup.store import look_at_index
 from rli.cli.checkup.table import TableCheckup
 from rli.cli.options import IndexOption, JsonOption, add_command, is_store_url
-from rli.cli.output import FOUND, counted, out_console, report, without_controls
+from rli.cli.output import FOUND, counted, out_console, report, with_table, without_controls
 from rli.store.health import Finding, Verdict
 from rli.urls import without_password
 
@@ -56,12 +57,18 @@ def doctor(
 
     Writes only a test record into the store, and removes it again. Exit status 1 if there is a problem.
     """
-    findings = tuple(look_at_index(target) if is_store_url(target) else TableCheckup(target, index).run())
+    is_store = is_store_url(target)
+    findings = tuple(look_at_index(target) if is_store else map(_named(target), TableCheckup(target, index).run()))
     counts = [sum(found.verdict is verdict for found in findings) for verdict in (Verdict.PROBLEM, Verdict.WARNING)]
     diagnosis = Diagnosis(without_password(target), counts[0], counts[1], findings)
     report(diagnosis, as_json=as_json, render=lambda: _print(diagnosis))
     if diagnosis.problems:
         raise typer.Exit(FOUND)
+
+
+def _named(table: str) -> Callable[[Finding], Finding]:
+    """Puts the table's name into advice."""
+    return lambda found: replace(found, advice=found.advice and with_table(found.advice, table))
 
 
 def _print(diagnosis: Diagnosis) -> None:

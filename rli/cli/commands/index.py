@@ -22,7 +22,7 @@ from rli.cli.options import (
     is_store_url,
     require_confirmation,
 )
-from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, report
+from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, report, with_table
 from rli.cli.progress import ShownTasks
 from rli.errors import CorruptIndexError, InvalidInputError
 from rli.index.contract import LOOKUP_SECONDS, IndexStats, VerifyReport
@@ -133,7 +133,7 @@ def verify(
         agrees = checked.agrees
     else:
         found = rli.open_table(target, index=index).verify_index(ShownTasks("comparing"), timeout=timeout)
-        report(found, as_json=as_json, render=lambda: _print_differences(found))
+        report(found, as_json=as_json, render=lambda: _print_differences(found, target))
         agrees = found.agrees
     if not agrees:
         raise typer.Exit(FOUND)
@@ -170,10 +170,10 @@ def repair(
 ) -> None:
     """Correct the index from the table, and report the differences."""
     found = rli.open_table(table, index=index).repair_index(ShownTasks("comparing and mending"), timeout=timeout)
-    report(found, as_json=as_json, render=lambda: _print_differences(found, repaired=True))
+    report(found, as_json=as_json, render=lambda: _print_differences(found, table, repaired=True))
 
 
-def _print_differences(found: VerifyReport, *, repaired: bool = False) -> None:
+def _print_differences(found: VerifyReport, table: str, *, repaired: bool = False) -> None:
     result = "index and table agree" if found.agrees else "repaired" if repaired else "index and table differ"
     print_facts(
         {
@@ -186,7 +186,7 @@ def _print_differences(found: VerifyReport, *, repaired: bool = False) -> None:
             **({"twice in a file": found.repeated} if found.repeated else {}),
             **({"changed meanwhile, not compared": found.newer} if found.newer else {}),
             **({"for example": ", ".join(found.sample)} if found.sample else {}),
-            **({} if found.agrees or repaired else {"what to do": "rli index repair TABLE"}),
+            **({} if found.agrees or repaired else {"what to do": with_table("rli index repair TABLE", table)}),
         }
     )
 

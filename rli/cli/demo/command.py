@@ -22,10 +22,10 @@ import rli
 from rli.cli.command_line import command_line
 from rli.cli.demo.data import ORDERING, PARTITION, RECORD_KEY, Batch, load_batches
 from rli.cli.demo.folder import make_room, mark_as_made_here
-from rli.cli.engines.choice import Engine, EngineName, LocalEngine, open_engine
+from rli.cli.engines.choice import Engine, EngineName, LocalEngine, is_java_there, open_engine
 from rli.cli.engines.options import UpsertOptions
 from rli.cli.options import add_command
-from rli.cli.output import FOUND, entry_size, human_bytes, out_console, print_facts, print_rows
+from rli.cli.output import FOUND, entry_size, human_bytes, out_console, print_facts, print_note, print_rows
 from rli.model import CommitResult, Step
 from rli.table.table import Table
 
@@ -90,7 +90,10 @@ def demo(
     The data is the registry of .gov domains, a batch per month (CC0). The table stays for you to explore.
     """
     started = time.perf_counter()
-    chosen = engine or (EngineName.SPARK if find_spec("pyspark") else EngineName.LOCAL)
+    has_spark = find_spec("pyspark") is not None
+    chosen = engine or (EngineName.SPARK if has_spark and is_java_there() else EngineName.LOCAL)
+    if engine is None and has_spark and chosen is EngineName.LOCAL:
+        print_note("Spark needs Java, and there is none: the demo writes in this process")
     make_room(folder)
     _title(
         f"Who holds which .gov domain: 22 months of changes to one table.\n"
@@ -301,7 +304,7 @@ def _what_next(folder: str, story: Story, seconds: float) -> None:
     commands = [
         f"{rli_command} lookup {table} {key}",
         f"{rli_command} read {table} --where \"state == 'AK' and {PARTITION} == 'City'\" --limit 5",
-        f"{rli_command} read {table} --as-of {first} --output first-month.parquet",
+        f"{rli_command} read {table} --as-of {first} --output {shlex.quote(os.path.join(folder, 'first-month.csv'))}",
         f"{rli_command} timeline {table}",
         f"{rli_command} rollback {table} last",
         f"{rli_command} index verify {table}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import rli_spark
+from rli.cli.engines.choice import is_java_there
 from rli.cli.engines.options import Verb, WriteOptions
 from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError
@@ -117,8 +117,8 @@ def _cancel(context: SparkContext) -> None:
 
 
 def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java", path=os.path.join(home, "bin") if home else None) is None:
+    if not is_java_there():
         raise SettingsError(
-            f"Spark needs Java, and no Java was found: JAVA_HOME={home}; install Java 17, or give --engine local"
+            f"Spark needs Java, and no Java was found: JAVA_HOME={os.environ.get('JAVA_HOME')}; install Java 17, or give "
+            "--engine local"
         )

@@ -99,6 +99,7 @@ class RecordFile:
         try:
             return read(self.path, types)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, ValueError) as error:
+            require_readable(self.path)
             raise InvalidInputError(
                 f"the file cannot be read as {self.kind}: file={self.path} ({error}); check its format and content"
             ) from error
@@ -115,6 +116,7 @@ def read_lines(path: str) -> list[str]:
         with pa.input_stream(path, compression="detect") as stream:
             lines = stream.read().decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
+        require_readable(path)
         raise InvalidInputError(
             f"the file cannot be read as text: file={path} ({error}); give UTF-8 text with one record key per line"
         ) from error
@@ -126,6 +128,17 @@ def snake_case(name: str) -> str:
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     words = re.sub(r"[^A-Za-z0-9]+", "_", spaced).strip("_").lower()
     return words if _COLUMN_NAME.fullmatch(words) else f"_{words}"
+
+
+def require_readable(path: str) -> None:
+    """Raise ``InvalidInputError`` for a file whose bytes the operating system does not give, whatever its format."""
+    try:
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise InvalidInputError(
+            f"the file cannot be read: file={path} ({error.strerror}); check its permissions and the disk"
+        ) from error
 
 
 def _require_file(path: str) -> None:

@@ -326,7 +326,7 @@ def create_index(
     if not store.compare_and_set(_SETTINGS, None, settings.to_json()):
         store.close()
         raise IndexExistsError(
-            f"there is an index already: url={without_password(url)}; open it, drop it, or choose another URL"
+            f"there is an index already: url={without_password(url)}; open it, drop it (rli index drop URL), or choose another URL"
         )
     give_identity(store)
     index = RecordIndex(store, settings)

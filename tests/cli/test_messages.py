@@ -1,0 +1,68 @@
+"""Messages that a new user meets: each names the cause, the thing concerned, and what to do."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from redis import exceptions
+
+from rli.errors import SettingsError
+from rli.store import registry
+from rli_redis.errors import translated_errors
+from tests.cli.conftest import Rli
+
+
+def test_the_extra_of_a_missing_client_library_is_named() -> None:
+    point = EntryPoint(name="hbase+tls", value="rli_hbase_missing.store:open_store", group="rli.stores")
+    with pytest.raises(SettingsError, match=r'pip install "record-level-index\[hbase_missing\]"'):
+        registry.loaded(point)
+
+
+def test_a_lost_index_is_to_be_bootstrapped_wherever_it_is_missed(rli: Rli) -> None:
+    rli("create", "my trips", "--record-key", "id")
+    rli("index", "drop", "my trips")
+    assert "run: rli index bootstrap 'my trips'" in rli("lookup", "my trips", "007", status=2).err
+    found = rli("doctor", "my trips", "--json", status=1).json["findings"]
+    assert "run: rli index bootstrap 'my trips'" in {finding["advice"] for finding in found}
+    rli("index", "bootstrap", "my trips")
+
+
+def test_the_advice_of_the_doctor_does_not_send_to_the_doctor(rli: Rli) -> None:
+    found = rli("doctor", "redis://127.0.0.1:1/0?timeout=0.1", "--json", status=1).json["findings"]
+    assert "doctor" not in found[-1]["advice"]
+    assert "built again from the table" in found[-1]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("url", "known"),
+    [("redis://user:secret@h/0?nme=x", "allow_eviction, db, name"), ("hbase://h/?nme=x", "table, timeout")],
+)
+def test_a_wrong_option_of_a_url_is_named_with_the_url_and_the_known_ones(rli: Rli, url: str, known: str) -> None:
+    refused = rli("index", "stats", url, status=2).err
+    assert "unknown option: option=nme url=" in refused
+    assert known in refused
+    assert "secret" not in refused
+
+
+def test_a_wrong_value_of_an_option_names_the_url(rli: Rli) -> None:
+    refused = rli("index", "stats", "redis://h/0?timeout=soon", status=2).err
+    assert "an option of the URL is wrong: url=redis://h/0?timeout=soon (settings are not valid: timeout:" in refused
+
+
+def test_a_database_that_a_server_lacks_is_a_mistake_of_settings() -> None:
+    with (
+        pytest.raises(SettingsError, match="no database of this number: store=redis://h/99; it has 16 unless"),
+        translated_errors("redis://h/99"),
+    ):
+        raise exceptions.ResponseError("DB index is out of range")
+
+
+def test_a_file_that_cannot_be_read_is_no_matter_of_its_format(rli: Rli, trips: str, tmp_path: Path) -> None:
+    # Its bytes are refused to everybody, also to the superuser.
+    (tmp_path / "memory.csv").symlink_to("/proc/self/mem")
+    refused = rli("upsert", trips, "memory.csv", status=2).err
+    assert "the file cannot be read: file=memory.csv (Input/output error); check its permissions" in refused
+    (tmp_path / "bad.csv").write_text("a,b\n1\n")
+    assert "check its format" in rli("upsert", trips, "bad.csv", status=2).err
