@@ -39,6 +39,7 @@ from rli.settings import Maintenance
 from rli.table.catalog import create_table, open_table
 from rli.table.dropping import DroppedTable, drop_table
 from rli.table.info import IndexInfo, TableInfo
+from rli.table.options import TableOptions
 from rli.table.table import Table
 from rli.view.history import HistoryEntry
 from rli.view.scan import Scan
@@ -92,6 +93,7 @@ __all__ = [
     "TableIndex",
     "TableInfo",
     "TableNotFoundError",
+    "TableOptions",
     "UnsupportedTableError",
     "VerifyReport",
     "VoidAttemptError",

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import os
 import posixpath
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Literal, Unpack
 
 import pyarrow as pa
 
-from rli.errors import SchemaError, SettingsError
+from rli.errors import SchemaError, SettingsError, TableExistsError, TableNotFoundError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
 from rli.index.contract import IndexOptions
 from rli.index.registry import default_lease, index_kind
-from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
-from rli.settings import DEFAULT_LEASE_SECONDS, DEFAULT_WRITE_ATTEMPTS, MEBIBYTE, Maintenance
+from rli.model import KeyMode, LeasePlace
 from rli.storage import Storage
+from rli.table.agreement import Wanted
 from rli.table.creation import claimed
+from rli.table.options import TableOptions, new_settings, require_known
 from rli.table.table import Table
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.index_location import default_index_url, to_stored
 from rli.view.registration import new_table_settings, with_index_at
 
+_IF_EXISTS: Final = ("fail", "open")
+_CREATION_SECONDS: Final = 30.0
+"""For how long one process waits for another one that creates the table."""
 
-def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the first two have a default)
+_PAUSE_SECONDS: Final = 0.05
+
+
+def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are options)
     path: str | os.PathLike[str],
     *,
     record_key: Sequence[str] | str,
@@ -34,20 +44,9 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
     index: str | None = None,
     name: str | None = None,
     schema: pa.Schema | None = None,
-    shards: int | None = None,
-    key_mode: KeyMode | str = KeyMode.EXACT,
-    on_partition_change: OnPartitionChange | str = OnPartitionChange.MOVE,
-    hive_style: bool = False,
-    url_encode_partitions: bool = False,
-    target_file_size: int = 120 * MEBIBYTE,
-    small_file_size: int | None = None,
-    compression: str = "zstd",
-    write_attempts: int = DEFAULT_WRITE_ATTEMPTS,
-    lease_seconds: float = DEFAULT_LEASE_SECONDS,
-    lease: LeasePlace | str | None = None,
-    durability: Durability | str = Durability.DISK,
+    if_exists: Literal["fail", "open"] = "fail",
     storage_options: Mapping[str, str] | None = None,
-    maintenance: Maintenance | bool = True,
+    **options: Unpack[TableOptions],
 ) -> Table:
     """Create an empty table, in Hudi's copy-on-write layout of version 6, with its index.
 
@@ -59,26 +58,13 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
         index: store URL of the index; by default an LMDB index in the table's own folder, for local tables.
         name: of the table; by default that of the folder.
         schema: of the records; by default it is taken from the first records written.
-        shards: see ``create_index``.
-        key_mode: see ``create_index``.
-        on_partition_change: what an upsert does when a known key comes with another partition value.
-        hive_style: name partition folders ``column=value``.
-        url_encode_partitions: percent-encode special characters in partition values.
-        target_file_size: bytes up to which new records fill a base file.
-        small_file_size: base files below it (bytes) are filled first; by default five sixths of the target.
-        compression: Parquet codec: "zstd", "snappy", "gzip" or "none".
-        write_attempts: how often an upsert or a delete is tried where other writers get there first.
-        lease_seconds: for how long a writer that shows no life, because its host is gone or it is paused, keeps what
-            it holds: so long others may have to wait for it.
-        lease: where writers agree on which of them commits; by default "index", or "table" for an index without a store.
-            "index": in the index's store, which all of them share.
-            "table": in the table's folder, in an object store or on a file system that several hosts have mounted;
-            each host then has an index of its own, at ``index`` or where it says when it opens the table.
-        durability: what an acknowledged commit survives. "disk": a power cut. "os": the death of every process, but no
-            power cut, after which the last commits may be gone.
+        if_exists: "fail", or "open": a table that exists is opened, if it agrees with all arguments that are given.
+            Several processes may call this at once.
         storage_options: of an object store, credentials among them: see docs/object-stores.md. They are not stored.
-        maintenance: what writers do for the table after their commits: clean, archive, cluster small files. False:
-            nothing.
+        **options: ``TableOptions`` has each of them with its default: ``shards``, ``key_mode``,
+            ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``target_file_size``,
+            ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``durability``,
+            ``maintenance``.
 
     Example:
         >>> import pyarrow as pa, rli
@@ -89,47 +75,61 @@ def create_table(  # noqa: PLR0913  (each is a choice of its own, all but the fi
 
     Raises:
         TableExistsError, IndexExistsError: there is one already; nothing was changed.
-        SettingsError, SchemaError: an argument is wrong; nothing was changed.
+        SettingsError, SchemaError: an argument is wrong, or a table that exists differs from it; nothing was changed.
         StoreUnavailableError: the index's store does not answer.
     """
+    require_known(options)
+    if if_exists not in _IF_EXISTS:
+        raise SettingsError(f"no such choice: if_exists={if_exists!r}; choose one of {list(_IF_EXISTS)}")
     storage = Storage(os.fspath(path), storage_options or {})
     keys, partitions = _columns(record_key, "record_key"), _columns(partition_by, "partition_by")
     _require_columns(keys, partitions, ordering, schema)
-    table_name = name or posixpath.basename(storage.root.rstrip("/"))
-    index_url = index if index is not None else default_index_url(storage)
-    kind, options = index_kind(index_url), IndexOptions(shards, key_mode)
-    kind.require_valid(index_url, options)
-    settings = new_table_settings(
-        index_url=index_url,
-        on_partition_change=on_partition_change,
-        target_file_size=target_file_size,
-        small_file_size=target_file_size * 5 // 6 if small_file_size is None else small_file_size,
-        compression=compression,
-        write_attempts=write_attempts,
-        lease_seconds=lease_seconds,
-        lease=default_lease(index_url) if lease is None else lease,
-        durability=durability,
-        maintenance=_maintenance(chosen=maintenance),
-    )
+    wanted = Wanted(keys, partitions, ordering, index, name, schema, options)
+    if if_exists == "fail":
+        return _create(storage, wanted)
+    latest = time.monotonic() + _CREATION_SECONDS
+    while True:
+        with suppress(TableNotFoundError):
+            definition = load_definition(storage)
+            # As the table is stored, not as the caller's index would have it.
+            wanted.require(Table(definition))
+            return Table(definition if index is None else with_index_at(definition, index))
+        try:
+            return _create(storage, wanted)
+        except TableExistsError:
+            # Another process has created it meanwhile, or is about to.
+            if time.monotonic() > latest:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _create(storage: Storage, wanted: Wanted) -> Table:
+    options = wanted.options
+    table_name = wanted.name or posixpath.basename(storage.root.rstrip("/"))
+    index_url = wanted.index if wanted.index is not None else default_index_url(storage)
+    of_index = IndexOptions(options.get("shards"), options.get("key_mode", KeyMode.EXACT))
+    kind = index_kind(index_url)
+    kind.require_valid(index_url, of_index)
+    settings = new_table_settings(index_url=index_url, **{"lease": default_lease(index_url), **new_settings(options)})
     if settings.lease is LeasePlace.INDEX and not kind.has_store:
         raise SettingsError(
-            f"the index has no store in which writers could agree: index={index_url} lease={lease}; leave lease out, or "
-            'give lease="table" or the URL of a store'
+            f"the index has no store in which writers could agree: index={index_url} lease={settings.lease}; leave lease "
+            'out, or give lease="table" or the URL of a store'
         )
     if settings.lease is LeasePlace.TABLE:
-        _require_index_of_host(storage, index)
+        _require_index_of_host(storage, wanted.index)
     properties = new_table_properties(
         table_name,
-        record_key_fields=keys,
-        partition_fields=partitions,
-        ordering_field=ordering,
-        hive_style=hive_style,
-        url_encode=url_encode_partitions,
-        create_schema=None if schema is None else to_avro(written_schema(schema), table_name),
+        record_key_fields=wanted.record_key,
+        partition_fields=wanted.partition_by,
+        ordering_field=wanted.ordering,
+        hive_style=options.get("hive_style", False),
+        url_encode=options.get("url_encode_partitions", False),
+        create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
     )
     definition = TableDefinition(storage, properties, settings, index_url)
     with claimed(storage, settings, index_url):
-        kind.create(definition, options).close()
+        kind.create(definition, of_index).close()
         storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
         storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
         # The properties come last: with them the folder is a table.
@@ -161,7 +161,7 @@ def open_table(
         CorruptTableError: its properties are damaged.
     """
     definition = load_definition(Storage(os.fspath(path), storage_options or {}))
-    return Table(definition if index is None else with_index_at(definition, index, default_lease(index)))
+    return Table(definition if index is None else with_index_at(definition, index))
 
 
 def _require_index_of_host(storage: Storage, index: str | None) -> None:
@@ -170,12 +170,6 @@ def _require_index_of_host(storage: Storage, index: str | None) -> None:
             f"each host needs its own index: path={storage.location} lease={LeasePlace.TABLE}; give index= on a "
             "disk of this host, for example lmdb:///var/lib/rli/trips, and the other hosts bootstrap theirs"
         )
-
-
-def _maintenance(*, chosen: Maintenance | bool) -> Maintenance:
-    if isinstance(chosen, Maintenance):
-        return chosen
-    return Maintenance() if chosen else Maintenance.off()
 
 
 def _columns(names: Sequence[str] | str, argument: str) -> tuple[str, ...]:

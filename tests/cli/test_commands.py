@@ -57,6 +57,16 @@ def test_create_twice_is_refused(rli: Rli, trips: str) -> None:
     assert "Traceback" not in refused.err
 
 
+def test_create_opens_a_table_that_agrees(rli: Rli, trips: str) -> None:
+    same = ("create", trips, "--record-key", "id", "--partition-by", "city", "--ordering", "ts", "--if-exists", "open")
+    assert rli(*same, "--json").json["record_key"] == ["id"]
+    refused = rli(*same, "--lease", "table", "--no-maintenance", status=2).err
+    assert "the table exists and differs from the arguments" in refused
+    assert "lease=" in refused
+    assert "target_file_size" not in refused
+    assert len(rli("read", trips, "--json").json) == 3
+
+
 def test_create_takes_sizes(rli: Rli) -> None:
     rli("create", "t", "--record-key", "id", "--target-file-size", "2M")
     assert library.open_table("t").settings.target_file_size == 2 << 20

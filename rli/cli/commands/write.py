@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, cast
 
 import pyarrow as pa
 import typer
@@ -32,6 +33,7 @@ from rli.cli.output import human_bytes, print_facts, print_json, print_note, rep
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError, SettingsError
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, MissingColumns, OnExisting, OnPartitionChange
+from rli.table.options import TableOptions
 from rli.table.table import Table
 from rli.urls import has_secrets
 
@@ -43,6 +45,7 @@ def register(app: typer.Typer) -> None:
         create,
         "rli create trips --record-key id --partition-by city --ordering ts",
         "rli create trips --record-key vendor,id --index lmdb:///data/idx/trips --shards 128",
+        "rli create trips --record-key id --partition-by city --ordering ts --if-exists open",
         "rli create /mnt/shared/trips --record-key id --index lmdb:///var/lib/rli/trips --lease table",
     )
     add_command(
@@ -60,6 +63,13 @@ def register(app: typer.Typer) -> None:
         "rli insert customers new.csv --on-existing fail",
     )
     add_command(app, delete, "rli delete trips k1 k2", "rli delete trips --file gone.txt --json")
+
+
+class IfExists(StrEnum):
+    """What becomes of a creation where there is a table."""
+
+    FAIL = "fail"
+    OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,7 @@ class CreatedTable:
 
 
 def create(
+    context: typer.Context,
     table: TableArgument,
     *,
     record_key: Annotated[
@@ -143,9 +154,26 @@ def create(
     maintenance: Annotated[
         bool, typer.Option(help="Writers clean, archive and cluster the table after every few commits.")
     ] = True,
+    if_exists: Annotated[
+        IfExists,
+        typer.Option(help="A table that exists. open: pass it if it agrees with all that is given here."),
+    ] = IfExists.FAIL,
     as_json: JsonOption = False,
 ) -> None:
     """Create an empty table with its index."""
+    options: TableOptions = {
+        "shards": shards,
+        "key_mode": key_mode,
+        "on_partition_change": on_partition_change,
+        "hive_style": hive_style,
+        "url_encode_partitions": url_encode_partitions,
+        "target_file_size": target_file_size,
+        "lease": lease,
+        "durability": durability,
+        "maintenance": maintenance,
+    }
+    # A default is no demand on a table that exists.
+    given = cast("TableOptions", {option: value for option, value in options.items() if _is_given(context, option)})
     created = rli.create_table(
         table,
         record_key=split_columns(record_key),
@@ -153,15 +181,8 @@ def create(
         ordering=ordering,
         index=index,
         name=name,
-        shards=shards,
-        key_mode=key_mode,
-        on_partition_change=on_partition_change,
-        hive_style=hive_style,
-        url_encode_partitions=url_encode_partitions,
-        target_file_size=target_file_size,
-        lease=lease,
-        durability=durability,
-        maintenance=maintenance,
+        if_exists=if_exists.value,
+        **given,
     )
     if index is not None and index.startswith("memory:"):
         print_note(
@@ -182,6 +203,11 @@ def create(
         created.index.stats().shards,
     )
     report(facts, as_json=as_json, render=lambda: _print_created(facts))
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    source = context.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _print_created(created: CreatedTable) -> None:

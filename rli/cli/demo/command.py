@@ -22,7 +22,8 @@ import rli
 from rli.cli.command_line import command_line
 from rli.cli.demo.data import ORDERING, PARTITION, RECORD_KEY, Batch, load_batches
 from rli.cli.demo.folder import make_room, mark_as_made_here
-from rli.cli.engines.choice import Engine, EngineName, LocalEngine, is_java_there, open_engine
+from rli.cli.engines.choice import Engine, EngineName, LocalEngine, open_engine
+from rli.cli.engines.java import is_java_there
 from rli.cli.engines.options import UpsertOptions
 from rli.cli.options import add_command
 from rli.cli.output import FOUND, entry_size, human_bytes, out_console, print_facts, print_note, print_rows

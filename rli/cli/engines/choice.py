@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib.util import find_spec
@@ -62,12 +60,6 @@ class LocalEngine:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def is_java_there() -> bool:
-    """Whether Spark finds a Java: in JAVA_HOME, or else on the path."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=os.path.join(home, "bin") if home else None) is not None
 
 
 def open_engine(name: EngineName, *, small: bool = False) -> Engine:

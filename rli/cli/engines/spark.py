@@ -20,7 +20,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import rli_spark
-from rli.cli.engines.choice import is_java_there
+from rli.cli.engines.java import is_java_there
 from rli.cli.engines.options import Verb, WriteOptions
 from rli.commit.write_transaction import OnStep
 from rli.errors import SettingsError

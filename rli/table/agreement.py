@@ -1,0 +1,98 @@
+"""Does a table that exists agree with what a caller would have created?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rli.errors import SettingsError
+from rli.index.registry import index_kind
+from rli.model import LeasePlace
+from rli.settings import TableSettings
+from rli.table.options import OF_INDEX, TableOptions, given_settings
+from rli.table.table import Table
+from rli.urls import without_password, without_secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A table as ``create_table`` was asked for it. None, or a missing option: the caller does not say.
+
+    Attributes:
+        record_key, partition_by: columns.
+        ordering: column; None if the later write wins.
+        index: store URL.
+        name: of the table.
+        schema: of the records.
+        options: those that were given.
+    """
+
+    record_key: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    ordering: str | None
+    index: str | None
+    name: str | None
+    schema: pa.Schema | None
+    options: TableOptions
+
+    def require(self, table: Table) -> None:
+        """Pass a table that agrees with all that the caller says.
+
+        Raises:
+            SettingsError: it does not; names each argument that differs.
+            IndexNotReadyError: the table has no index of rli.
+        """
+        differing = [
+            f"{name}={found!r} (given {given!r})" for name, given, found in self._compared(table) if given != found
+        ]
+        if differing:
+            raise SettingsError(
+                f"the table exists and differs from the arguments: table={table.location} {' '.join(differing)}; give "
+                "what the table has, or open it with rli.open_table"
+            )
+
+    def _compared(self, table: Table) -> Iterator[tuple[str, object, object]]:
+        """Argument, what is given, what the table has."""
+        properties = table.definition.properties
+        yield "record_key", self.record_key, properties.record_key_fields
+        yield "partition_by", self.partition_by, properties.partition_fields
+        yield "ordering", self.ordering, properties.ordering_field
+        if self.name is not None:
+            yield "name", self.name, properties.name
+        if "hive_style" in self.options:
+            yield "hive_style", self.options["hive_style"], properties.hive_style
+        if "url_encode_partitions" in self.options:
+            yield "url_encode_partitions", self.options["url_encode_partitions"], properties.url_encode
+        yield from self._compared_settings(table.settings)
+        yield from self._compared_schema(table.schema if self.schema is not None else None)
+        if any(self.options.get(name) is not None for name in OF_INDEX):
+            yield from self._compared_index(table)
+
+    def _compared_settings(self, settings: TableSettings) -> Iterator[tuple[str, object, object]]:
+        # Where each host has an index of its own, the table names only one of them.
+        if self.index is not None and not (
+            settings.lease is LeasePlace.TABLE and index_kind(settings.index_url).has_store
+        ):
+            given, found = without_secrets(self.index), settings.index_url
+            yield "index", without_password(given), without_password(found)
+        kept: dict[str, Any] = {name: getattr(settings, name) for name in TableSettings.model_fields}
+        wanted = TableSettings.of(**{**kept, **given_settings(self.options)})
+        for name in TableSettings.model_fields:
+            yield name, getattr(wanted, name), kept[name]
+
+    def _compared_schema(self, found: pa.Schema | None) -> Iterator[tuple[str, object, object]]:
+        if self.schema is None or found is None:
+            return
+        for field in self.schema:
+            at = found.get_field_index(field.name)
+            yield f"schema.{field.name}", str(field.type), None if at < 0 else str(found.field(at).type)
+
+    def _compared_index(self, table: Table) -> Iterator[tuple[str, object, object]]:
+        facts = table.index.facts()
+        if self.options.get("shards") is not None:
+            yield "shards", self.options["shards"], facts.shards
+        if "key_mode" in self.options:
+            yield "key_mode", str(self.options["key_mode"]), facts.key_mode

@@ -1,0 +1,94 @@
+"""The options of a new table: values that all have a default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypedDict
+
+from rli.errors import SettingsError
+from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
+from rli.settings import MEBIBYTE, Maintenance
+
+_TARGET_FILE_SIZE: Final = 120 * MEBIBYTE
+
+
+class TableOptions(TypedDict, total=False):
+    """Options of ``create_table``, each with a default.
+
+    Attributes:
+        shards: see ``create_index``.
+        key_mode: see ``create_index``.
+        on_partition_change: what an upsert does when a known key comes with another partition value: "move" (default),
+            "keep" or "fail".
+        hive_style: name partition folders ``column=value``.
+        url_encode_partitions: percent-encode special characters in partition values.
+        target_file_size: bytes up to which new records fill a base file; by default 120 MiB.
+        small_file_size: base files below it (bytes) are filled first; by default five sixths of the target.
+        compression: Parquet codec: "zstd" (default), "snappy", "gzip" or "none".
+        write_attempts: how often an upsert or a delete is tried where other writers get there first; by default 8.
+        lease_seconds: for how long a writer that shows no life, because its host is gone or it is paused, keeps what
+            it holds: so long others may have to wait for it. By default 30.
+        lease: where writers agree on which of them commits; by default "index", or "table" for an index without a
+            store. "index": in the index's store, which all of them share. "table": in the table's folder, in an object store or on a file system that several hosts have
+            mounted; each host then has an index of its own, at ``index`` or where it says when it opens the table.
+        durability: what an acknowledged commit survives. "disk" (default): a power cut. "os": the death of every
+            process, but no power cut, after which the last commits may be gone.
+        maintenance: what writers do for the table after their commits: clean, archive, cluster small files. False:
+            nothing.
+    """
+
+    shards: int | None
+    key_mode: KeyMode | str
+    on_partition_change: OnPartitionChange | str
+    hive_style: bool
+    url_encode_partitions: bool
+    target_file_size: int
+    small_file_size: int | None
+    compression: str
+    write_attempts: int
+    lease_seconds: float
+    lease: LeasePlace | str | None
+    durability: Durability | str
+    maintenance: Maintenance | bool
+
+
+OF_PROPERTIES: Final = frozenset({"hive_style", "url_encode_partitions"})
+"""The options that are kept as Hudi's properties."""
+
+OF_INDEX: Final = frozenset({"shards", "key_mode"})
+"""The options of the index."""
+
+
+def require_known(options: Mapping[str, object]) -> None:
+    """Raise ``SettingsError`` for a name that is no option, as a misspelt one."""
+    unknown = sorted(options.keys() - TableOptions.__annotations__.keys())
+    if unknown:
+        raise SettingsError(
+            f"a table has no such option: option={unknown[0]}; known options: {', '.join(TableOptions.__annotations__)}"
+        )
+
+
+def given_settings(options: TableOptions) -> dict[str, Any]:
+    """The options that are kept in rli's settings of the table, as these name and type them."""
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if name not in OF_PROPERTIES | OF_INDEX and value is not None
+    }
+    if "maintenance" in given:
+        given["maintenance"] = _maintenance(chosen=given["maintenance"])
+    return given
+
+
+def new_settings(options: TableOptions) -> dict[str, Any]:
+    """The same with the defaults of a new table that depend on other options, or differ from those of older tables."""
+    given = given_settings(options)
+    target = given.setdefault("target_file_size", _TARGET_FILE_SIZE)
+    if isinstance(target, int):
+        given.setdefault("small_file_size", target * 5 // 6)
+    given.setdefault("maintenance", Maintenance())
+    return given
+
+
+def _maintenance(*, chosen: Maintenance | bool) -> Maintenance:
+    if isinstance(chosen, Maintenance):
+        return chosen
+    return Maintenance() if chosen else Maintenance.off()
