@@ -30,6 +30,7 @@ from rli.errors import (
     StoreUnavailableError,
     UnsupportedTableError,
 )
+from rli.hudi.key_generator import require_record_keys
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
 from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex, VerifyReport
@@ -488,6 +489,7 @@ class Table:
         record_keys = (
             definition.key_generator.record_keys(as_arrow_table(keys)) if is_tabular(keys) else as_key_array(keys)
         )
+        require_record_keys(record_keys)
         return get_records(definition, self.index, record_keys, columns, timeout)
 
     def scan(
@@ -532,9 +534,11 @@ class Table:
             ['Rome', None]
 
         Raises:
+            InvalidKeyError: a key is null, empty or not text: no table holds such a key.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
         keys = as_key_array(record_keys)
+        require_record_keys(keys)
         definition, index = self._refreshed(), self.index
         latest = time.monotonic() + timeout
         await_synced(definition, index, timeout)

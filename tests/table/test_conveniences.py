@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rli
 from rli import LeaseBusyError, Table
 from rli.commit.lease import table_lease
-from rli.errors import InstantNotFoundError, InvalidInputError
+from rli.errors import CorruptTableError, InstantNotFoundError, InvalidInputError, InvalidKeyError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from tests.support.indexes import record_index
 from tests.support.tables import records
@@ -123,3 +125,30 @@ def test_reprs_are_short_and_hold_no_password(tmp_path_factory: pytest.TempPathF
     elsewhere = rli.open_table(folder, index="redis://user:secret@127.0.0.1:1/0")
     assert "secret" not in repr(elsewhere)
     assert "user" in repr(elsewhere)
+
+
+def test_an_empty_key_is_refused_wherever_it_is_asked_for(table: Table) -> None:
+    for ask in (table.lookup, table.get, table.delete):
+        with pytest.raises(InvalidKeyError, match="a record key is empty"):
+            ask(["a", ""])
+    # Of an index alone it is a key like any other.
+    with rli.create_index(f"memory:{uuid4().hex}") as index:
+        assert index.lookup([""])["file_id"].to_pylist() == [None]
+
+
+def test_a_bootstrap_names_the_files_of_keys_that_live_twice(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    table = rli.create_table(folder, record_key="id", partition_by="city")
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
+    (original,) = (folder / "x").glob("*.parquet")
+    (folder / "y").mkdir()
+    copy = folder / "y" / f"other-0_{original.name.partition('_')[2]}"
+    copy.write_bytes(original.read_bytes())
+    both = rf"'a' in x/{original.name}, y/{copy.name}; 'b' in x/{original.name}, y/{copy.name}; a record-level index"
+    with pytest.raises(CorruptTableError, match=both):
+        table.bootstrap_index()
+    copy.unlink()
+    rows = pq.read_table(original)
+    pq.write_table(pa.concat_tables([rows, rows.slice(1)]), original)
+    with pytest.raises(CorruptTableError, match=rf"sample: 'b' in x/{original.name}, x/{original.name}; a record"):
+        table.bootstrap_index()

@@ -8,7 +8,7 @@ from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.sync.verify import find_repeated_keys
+from rli.index.record.sync.repeated_keys import repeated_keys
 from rli.locations import LocationUpdate
 from rli.tasks import TaskRunner
 from rli.telemetry import events
@@ -86,8 +86,9 @@ def _require_distinct_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRu
     entries = index.store.stats().live_entries
     if entries == rows:
         return
-    sample = find_repeated_keys(snapshot, index, tasks)
+    found = repeated_keys(snapshot, index, tasks)
+    sample = "; ".join(f"{key!r} in {', '.join(files)}" for key, files in found.items())
     raise CorruptTableError(
         f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} "
-        f"sample={sample}; a record-level index needs keys that are unique in the table: remove the repeated records"
+        f"sample: {sample}; a record-level index needs keys that are unique in the table: remove the repeated records"
     )

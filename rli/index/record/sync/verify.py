@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from rli.errors import IndexNotReadyError
 from rli.index.contract import VerifyReport
 from rli.index.record.log_state import LogState
 from rli.index.record.purging import floor_of
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.sync.comparing import SAMPLE, check_slice
+from rli.index.record.sync.comparing import SAMPLE
 from rli.index.record.sync.comparison import Comparison
 from rli.index.record.sync.result import SyncResult
 from rli.model import FileGroupId
@@ -112,12 +111,3 @@ def _require_tombstones(index: RecordIndex, sequence: int) -> None:
         raise IndexNotReadyError(
             f"a clean removed tombstones of later commits meanwhile: index={index.url} sequence={sequence}; verify again"
         )
-
-
-def find_repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> list[str]:
-    """Some record keys that live in more than one place, given an index of all of them."""
-    log = index.log.refresh()
-    items = [(file_slice, log.number_of(group)) for group, file_slice in snapshot.slices.items()]
-    checks = tasks.run(partial(check_slice, snapshot, index, log.head, 1), items)
-    elsewhere = [key for _, check in checks if check is not None for key in check.sample]
-    return sorted(set(elsewhere))[:SAMPLE] or ["(within one file)"]
