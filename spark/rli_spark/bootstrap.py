@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from rli import KeyMode, Table
+from rli_spark.arguments import require_session_and_table
 from rli_spark.tasks import SparkTasks
 
 
@@ -17,4 +18,5 @@ def bootstrap_index(
     key_mode: KeyMode | str = KeyMode.EXACT,
 ) -> int:
     """Build the index anew from the table's files, a base file in each task; see ``Table.bootstrap_index``."""
+    require_session_and_table(spark, table)
     return table.bootstrap_index(url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark))

@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
 from rli.write.engine import OnStep, pass_over
+from rli_spark.arguments import require_session_and_table
 from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks
 
@@ -19,5 +20,6 @@ def cluster(
     on_step: OnStep = pass_over,
 ) -> CommitResult:
     """Rewrite small base files into fewer, a new file group in each task; see ``Table.cluster``."""
+    require_session_and_table(spark, table)
     require_reachable(spark, table.index)
     return table.cluster(smaller_than=smaller_than, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step)

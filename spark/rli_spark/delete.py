@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from rli import CommitResult, Table
 from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import delete as write_deletes
+from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
 
 
@@ -37,6 +38,7 @@ def delete(
     Raises:
         RliError: as for ``Table.delete``.
     """
+    require_frame_and_table(df, table)
     return write_deletes(
         table.definition.reloaded(),
         table.index,

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from rli import CommitResult, OnExisting, Table
 from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import insert as write_insert
+from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
 
 
@@ -39,6 +40,7 @@ def insert(
     Raises:
         RliError: as for ``Table.insert``.
     """
+    require_frame_and_table(df, table)
     return write_insert(
         table.definition.reloaded(),
         table.index,

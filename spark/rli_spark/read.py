@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from rli import Table
 from rli.errors import InvalidInputError
 from rli.write.engine import LOOKUP_SECONDS, only_base_file, with_meta_columns
+from rli_spark.arguments import require_session_and_table
 from rli_spark.batches import spark_schema
 from rli_spark.hadoop_paths import hadoop_paths
 from rli_spark.point_reads import look_up
@@ -66,6 +67,7 @@ def read(
         SchemaError: a column does not exist, or a filter does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
     """
+    require_session_and_table(spark, table)
     if keys is not None:
         if as_of is not None:
             raise InvalidInputError(

@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rli import IndexTransaction, RecordIndex, Table
-from rli.errors import InvalidInputError, SchemaError
+from rli.errors import SchemaError
 from rli.write.engine import LOOKUP_SECONDS, TableDefinition, TableIndex, await_synced
+from rli_spark.arguments import require_frame_and_table
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.executors import require_reachable
 
@@ -44,6 +45,7 @@ def tag(
         SchemaError: a record-key column is missing, or the frame has tags already.
         InvalidInputError: the target is something else.
     """
+    require_frame_and_table(df, target, RecordIndex, IndexTransaction)
     taken = [name for name in TAG_COLUMNS if name in df.columns]
     if taken:
         raise SchemaError(f"the frame has these columns already: columns={taken}; drop them before tagging")
@@ -63,14 +65,9 @@ def tag(
         tasks = target.for_tasks()
         require_reachable(df.sparkSession, tasks.index)
         return map_tables(df, lambda tables: _looked_up(tables, record_key, tasks.tag, tagged), tagged)
-    if isinstance(target, RecordIndex):
-        require_reachable(df.sparkSession, target)
-        look_up = partial(target.lookup, timeout=timeout)
-        return map_tables(df, lambda tables: _looked_up(tables, record_key, look_up, tagged), tagged)
-    raise InvalidInputError(
-        f"records are tagged by a table, an index or a transaction: given={type(target).__name__}; open one of them: "
-        "rli.open_table, rli.open_index"
-    )
+    require_reachable(df.sparkSession, target)
+    look_up = partial(target.lookup, timeout=timeout)
+    return map_tables(df, lambda tables: _looked_up(tables, record_key, look_up, tagged), tagged)
 
 
 def _looked_up(

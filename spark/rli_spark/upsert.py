@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from rli import CommitResult, MissingColumns, OnPartitionChange, Table
 from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import upsert as write_upsert
+from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
 
 
@@ -45,6 +46,7 @@ def upsert(
     Raises:
         RliError: as for ``Table.upsert``.
     """
+    require_frame_and_table(df, table)
     return write_upsert(
         table.definition.reloaded(),
         table.index,

@@ -99,7 +99,7 @@ def test_frames_that_cannot_be_staged_are_refused(spark: SparkSession, index: Re
             rli_spark.tag(batch, txn, record_key="id")
         with pytest.raises(InvalidInputError, match=r"index\.begin"):
             rli_spark.stage(batch, index)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInputError, match="given=str"):
+        with pytest.raises(InvalidInputError, match="the table is a path"):
             rli_spark.tag(batch, "redis://host")  # type: ignore[arg-type]
         rli_spark.stage(batch.limit(0), txn)
         assert txn.commit().sequence is None
