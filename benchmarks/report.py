@@ -13,10 +13,9 @@ from rich.table import Table
 
 from benchmarks.chart import write_chart
 from benchmarks.measuring import Outcome
+from benchmarks.panels import write_panels
 
-_TITLES: Final = {"peers": "How many times as fast as each peer rli is"}
-"""Of charts that their benchmark's name does not explain."""
-
+_PEERS: Final = "peers"
 _OVERVIEW: Final = "overview"
 _OPERATIONS: Final = ("upsert", "delete", "look up", "tag")
 _WELL_KNOWN: Final = ("Hudi 1.2.0, RECORD_INDEX", "Delta Lake", "Iceberg")
@@ -37,11 +36,29 @@ def save(results: Mapping[str, list[Outcome]], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(as_json(results))
     for name, outcomes in results.items():
-        write_chart(outcomes, folder / f"{name}.svg", _TITLES.get(name, name.replace("_", " ")))
+        if name != _PEERS:
+            write_chart(outcomes, folder / f"{name}.svg", name.replace("_", " "))
     goals = [outcome for outcomes in results.values() for outcome in outcomes if outcome.goal is not None]
     write_chart(goals, folder / "goals.svg", "Measured against its baseline")
-    if "peers" in results:
-        write_overview(results["peers"], folder / f"{_OVERVIEW}.svg")
+    if _PEERS in results:
+        write_peers(results[_PEERS], folder / f"{_PEERS}.svg")
+        write_overview(results[_PEERS], folder / f"{_OVERVIEW}.svg")
+
+
+def write_peers(peers: Sequence[Outcome], path: Path) -> None:
+    """Draw all figures of the benchmark ``peers``.
+
+    Args:
+        peers: the figures.
+        path: of the chart.
+    """
+    write_panels(
+        peers,
+        path,
+        "Speed of rli, in Spark on one machine, as a multiple of each peer's speed",
+        "3.0: rli takes a third of the peer's time. Blue: rli is faster; amber: the peer is. Dashed line: equal speed. "
+        "Each panel has a scale of its own.",
+    )
 
 
 def write_overview(peers: Sequence[Outcome], path: Path) -> None:
