@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
 from rli.write.engine import coalesce_tables
+from rli_spark.connect import default_parallelism
 from rli_spark.zip_directories import watch_zip_directories
 
 LOOKUP_ROWS: Final = 262_144
@@ -65,7 +66,7 @@ def tasks_for(spark: SparkSession, size: int) -> int:
     Spark's own number of shuffle partitions is not asked: it is 200 unless somebody set it, it is not adapted for
     frames that are kept, and each task costs a round trip to a Python worker.
     """
-    return max(spark.sparkContext.defaultParallelism, -(-size // _BYTES_PER_TASK))
+    return max(default_parallelism(spark), -(-size // _BYTES_PER_TASK))
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

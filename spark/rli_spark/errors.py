@@ -8,10 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from rli import errors
+
+try:
+    from py4j.protocol import Py4JError
+except ImportError:
+    # A client of Spark Connect has no JVM.
+    _FAILURES: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    _FAILURES = (PySparkException, Py4JError)
 
 _CONFLICT: Final = re.compile(r"count=(?P<count>\d+) keys=(?P<keys>\[.*?\])(?: instants=(?P<instants>\[.*?\]))?; ")
 _RAISED: Final = re.compile(r"^(?:\w+: )*rli(?:\.\w+)+\.(\w+): (.+)$", re.MULTILINE)
@@ -22,7 +29,7 @@ def unwrapped_errors() -> Iterator[None]:
     """Raise the rli error that made a Spark job fail, with Spark's exception as its cause."""
     try:
         yield
-    except (PySparkException, Py4JError) as failure:
+    except _FAILURES as failure:
         raised = _RAISED.search(str(failure))
         kind = getattr(errors, raised[1], None) if raised else None
         if raised is None or not (isinstance(kind, type) and issubclass(kind, errors.RliError)):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from rli.write.engine import (
     Change,
@@ -26,6 +27,7 @@ from rli.write.engine import (
     work_rows,
 )
 from rli_spark.batches import map_tables, tasks_for
+from rli_spark.connect import is_connect, rows_of
 from rli_spark.row_batches import DATA, SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, table_of, unpack, unpacked
 from rli_spark.zip_directories import watch_zip_directories
 
@@ -33,6 +35,8 @@ _NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.MOVE_IN)], pa.int
 _PLACED: Final = pa.schema(
     [(SHUFFLE_KEY, pa.int32()), *((name, pa.string()) for name in work_rows.FILE_GROUP), (DATA, pa.binary())]
 )
+
+_WRITTEN: Final = pa.schema([("written", pa.binary())])
 
 
 def write_file_groups(tagged: DataFrame, plan: WritePlan, *, expected: Tally) -> list[FileGroupResult]:
@@ -54,8 +58,11 @@ def write_file_groups(tagged: DataFrame, plan: WritePlan, *, expected: Tally) ->
     placing, writing = plan.placing, plan.writing
     placed = map_tables(tagged, lambda tables: _placed(tables, placing, keys), _PLACED)
     arranged = sent(placed, tasks).sortWithinPartitions(*work_rows.FILE_GROUP)
-    # Not by way of Arrow, for which Spark would hold the row batches of several file groups at once.
-    written = arranged.rdd.mapPartitions(partial(_write_all, writing)).collect()
+    if is_connect(tagged.sparkSession):
+        written = _written_by_arrow(arranged, writing)
+    else:
+        # Not by way of Arrow, for which Spark would hold the row batches of several file groups at once.
+        written = arranged.rdd.mapPartitions(partial(_write_all, writing)).collect()
     require_same("written", expected, sum((tally for _, tally in written), Tally()))
     return [result for result, _ in written]
 
@@ -80,7 +87,18 @@ def _placed(tables: Iterator[pa.Table], placing: RowPlacing, keys: Mapping[FileG
             yield table_of(((keys[group], *group, packed(part)) for group, part in parts), _PLACED)
 
 
-def _write_all(writing: FileGroupWriting, batches: Iterable[Row]) -> Iterator[tuple[FileGroupResult, Tally]]:
+def _written_by_arrow(arranged: DataFrame, writing: FileGroupWriting) -> list[tuple[FileGroupResult, Tally]]:
+    """What ``_write_all`` gives, in a session of Spark Connect, which has no RDDs."""
+
+    def run(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for written in _write_all(writing, rows_of(tables)):
+            yield pa.table([[pickle.dumps(written)]], schema=_WRITTEN)
+
+    rows = map_tables(arranged, run, _WRITTEN).collect()
+    return [pickle.loads(row.written) for row in rows]  # noqa: S301  (of our own tasks)
+
+
+def _write_all(writing: FileGroupWriting, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[FileGroupResult, Tally]]:
     """Write the file groups of a task; gives the result of each with the keys that it places or removes."""
     watch_zip_directories()
     task = TaskContext.get()

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from rli.write.engine import Storage
+from rli_spark.connect import is_connect
 
 _PATTERN_CHARACTERS: Final = re.compile(r"([\\*?\[\]{}])")
 
@@ -58,7 +58,11 @@ def _known_scheme(spark: SparkSession, scheme: str) -> str:
 
 
 def _is_known(spark: SparkSession, scheme: str) -> bool:
-    """Whether Hadoop has a file system for a scheme."""
+    """Whether Hadoop has a file system for a scheme; False in a session of Spark Connect, which cannot ask it."""
+    if is_connect(spark):
+        return False
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415  (a client of Spark Connect may lack it)
+
     gateway = spark.sparkContext
     try:
         gateway._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(  # type: ignore[union-attr]  # noqa: SLF001

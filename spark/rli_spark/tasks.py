@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from rli_spark.batches import map_tables
+from rli_spark.connect import default_parallelism, is_connect
 from rli_spark.errors import unwrapped_errors
 from rli_spark.workers import require_same_python
 from rli_spark.zip_directories import watch_zip_directories
@@ -17,6 +21,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _TASKS_PER_CORE = 4
+_RESULTS: Final = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +39,27 @@ class SparkTasks:
         if not items:
             return []
         require_same_python(self.spark)
-        context = self.spark.sparkContext
-        slices = min(len(items), context.defaultParallelism * _TASKS_PER_CORE)
+        slices = min(len(items), default_parallelism(self.spark) * _TASKS_PER_CORE)
         with unwrapped_errors():
+            if is_connect(self.spark):
+                return _run_by_arrow(self.spark, function, items, slices)
+            context = self.spark.sparkContext
             return context.parallelize(list(items), slices).map(partial(_done, function)).collect()
+
+
+def _run_by_arrow(
+    spark: SparkSession, function: Callable[[Item], Result], items: Sequence[Item], slices: int
+) -> list[Result]:
+    """The same without RDDs."""
+
+    def run(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for table in numbers:
+            for number in table.column(0).to_pylist():
+                yield pa.table([[number], [pickle.dumps(function(items[number]))]], schema=_RESULTS)
+
+    rows = map_tables(spark.range(0, len(items), 1, slices), run, _RESULTS).collect()
+    results = {row.number: row.result for row in rows}
+    return [pickle.loads(results[number]) for number in range(len(items))]  # noqa: S301  (of our own tasks)
 
 
 def _done(function: Callable[[Item], Result], item: Item) -> Result:

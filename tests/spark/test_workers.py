@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 import rli
 import rli_spark
+from tests.support.spark import REPOSITORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,3 +50,25 @@ def test_another_name_of_a_python_that_can_do_the_work_is_none_of_rlis_business(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(wrapped))
     df = spark.createDataFrame([("a", "Rome", 1)], "id string, city string, ts long")
     assert rli_spark.upsert(df, table).inserted == 1
+
+
+def test_executors_of_a_cluster_that_lack_rli_are_refused_in_one_line(tmp_path: Path) -> None:
+    bare = tmp_path / "python3"
+    # Without its site packages; Spark itself brings what its workers need to start.
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    spark_home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(spark_home),
+        "PYSPARK_PYTHON": str(bare),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    environment.pop("PYTHONPATH", None)
+    program = Path(__file__).with_name("cluster_without_rli.py")
+    sources = f"import sys; sys.path[:0] = {[str(REPOSITORY / name) for name in ('.', 'backends', 'spark')]!r}"
+    command = f"{sources}; import runpy; sys.argv = [sys.argv[0], {str(tmp_path)!r}]; runpy.run_path({str(program)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    assert re.match(r"executors lack what the work needs: [^;]+: no module rli, .*spark\.archives", line)

@@ -1,0 +1,54 @@
+"""A client of Spark Connect that uses all of rli_spark; run by test_connect.py in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+import rli
+import rli_spark
+from tests.support.spark import prepare_workers
+
+COLUMNS: Final = "id string, city string, ts long"
+
+
+def main(folder: Path) -> None:
+    """Write, tag, read, cluster and bootstrap a table, and use an index alone."""
+    prepare_workers()
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    table = rli.create_table(folder / "table", record_key="id", partition_by="city", ordering="ts")
+    batch = spark.createDataFrame([("a", "Rome", 1), ("b", "Oslo", 1), ("c", "Rome", 1)], COLUMNS)
+    assert rli_spark.upsert(batch, table).inserted == 3
+    moved = rli_spark.upsert(spark.createDataFrame([("b", "Bern", 2), ("d", "Rome", 1)], COLUMNS), table)
+    assert (moved.inserted, moved.moved) == (1, 1)
+    places = {row["id"]: row["_rli_partition_path"] for row in rli_spark.tag(batch, table).collect()}
+    assert places == {"a": "Rome", "b": "Bern", "c": "Rome"}
+    assert rli_spark.delete(spark.createDataFrame([("a",)], "id string"), table).deleted == 1
+    rli_spark.cluster(spark, table)
+    assert sorted(row["id"] for row in rli_spark.read(spark, table).collect()) == ["b", "c", "d"]
+    rli_spark.bootstrap_index(spark, table)
+    assert table.verify_index(rli_spark.SparkTasks(spark)).agrees
+    refused(lambda: rli_spark.upsert(batch.selectExpr("cast(null as string) id", "city", "ts"), table))
+    with rli.create_index(f"lmdb://{folder}/alone") as index, index.begin() as txn:
+        rli_spark.stage(batch.selectExpr("id record_key", "city partition_path", "'-' file_id"), txn)
+        assert txn.commit().placed == 3
+        found = rli_spark.tag(batch, index, record_key="id").collect()
+        assert {row["_rli_partition_path"] for row in found} == {"Rome", "Oslo"}
+    spark.stop()
+
+
+def refused(write: object) -> None:
+    """Errors of executors reach the caller as they were raised."""
+    assert callable(write)
+    try:
+        write()
+    except rli.InvalidKeyError:
+        return
+    raise AssertionError("a null key was written")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
