@@ -52,7 +52,7 @@ def example(name: str) -> Any:
     return pytest.param(name, marks=[pytest.mark.spark] if name in IN_SPARK else [])
 
 
-@pytest.mark.parametrize("name", map(example, SHOWN))
+@pytest.mark.parametrize("name", [example(name) for name in SHOWN])
 def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> None:
     # PySpark itself warns.
     done = run(tmp_path, str(EXAMPLES / name), warnings="default" if name in IN_SPARK else "error")
