@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 import rli
+from benchmarks.changing import turns_of, with_turn
 from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, race
 from rli import Durability, Maintenance
@@ -24,10 +26,9 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 
 def _compare(folder: Path, rows: int, rounds: int) -> Outcome:
-    numbers = count()
     batches = [_batch(rows, seed) for seed in range(2)]
     tables = [_table(folder / durability, durability, batches) for durability in (Durability.DISK, Durability.OS)]
-    waiting, not_waiting = (lambda table=table: table.upsert(batches[next(numbers) // 2 % 2]) for table in tables)
+    waiting, not_waiting = (_upserting(table, batches) for table in tables)
     pair = race(waiting, not_waiting, rounds=rounds)
     return Outcome(
         f"upsert of {rows:,} rows, durability=disk",
@@ -39,12 +40,17 @@ def _compare(folder: Path, rows: int, rounds: int) -> Outcome:
     )
 
 
+def _upserting(table: rli.Table, batches: list[pa.Table]) -> Callable[[], object]:
+    turns = cycle([turns_of(batch) for batch in batches])
+    return lambda: table.upsert(next(next(turns)))
+
+
 def _table(path: Path, durability: Durability, batches: list[pa.Table]) -> rli.Table:
     table = rli.create_table(
         path, record_key="id", partition_by="part", durability=durability, maintenance=Maintenance.off()
     )
     for batch in batches:
-        table.upsert(batch)
+        table.upsert(with_turn(batch))
     return table
 
 

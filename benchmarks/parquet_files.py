@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import rli
+from benchmarks.changing import TURN, turns_of, with_turn
 from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 
@@ -22,16 +23,16 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     records = 100_000 if quick else 1_000_000
     keys = uuid_keys(records, seed=8)
     parts = pa.array([f"p{n % _PARTITIONS}" for n in range(records)])
-    rows = pa.table({"id": keys, "part": parts, "value": pa.array(np.arange(records)), "note": keys})
-    changed = rows.take(pa.array(np.arange(0, records, 10)))
+    rows = with_turn(pa.table({"id": keys, "part": parts, "value": pa.array(np.arange(records)), "note": keys}))
+    changed = turns_of(rows.drop_columns(TURN).take(pa.array(np.arange(0, records, 10))))
     with rli.create_table(
         folder / "table", record_key="id", partition_by="part", index=f"lmdb://{folder / 'index'}"
     ) as table:
         table.upsert(rows)
         files = _live_files(table)
         reading = race(table.read, lambda: ds.dataset(files).to_table(columns=rows.column_names))
-        upserting = race(lambda: table.upsert(changed), lambda: _rewrite(files, folder / "rewritten"))
-    about = f"{records:,} records of four columns in {_PARTITIONS} base files"
+        upserting = race(lambda: table.upsert(next(changed)), lambda: _rewrite(files, folder / "rewritten"))
+    about = f"{records:,} records of five columns in {_PARTITIONS} base files"
     return [
         Outcome("table.read", "pyarrow reading the same files", reading.speed_ratio, None, "higher", about, Unit.SHARE),
         Outcome(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import rli
+from benchmarks.changing import with_turn
 from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, cost_apart
 
@@ -47,7 +48,7 @@ def _memory_of_upsert(path: Path, records: int, file_size: int) -> int:
         target_file_size=file_size,
     )
     for start in range(0, records, _LOADED):
-        table.upsert(_records(start))
+        table.upsert(with_turn(_records(start)))
     table.close()
     return cost_apart(_one_upsert, path, records).memory
 
@@ -56,7 +57,8 @@ def _memory_of_upsert(path: Path, records: int, file_size: int) -> int:
 def _one_upsert(path: Path, records: int) -> Iterator[Callable[[], object]]:
     starts = range(0, records, _LOADED)
     batch = pa.concat_tables([_records(start).slice(0, _BATCH // len(starts)) for start in starts])
-    yield lambda: rli.open_table(path).upsert(batch)
+    changed = with_turn(batch, 1)
+    yield lambda: rli.open_table(path).upsert(changed)
 
 
 def _records(start: int) -> pa.Table:

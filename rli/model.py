@@ -168,7 +168,8 @@ class WriteCounts:
         updated: records rewritten in their partition.
         moved: records that changed their partition.
         deleted: records removed.
-        unchanged: records that changed nothing: late events, and deletes of keys that the table does not hold.
+        unchanged: records that changed nothing: late events, records of file groups in which all are equal to the stored
+            ones, known keys of an insert, and deletes of keys that the table does not hold.
     """
 
     inserted: int = 0

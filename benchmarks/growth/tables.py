@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import rli
+from benchmarks.changing import turns_of, with_turn
 from benchmarks.growth.partitioned import new_table, records_of
 from benchmarks.measuring import Outcome, cost_apart, race
 
@@ -31,12 +32,12 @@ def more_file_groups(folder: Path, numbers: Sequence[int]) -> list[Outcome]:
     records = records_of("p0", _RECORDS, seed=41)
     changed = records.take(pa.array(np.random.default_rng(42).permutation(_RECORDS)[:_UPSERTED]))
     with new_table(folder / "whole") as whole:
-        whole.upsert(records)
+        whole.upsert(with_turn(records))
         (base_file,) = whole.snapshot().slices.values()
 
     def made(path: Path, number: int) -> rli.Table:
         table = new_table(path) if number == 1 else new_table(path, base_file.size // number)
-        table.upsert(records)
+        table.upsert(with_turn(records))
         return table
 
     about = f"{_RECORDS:,} records in one partition, {_UPSERTED:,} of them upserted, from all over it"
@@ -60,7 +61,11 @@ def _growth(
         smallest, *larger = tables
         counted = [_count(table, of) for table in tables]
         memory = [cost_apart(_upsert, path, changed).memory for path in paths]
-        upserts = [race(lambda: table.upsert(changed), lambda: smallest.upsert(changed)) for table in larger]  # noqa: B023
+        turns = turns_of(changed)
+        upserts = [
+            race(lambda: table.upsert(next(turns)), lambda: smallest.upsert(next(turns)))  # noqa: B023
+            for table in larger
+        ]
         look_ups = [race(lambda: table.lookup(keys), lambda: smallest.lookup(keys)) for table in larger]  # noqa: B023
     figures = {
         "time of an upsert": [(pair.time_ratio, about) for pair in upserts],
@@ -77,7 +82,7 @@ def _growth(
 @contextmanager
 def _upsert(path: Path, changed: pa.Table) -> Iterator[Callable[[], object]]:
     with rli.open_table(path) as table:
-        yield lambda: table.upsert(changed)
+        yield lambda: table.upsert(with_turn(changed, -1))
 
 
 def _count(table: rli.Table, of: str) -> int:
@@ -88,5 +93,5 @@ def _count(table: rli.Table, of: str) -> int:
 def _partitioned(path: Path, partitions: int) -> rli.Table:
     table = new_table(path)
     others = [records_of(f"p{number}", 10, seed=1_000 + number) for number in range(1, partitions)]
-    table.upsert(pa.concat_tables([records_of("p0", _UPSERTED, seed=40), *others]))
+    table.upsert(with_turn(pa.concat_tables([records_of("p0", _UPSERTED, seed=40), *others])))
     return table

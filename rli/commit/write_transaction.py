@@ -237,6 +237,8 @@ class WriteTransaction:
             partition_fields=self.table.properties.partition_fields,
             compression=self.table.require_settings().compression,
             kept=kept,
+            # A new column comes with a commit, also where it is null in every record.
+            skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
         )
 
     def bytes_per_record(self, estimate: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,15 +27,23 @@ class MergePlan:
         fates: shape (stored records,), int64: the work row that replaces the record, or keep, or remove.
         added: positions of the work rows that add a record.
         counts: what that does to the table; an arriving record counts as moved, a departing one not at all.
+        may_change_nothing: whether records are only replaced by others with the same ordering value, so that it takes
+            a look at their other values to know whether anything changes.
     """
 
     fates: NDArray[np.int64]
     added: NDArray[np.intp]
     counts: WriteCounts
+    may_change_nothing: bool
 
     @property
     def changes_nothing(self) -> bool:
         return bool((self.fates == _KEEP).all()) and not len(self.added)
+
+    @property
+    def counts_of_nothing(self) -> WriteCounts:
+        """The counts if every record is replaced by an equal one."""
+        return replace(self.counts, updated=0, unchanged=self.counts.unchanged + self.counts.updated)
 
     @property
     def replaced(self) -> int:
@@ -80,9 +88,11 @@ def plan_merge(
     stored = np.flatnonzero(fates >= 0)
     matched_rows = fates[stored]
     updates = changes[matched_rows] == Change.UPDATE
-    late = np.zeros(len(stored), dtype=bool)
+    late, same = np.zeros(len(stored), dtype=bool), updates
     if stored_ordering is not None and row_ordering is not None and len(stored):
-        late = updates & is_late(row_ordering.take(pa.array(matched_rows)), stored_ordering.take(pa.array(stored)))
+        arriving, before = row_ordering.take(pa.array(matched_rows)), stored_ordering.take(pa.array(stored))
+        late = updates & is_late(arriving, before)
+        same = pc.fill_null(pc.equal(arriving, before), False).to_numpy(zero_copy_only=False) & updates
     fates[stored[late]] = _KEEP
     fates[stored[~updates]] = _REMOVE
     counts = WriteCounts(
@@ -92,7 +102,7 @@ def plan_merge(
         deleted=int((changes == Change.DELETE).sum()),
         unchanged=int(late.sum()),
     )
-    return MergePlan(fates, np.flatnonzero(adds), counts)
+    return MergePlan(fates, np.flatnonzero(adds), counts, bool((late | same).all()) and not adds.any())
 
 
 def is_late(arriving: pa.Array, stored: pa.Array) -> NDArray[np.bool_]:

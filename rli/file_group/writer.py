@@ -8,6 +8,7 @@ driver accepts are published.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file
 
+_FEW: Final = 100
+
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
@@ -51,6 +54,7 @@ class WriteContext:
         partition_fields: keep their stored values where a record stays in its partition against its own values.
         compression: Parquet codec.
         kept: columns of which updated records keep their stored values; arriving ones have brought theirs.
+        skips_unchanged: whether a file group is left alone in which every record is replaced by an equal one.
     """
 
     storage: Storage
@@ -60,6 +64,7 @@ class WriteContext:
     partition_fields: tuple[str, ...]
     compression: str
     kept: tuple[str, ...] = ()
+    skips_unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,8 @@ def write_file_group(
             plan = _plan(context, target, rows, reader)
             if plan.changes_nothing:
                 return FileGroupResult(plan.counts, None, None)
+            if context.skips_unchanged and plan.may_change_nothing and not _changes(context, rows, plan, reader):
+                return FileGroupResult(plan.counts_of_nothing, None, None)
             written = _write(context, target, str(name), rows, plan=plan, reader=reader)
     journal = Journal(context.instant, f"{target.group.file_id}_{write_token}.parquet", target.group)
     stat = WriteStat(
@@ -160,6 +167,23 @@ def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, reader
     stored = reader.read_columns(pa.schema(fields)) if reader else pa.schema(fields).empty_table()
     stored_ordering = stored.column(ordering.name).combine_chunks() if ordering else None
     return plan_merge(target.group, rows, stored.column(RECORD_KEY).combine_chunks(), stored_ordering, row_ordering)
+
+
+def _changes(context: WriteContext, rows: pa.Table, plan: MergePlan, reader: FileSliceReader) -> bool:
+    """Whether a record is replaced by one with other values; reads up to the first such record."""
+    records = conform(rows, context.schema)
+    start = 0
+    for batch in reader.batches(context.schema):
+        fates = plan.fates[start : start + batch.num_rows]
+        start += batch.num_rows
+        replaced = np.flatnonzero(fates >= 0)
+        # Most updates change the first record that they replace.
+        for some in (replaced[:_FEW], replaced[_FEW:]):
+            if len(some):
+                arriving = _keeping_stored(context, batch, records, rows, fates)
+                if not batch.take(pa.array(some)).equals(arriving.take(pa.array(fates[some]))):
+                    return True
+    return False
 
 
 def _write(

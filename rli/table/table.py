@@ -122,7 +122,8 @@ class Table:
         """Insert records with new keys, update those with known keys, move those whose partition changed.
 
         Of several records with one key the one with the greatest ordering value counts; a record that is older than
-        the stored one changes nothing.
+        the stored one changes nothing. A file group is not rewritten if all records that arrive for it are older, or equal
+        to the stored ones; they count as unchanged.
 
         Args:
             records: a ``pyarrow.Table``, or anything that Arrow makes one of: record batches and their readers,

@@ -74,17 +74,20 @@ def test_create_takes_sizes(rli: Rli) -> None:
 
 
 def test_upsert_reports_each_file_as_a_commit(rli: Rli, trips: str) -> None:
-    lines = rli("upsert", trips, "day2.csv", "day1.jsonl", "--json").out.splitlines()
+    Path("day3.csv").write_text("id,city,ts,fare\n007,Bergen,3,12\nk3,Oslo,3,8\n")
+    lines = rli("upsert", trips, "day3.csv", "day1.jsonl", "--json").out.splitlines()
     first, second = (json.loads(line) for line in lines)
     assert set(first) == {"file", *names(CommitResult)}
-    assert (first["file"], first["updated"], first["moved"]) == ("day2.csv", 2, 0)
-    assert (second["file"], second["unchanged"], second["instant"] is not None) == ("day1.jsonl", 1, True)
+    assert (first["file"], first["updated"], first["moved"]) == ("day3.csv", 2, 0)
+    # One record is late, and the other is stored already.
+    assert (second["file"], second["unchanged"], second["instant"]) == ("day1.jsonl", 2, None)
 
 
 def test_upsert_prints_plain_lines_in_a_pipe(rli: Rli, trips: str) -> None:
-    outcome = rli("upsert", trips, "day2.csv")
+    Path("day3.csv").write_text("id,city,ts,fare\n007,Bergen,3,12\nk3,Oslo,3,8\n")
+    outcome = rli("upsert", trips, "day3.csv")
     assert "records: 2 updated" in outcome.out.splitlines()
-    assert "day2.csv: commit published" in outcome.err.splitlines()
+    assert "day3.csv: commit published" in outcome.err.splitlines()
     assert "\x1b" not in outcome.out + outcome.err
 
 
@@ -224,7 +227,8 @@ def test_read_writes_files_that_upsert_takes(rli: Rli, trips: str, name: str) ->
     report = rli("read", trips, "--output", name, "--json").json
     assert report == {"output": name, "records": 3}
     if not name.endswith(".arrow"):
-        assert rli("upsert", trips, name, "--json").json["updated"] == 3
+        # Equal to what is stored, in every type.
+        assert rli("upsert", trips, name, "--json").json["unchanged"] == 3
 
 
 def test_read_refuses_an_unknown_format_before_reading(rli: Rli) -> None:
@@ -373,8 +377,10 @@ def test_a_damaged_lease_is_shown_and_broken(rli: Rli, trips: str) -> None:
 def test_clean_reports_what_it_removed(rli: Rli, trips: str) -> None:
     rli("upsert", trips, "day1.jsonl")
     first = library.open_table(trips).timeline()[0].time
-    for _ in range(2):
-        rli("upsert", trips, "day2.csv", "day1.jsonl")
+    for ts in range(3, 6):
+        Path("next.csv").write_text(f"id,city,ts,fare\n007,Bergen,{ts},12\nk3,Oslo,{ts},8\n")
+        rli("upsert", trips, "next.csv")
+    rli("delete", trips, "007")
     done = rli("clean", trips, "--keep", "1", "--json").json
     assert set(done) == names(CleanResult)
     assert done["files_deleted"] > 0

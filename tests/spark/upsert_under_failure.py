@@ -165,8 +165,9 @@ def run(spark: SparkSession, scenario: str, folder: Path) -> None:
     if scenario == "executors-die-at-work":
         # Or this process would apply so little itself.
         setattr(sync, "SMALL_JOURNALS", 0)  # noqa: B010  (a constant but for this test)
-        for death in Death:
-            rli_spark.upsert(batch, under(death, table, folder))
+        for number, death in enumerate(Death):
+            # Records that are stored already would not be written again.
+            rli_spark.upsert(records(spark, 2_000, 6_000, 2.0 + number), under(death, table, folder))
             # It took place.
             assert death.mark(folder).exists()
     rli_spark.upsert(batch, table, on_step=Saboteur(scenario, table))

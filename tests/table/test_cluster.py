@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -169,12 +170,14 @@ def test_a_file_group_that_others_change_meanwhile_is_left_to_them(scattered: Ta
 def test_where_everything_is_changed_meanwhile_it_is_tried_again(scattered: Table, step: Step) -> None:
     other = open_table(scattered.location)
     left = 1
+    versions = count(2)
 
     def update_both(reported: Step) -> None:
         nonlocal left
         if reported is step and left:
             left -= 1
-            other.upsert(records(("x0", "x", 2, 2.0), ("y0", "y", 2, 2.0), ("m", "xy"[left], 2, 2.0)))
+            ts = next(versions)
+            other.upsert(records(("x0", "x", ts, 2.0), ("y0", "y", ts, 2.0), ("m", "xy"[left], ts, 2.0)))
 
     assert scattered.cluster(on_step=update_both).files_created == 2
     assert groups_in(scattered) == {"x": 1, "y": 1}

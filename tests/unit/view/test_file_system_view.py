@@ -43,8 +43,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> rli.Table:
     table = rli.create_table(
         tmp_path_factory.mktemp("live") / "table", record_key="id", partition_by="part", index="memory:live-slices"
     )
-    for _ in range(2):
-        table.upsert(pa.table({"id": PARTITIONS, "part": PARTITIONS}))
+    for number in range(2):
+        table.upsert(pa.table({"id": PARTITIONS, "part": PARTITIONS, "number": [number] * len(PARTITIONS)}))
     return table
 
 
