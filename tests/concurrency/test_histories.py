@@ -17,6 +17,7 @@ import pytest
 
 from rli import Table, create_table, open_table
 from rli.commit.exclusive_service import table_service
+from rli.index.record import table_index
 from rli.index.record.purging import floor_of
 from rli.services import purge
 from tests.concurrency.checker import check
@@ -120,8 +121,8 @@ def test_a_history_is_serialisable(tmp_path: Path, number: int) -> None:
 @pytest.mark.invariant("P30")
 @pytest.mark.slow
 def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purge, "_LEAST_TOMBSTONES", 1)
-    monkeypatch.setattr(purge, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
+    monkeypatch.setattr(table_index, "_LEAST_TOMBSTONES", 1)
+    monkeypatch.setattr(table_index, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i", 0)
     ended = Flag()
 

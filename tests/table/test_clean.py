@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rli import InstantNotFoundError, InvalidInputError, Table, open_table
+from rli.index.record import table_index
 from rli.model import Step
-from rli.services import purge
 from rli.services.clean import CleanResult
 from tests.support.tables import check_stored, commit_version, fingerprint, records, rows_of
 
@@ -171,8 +171,8 @@ def test_a_rollback_finishes_a_planned_clean_before_it_brings_anything_back(trip
 @pytest.fixture
 def eager_purges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every clean removes tombstones, however few there are."""
-    monkeypatch.setattr(purge, "_LEAST_TOMBSTONES", 1)
-    monkeypatch.setattr(purge, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
+    monkeypatch.setattr(table_index, "_LEAST_TOMBSTONES", 1)
+    monkeypatch.setattr(table_index, "_ENTRIES_PER_TOMBSTONE", 1_000_000)
 
 
 @pytest.mark.invariant("P30")
