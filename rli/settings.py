@@ -20,7 +20,7 @@ from pydantic import (
 
 from rli.errors import SettingsError
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
-from rli.urls import without_secrets
+from rli.urls import has_secrets, without_password, without_secrets
 
 MAX_SHARDS: Final = 65_536
 
@@ -34,6 +34,7 @@ DEFAULT_WRITE_ATTEMPTS: Final = 8
 _DIGEST_KEY_BYTES: Final = 32
 _DIGEST_KEY: Final = re.compile(r"[0-9a-f]{64}")
 _STORED: Final = "stored"
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class StoredSettings(BaseModel):
@@ -176,7 +177,7 @@ class TableSettings(StoredSettings):
         compression: Parquet codec of base files.
         write_attempts: how often a write is tried before its conflicts with other writers are given up.
         lease_seconds: for how long a writer that shows no life keeps what it holds.
-        lease: where the writers agree on which of them commits.
+        lease: where the writers agree on which of them commits: a place, or the URL of a store.
         durability: what an acknowledged commit survives.
         maintenance: what writers do for the table after their commits; nothing where an earlier version made the table.
     """
@@ -190,9 +191,27 @@ class TableSettings(StoredSettings):
     compression: Literal["zstd", "snappy", "gzip", "none"] = "zstd"
     write_attempts: Annotated[int, Field(ge=1)] = DEFAULT_WRITE_ATTEMPTS
     lease_seconds: Annotated[float, Field(gt=0, le=MOST_LEASE_SECONDS, allow_inf_nan=False)] = DEFAULT_LEASE_SECONDS
-    lease: LeasePlace = LeasePlace.INDEX
+    lease: LeasePlace | str = LeasePlace.INDEX
     durability: Durability = Durability.DISK
     maintenance: Maintenance = Maintenance.off()
+
+    @field_validator("lease", mode="before")
+    @classmethod
+    def _require_place_or_url(cls, lease: object) -> LeasePlace | str:
+        try:
+            return LeasePlace(lease)  # type: ignore[arg-type]  # what is no place is refused
+        except ValueError:
+            if not isinstance(lease, str) or not _URL.match(lease):
+                raise ValueError(
+                    f'{without_password(str(lease))!r} is no place; give "index", "table" or the URL of a store, such as '
+                    "redis://host:6379/0"
+                ) from None
+        if has_secrets(lease):
+            raise ValueError(
+                "the URL of the lease's store may hold no password; write it into ~/.config/rli/credentials.toml "
+                "(docs/security.md)"
+            )
+        return lease
 
     @field_validator("index_url")
     @classmethod

@@ -124,7 +124,7 @@ class _Waiting:
 
     def _may_help(self, unseen: Unseen) -> bool:
         """Whether a living writer has had its time. A large commit is left to it: it may have an engine."""
-        if self._table.require_settings().lease is LeasePlace.TABLE:
+        if self._table.require_settings().lease is not LeasePlace.INDEX:
             # Writers of other hosts apply what they commit to their own indexes.
             return True
         is_due = time.monotonic() >= self._began + _GRACE_SECONDS

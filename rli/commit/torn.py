@@ -163,7 +163,7 @@ def _may_be_torn(snapshot: Snapshot, index: TableIndex, instant: Instant) -> boo
     table = snapshot.table
     settings = table.require_settings()
     # Where each host has its own index, another one may know the commit.
-    if settings.durability is Durability.DISK and (settings.lease is LeasePlace.TABLE or index.knows(instant.time)):
+    if settings.durability is Durability.DISK and (settings.lease is not LeasePlace.INDEX or index.knows(instant.time)):
         return False
     path = table.storage.full_path(snapshot.timeline.layout.path(instant.file_name))
     written_at = table.storage.filesystem.get_file_info(path).mtime

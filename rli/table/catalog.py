@@ -11,6 +11,7 @@ from typing import Final, Literal, Unpack
 
 import pyarrow as pa
 
+from rli.commit.lease_stores import lease_store
 from rli.errors import SchemaError, SettingsError, TableExistsError, TableNotFoundError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.properties import new_table_properties, save_properties
@@ -93,7 +94,7 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
             definition = load_definition(storage)
             # As the table is stored, not as the caller's index would have it.
             wanted.require(Table(definition))
-            return Table(definition if index is None else with_index_at(definition, index))
+            return Table(definition if index is None else with_index_at(definition, index, default_lease(index)))
         try:
             return _create(storage, wanted)
         except TableExistsError:
@@ -116,7 +117,10 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
             f"the index has no store in which writers could agree: index={index_url} lease={settings.lease}; leave lease "
             'out, or give lease="table" or the URL of a store'
         )
-    if settings.lease is LeasePlace.TABLE:
+    if not isinstance(settings.lease, LeasePlace):
+        # A URL that cannot be used is refused before the table keeps it.
+        lease_store(settings.lease)
+    if settings.lease is LeasePlace.TABLE and kind.has_store:
         _require_index_of_host(storage, wanted.index)
     properties = new_table_properties(
         table_name,
@@ -161,7 +165,7 @@ def open_table(
         CorruptTableError: its properties are damaged.
     """
     definition = load_definition(Storage(os.fspath(path), storage_options or {}))
-    return Table(definition if index is None else with_index_at(definition, index))
+    return Table(definition if index is None else with_index_at(definition, index, default_lease(index)))
 
 
 def _require_index_of_host(storage: Storage, index: str | None) -> None:

@@ -29,7 +29,8 @@ class TableOptions(TypedDict, total=False):
         lease_seconds: for how long a writer that shows no life, because its host is gone or it is paused, keeps what
             it holds: so long others may have to wait for it. By default 30.
         lease: where writers agree on which of them commits; by default "index", or "table" for an index without a
-            store. "index": in the index's store, which all of them share. "table": in the table's folder, in an object store or on a file system that several hosts have
+            store. "index": in the index's store, which all of them share. The URL of a store: there, apart from the
+            index. "table": in the table's folder, in an object store or on a file system that several hosts have
             mounted; each host then has an index of its own, at ``index`` or where it says when it opens the table.
         durability: what an acknowledged commit survives. "disk" (default): a power cut. "os": the death of every
             process, but no power cut, after which the last commits may be gone.

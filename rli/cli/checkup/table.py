@@ -18,7 +18,7 @@ from rli.errors import IndexNotReadyError, RliError
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Instant
 from rli.index.contract import TableIndex
-from rli.index.registry import default_lease
+from rli.index.registry import default_lease, index_kind
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
@@ -69,7 +69,8 @@ class TableCheckup:
                 "run: rli index bootstrap TABLE --index URL",
             )
             return self.findings
-        self.findings.extend(look_at_index(url))
+        if index_kind(url).has_store:
+            self.findings.extend(look_at_index(url))
         self._look_at_index_of(definition, snapshot, records)
         return self.findings
 

@@ -22,12 +22,13 @@ from rli.cli.options import (
     is_store_url,
     require_confirmation,
 )
-from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, report, with_table
+from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, print_note, report, with_table
 from rli.cli.progress import ShownTasks
 from rli.errors import CorruptIndexError, InvalidInputError
 from rli.index.contract import LOOKUP_SECONDS, IndexStats, VerifyReport
 from rli.index.record.record_index import RecordIndex, drop_store
 from rli.index.record.self_check import IndexCheck
+from rli.index.registry import index_kind
 from rli.model import KeyMode
 from rli.urls import without_password
 
@@ -114,6 +115,8 @@ def bootstrap(
     entries = opened.bootstrap_index(index, shards=shards, key_mode=key_mode, tasks=ShownTasks("reading record keys"))
     done = Bootstrapped(entries, opened.index.url)
     report(done, as_json=as_json, render=lambda: print_facts({"record keys": done.entries, "index": done.url}))
+    if not index_kind(done.url).has_store and not as_json:
+        print_note("this index reads the table's own files: its keys were checked, and there was nothing to build")
 
 
 def verify(
@@ -169,8 +172,11 @@ def repair(
     as_json: JsonOption = False,
 ) -> None:
     """Correct the index from the table, and report the differences."""
-    found = rli.open_table(table, index=index).repair_index(ShownTasks("comparing and mending"), timeout=timeout)
+    opened = rli.open_table(table, index=index)
+    found = opened.repair_index(ShownTasks("comparing and mending"), timeout=timeout)
     report(found, as_json=as_json, render=lambda: _print_differences(found, table, repaired=True))
+    if not index_kind(opened.index.url).has_store and not as_json:
+        print_note("this index reads the table's own files: its keys were checked, and there was nothing to repair")
 
 
 def _print_differences(found: VerifyReport, table: str, *, repaired: bool = False) -> None:
@@ -202,6 +208,8 @@ def _print_stats(found: IndexStats) -> None:
     print_facts(
         {
             "index": found.url,
+            "kind": found.kind,
+            "scope": str(found.scope),
             "entries": found.entries,
             "tombstones": found.tombstones,
             "size": human_bytes(found.bytes),

@@ -32,7 +32,7 @@ from rli.cli.options import (
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError, SettingsError
-from rli.model import CommitResult, Durability, KeyMode, LeasePlace, MissingColumns, OnExisting, OnPartitionChange
+from rli.model import CommitResult, Durability, KeyMode, MissingColumns, OnExisting, OnPartitionChange
 from rli.table.options import TableOptions
 from rli.table.table import Table
 from rli.urls import has_secrets
@@ -138,12 +138,14 @@ def create(
         int, typer.Option(parser=parse_size, metavar="SIZE", help="New records fill a file up to this size.")
     ] = "120M",  # type: ignore[assignment]  # typer hands it to the parser
     lease: Annotated[
-        LeasePlace,
+        str | None,
         typer.Option(
-            help="Where the lease is kept. index: in the index's store, shared by all writers. table: in the table's "
-            "folder, mounted by several hosts; each host has its own index at the same URL."
+            metavar="PLACE",
+            help="Location of the agreement about who commits. index: the index's store, shared by all writers. table: the "
+            "table's folder. URL: another store, such as redis://host:6379/0. Default: index, or table for an index "
+            "without a store.",
         ),
-    ] = LeasePlace.INDEX,
+    ] = None,
     durability: Annotated[
         Durability,
         typer.Option(

@@ -1,0 +1,58 @@
+"""Stores that keep the leases of tables, apart from any index (``lease=URL``).
+
+A process opens each store once and keeps it open: all tables and threads share the connection.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import Final
+
+from rli.store.contract import Store
+from rli.store.registry import open_store
+from rli.urls import StoredUrl
+
+_OPENED: Final[dict[tuple[int, str], Store]] = {}
+_OPENING: Final = Lock()
+
+
+class LeaseRecords:
+    """The shared records of one table in such a store; ``SharedRecords`` says what each method promises.
+
+    Args:
+        store: of the leases; many tables may share it.
+        table_id: identity of the table, which begins the names of its records.
+    """
+
+    def __init__(self, store: Store, table_id: str) -> None:
+        self._store = store
+        self._prefix = f"lease/{table_id}/"
+
+    def read_control(self, name: str) -> bytes | None:
+        """The value of a record, None where there is none."""
+        return self._store.read_control(self._prefix + name)
+
+    def scan_control(self, prefix: str) -> list[tuple[str, bytes]]:
+        """The records whose name begins with ``prefix``, ordered by name."""
+        found = self._store.scan_control(self._prefix + prefix)
+        return [(name.removeprefix(self._prefix), value) for name, value in found]
+
+    def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
+        """Set a record to ``value`` (None removes it) if it is ``expected`` (None: absent); whether it was set."""
+        return self._store.compare_and_set(self._prefix + name, expected, value)
+
+
+def lease_store(url: str) -> Store:
+    """The store that a table's settings name for its lease, made if it is not there.
+
+    Raises:
+        SettingsError: no store has such a URL.
+        StoreUnavailableError: it does not answer.
+    """
+    # After a fork, a store is of the parent alone.
+    key = (os.getpid(), url)
+    with _OPENING:
+        if key not in _OPENED:
+            _OPENED[key] = open_store(StoredUrl(url), create=True)
+        return _OPENED[key]

@@ -1,0 +1,98 @@
+"""The lease in a store of its own: apart from the index, under the identity of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rli import LeaseBusyError, LeasePlace, SettingsError, Step, Table, create_table, open_table
+from rli.commit.lease import LEASE
+from rli.commit.shared_records import shared_records
+from tests.support.children import was_killed
+from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of
+
+
+def new_table(folder: Path, name: str, index: str) -> Table:
+    return create_table(
+        folder / name, record_key="id", partition_by="city", ordering="ts", index=index, lease=f"lmdb://{folder}/leases"
+    )
+
+
+@pytest.mark.parametrize("index", ["lmdb://{folder}/index", "simple:"])
+def test_writers_agree_in_the_store(tmp_path: Path, index: str) -> None:
+    table = new_table(tmp_path, "t", index.format(folder=tmp_path))
+    held: list[bytes | None] = []
+
+    def look(step: Step) -> None:
+        if step is Step.LEASED:
+            other = open_table(table.location)
+            held.append(shared_records(other.definition, other.index).read_control(LEASE))
+            with pytest.raises(LeaseBusyError):
+                other.clean(timeout=0)
+
+    table.upsert(records(("a", "x", 1, 1.0)), on_step=look)
+    assert held[0] is not None
+    assert table.settings.lease == f"lmdb://{tmp_path}/leases"
+    check_stored(table)
+    assert shared_records(table.definition, table.index).scan_control("") == []
+
+
+def test_tables_share_a_store_and_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    first, second = (new_table(tmp_path, name, "simple:") for name in "ab")
+    steps: list[str | None] = []
+
+    def write_second(step: Step) -> None:
+        if step is Step.LEASED:
+            steps.append(second.upsert(records(("b", "x", 1, 1.0))).instant)
+
+    first.upsert(records(("a", "x", 1, 1.0)), on_step=write_second)
+    assert steps[0] is not None
+    assert [row["id"] for row in rows_of(first)] == ["a"]
+
+
+@pytest.mark.parametrize("step", [Step.WRITTEN, Step.LEASED, Step.PROMOTED])
+def test_the_next_writer_clears_up_after_a_dead_one(tmp_path: Path, step: Step) -> None:
+    table = new_table(tmp_path, "t", f"lmdb://{tmp_path}/index")
+    table.upsert(records(("a", "x", 1, 1.0)))
+    table.close()
+    assert was_killed(_die_at, table.location, step)
+    with open_table(table.location) as again:
+        again.upsert(records(("b", "x", 1, 1.0)))
+        assert by_key(rows_of(again)) == by_key(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)).to_pylist())
+        assert_nothing_left_over(again)
+        assert [name for name, _ in shared_records(again.definition, again.index).scan_control("")] == []
+
+
+def _die_at(location: str, step: Step) -> None:
+    from tests.crash.writes import die  # noqa: PLC0415  (in the child alone)
+
+    def at_step(reported: Step) -> None:
+        if reported is step:
+            die()
+
+    on_step: Callable[[Step], None] = at_step
+    open_table(location).upsert(records(("dead", "y", 1, 1.0)), on_step=on_step)
+
+
+@pytest.mark.parametrize(
+    ("lease", "message"),
+    [
+        ("nowhere", 'lease: .*give "index", "table" or the url of a store'),
+        ("nosuch://host", "no store for this URL.*url=nosuch://host"),
+        ("redis://:secret@host", "may hold no password"),
+        (7, "the url of a store"),
+    ],
+)
+def test_bad_values_are_refused(tmp_path: Path, lease: object, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as raised:
+        create_table(tmp_path / "t", record_key="id", index="simple:", lease=lease)  # type: ignore[arg-type]
+    assert "secret" not in str(raised.value)
+    assert not (tmp_path / "t" / ".hoodie").exists()
+
+
+def test_places_are_understood_as_before(tmp_path: Path) -> None:
+    assert create_table(tmp_path / "a", record_key="id").settings.lease is LeasePlace.INDEX
+    with_place = create_table(tmp_path / "b", record_key="id", index=f"lmdb://{tmp_path}/i", lease="table")
+    assert open_table(with_place.location).settings.lease is LeasePlace.TABLE
