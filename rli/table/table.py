@@ -467,7 +467,7 @@ class Table:
 
         The records are those of the table at one moment, which shows all commits that were acknowledged before. They
         come in the order of the keys. A key that the table does not hold gives no record, a key that is repeated gives
-        its record once.
+        its record once. With an index of partition scope a key gives its record in each partition.
 
         Args:
             keys: texts (a sequence, an Arrow array or column), of composite keys in the form ``a:1,b:2``; or the
