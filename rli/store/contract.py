@@ -53,10 +53,6 @@ class Watermarks:
     evidence: Mapping[str, str] = field(default_factory=dict)
 
 
-Applied = Watermarks
-"""The name of earlier versions."""
-
-
 @dataclass(frozen=True, slots=True)
 class StoreStats:
     """Size of what a store holds for one index.

@@ -10,7 +10,7 @@ from rli.index.record import staging
 from rli.index.record.log_record import LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.stored_entries import StoredEntries
-from rli.store.contract import Applied
+from rli.store.contract import Watermarks
 
 TRANSACTIONS_KEPT: Final = 64
 """So many of the newest transactions keep their staged changes if these are small: others check against them (P29)."""
@@ -37,7 +37,7 @@ def apply_transactions(index: StoredEntries, on_part: Callable[[], None] = lambd
 
 
 def _apply_record(
-    index: StoredEntries, log: LogState, record: LogRecord, since: Applied, on_part: Callable[[], None]
+    index: StoredEntries, log: LogState, record: LogRecord, since: Watermarks, on_part: Callable[[], None]
 ) -> bool:
     """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
     try:

@@ -19,7 +19,7 @@ from rli.index.record.snapshot import require_applied
 from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId
 from rli.settings import IndexSettings
-from rli.store.contract import Applied, Store
+from rli.store.contract import Store, Watermarks
 from rli.store.home import SupportsHome
 from rli.telemetry.store_calls import store_call
 from rli.urls import without_password
@@ -129,7 +129,7 @@ class StoredEntries:
         """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
         return self.store.applied_sequence()
 
-    def read_progress(self) -> tuple[Applied, LogState]:
+    def read_progress(self) -> tuple[Watermarks, LogState]:
         """Up to which sequence each part of the index has all entries, and the commit log, read after that.
 
         Raises:

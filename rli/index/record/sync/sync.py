@@ -31,7 +31,7 @@ from rli.index.record.sync.undoing import REREAD, journals_to_undo, register_und
 from rli.locations import coalesce_updates
 from rli.model import FileGroupId
 from rli.storage import Storage
-from rli.store.contract import Applied
+from rli.store.contract import Watermarks
 from rli.tasks import InProcess, TaskRunner
 from rli.telemetry import events, metrics
 from rli.view import paths
@@ -151,7 +151,7 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
     index: RecordIndex,
     log: LogState,
     record: LogRecord,
-    since: Applied,
+    since: Watermarks,
     tasks: TaskRunner,
     on_part: Callable[[], None],
 ) -> bool:
