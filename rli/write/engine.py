@@ -14,8 +14,20 @@ from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
+from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
-from rli.index.contract import LOOKUP_SECONDS, Locator, SomeKeys, TableIndex, sum_of
+from rli.index.contract import (
+    LOOKUP_SECONDS,
+    FileIndex,
+    FileLocator,
+    FoundLocations,
+    Locator,
+    Scope,
+    SomeKeys,
+    TableIndex,
+    sum_of,
+)
+from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId
 from rli.reads import point_reads
 from rli.storage import Storage
@@ -43,6 +55,7 @@ from rli.write.tally import Tally, require_same
 from rli.write.upsert import upsert
 
 __all__ = [
+    "LOCATION_SCHEMA",
     "LOOKUP_SECONDS",
     "META_COLUMNS",
     "Change",
@@ -50,7 +63,11 @@ __all__ = [
     "FileGroupId",
     "FileGroupResult",
     "FileGroupWriting",
+    "FileIndex",
+    "FileLocator",
     "FileSlice",
+    "FoundLocations",
+    "KeyGenerator",
     "Keying",
     "LateMoves",
     "Locator",
@@ -58,6 +75,7 @@ __all__ = [
     "Request",
     "RequestFolder",
     "RowPlacing",
+    "Scope",
     "Snapshot",
     "SomeKeys",
     "Storage",

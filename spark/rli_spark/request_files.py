@@ -14,10 +14,12 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark import TaskContext
+from pyspark.sql import Row
 
-from rli.errors import CorruptTableError, RliError
+from rli.errors import CorruptTableError, RliError, VoidAttemptError
 from rli.write.engine import Storage, Tally, hash_keys, work_rows
 
 HASHES: Final = 1 << 32
@@ -38,6 +40,7 @@ PARTS: Final = pa.schema(
         ("size", pa.int64()),
         ("first", pa.binary()),
         ("last", pa.binary()),
+        ("partition_paths", pa.list_(pa.string())),
     ]
 )
 """What a task says of its file, in one row: see ``RequestFile``."""
@@ -52,6 +55,7 @@ class RequestFile:
         tally: of its keys.
         size: bytes of its rows in memory.
         first, last: the least and the greatest hash in each batch, shape (batches,).
+        partition_paths: where its records belong by their own values; None where keys come alone.
     """
 
     path: str
@@ -59,15 +63,26 @@ class RequestFile:
     size: int
     first: NDArray[np.uint32]
     last: NDArray[np.uint32]
+    partition_paths: tuple[str, ...] | None = None
 
-    def rows(self, storage: Storage, start: int, stop: int) -> list[pa.Table]:
-        """The rows whose keys have a hash from ``start`` up to but not including ``stop``."""
+    def rows(self, storage: Storage, start: int, stop: int, columns: Sequence[str] | None = None) -> list[pa.Table]:
+        """The rows whose keys have a hash from ``start`` up to but not including ``stop``.
+
+        Args:
+            storage: of the table.
+            start: the first hash.
+            stop: the first hash behind the range.
+            columns: names; by default all. Others are not read.
+        """
         wanted = np.flatnonzero((self.last >= start) & (self.first < stop))
         if not len(wanted):
             return []
         try:
             with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
                 reader = pa.ipc.open_file(source)
+                if columns is not None:
+                    fields = [reader.schema.get_field_index(name) for name in (*columns, _HASH)]
+                    reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
                 batches = [reader.get_batch(int(number)) for number in wanted]
             for batch in batches:
                 # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
@@ -82,11 +97,38 @@ class RequestFile:
             ) from error
 
 
-def read_rows(storage: Storage, files: Sequence[RequestFile], start: int, stop: int) -> Iterator[pa.Table]:
-    """The rows of all files whose keys have a hash in a range, always in the same order."""
+def read_rows(
+    storage: Storage, files: Sequence[RequestFile], start: int, stop: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows of all files whose keys have a hash in a range, always in the same order; see ``RequestFile.rows``."""
     with ThreadPoolExecutor(_READERS) as threads:
-        for tables in threads.map(lambda file: file.rows(storage, start, stop), files):
+        for tables in threads.map(lambda file: file.rows(storage, start, stop, columns), files):
             yield from tables
+
+
+def key_range(number: int, ranges: int) -> tuple[int, int]:
+    """The first hash of one of some ranges of about the same size, and the first one behind it."""
+    return HASHES * number // ranges, HASHES * (number + 1) // ranges
+
+
+def accepted_files(rows: Iterable[Row], folder: str) -> tuple[RequestFile, ...]:
+    """The files that the tasks of a job wrote, from its rows of ``PARTS``, in the order of the tasks.
+
+    Of each task Spark takes the row of one attempt. The files of other attempts are named by nobody.
+
+    Raises:
+        VoidAttemptError: a task gave more than one result.
+    """
+    ordered = sorted(rows, key=lambda row: row.task)
+    if len({row.task for row in ordered}) < len(ordered):
+        raise VoidAttemptError(f"tasks of a request gave more than one result: folder={folder}; write again")
+    return tuple(map(_file_of, ordered))
+
+
+def _file_of(row: Row) -> RequestFile:
+    first, last = (np.frombuffer(bounds, np.uint32) for bounds in (row.first, row.last))
+    partition_paths = None if row.partition_paths is None else tuple(row.partition_paths)
+    return RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last, partition_paths)
 
 
 def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -96,6 +138,7 @@ def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table]) -> Ite
         raise RuntimeError("requests are written by Spark tasks only")
     path = f"{folder}/{task.partitionId()}-{uuid4().hex}.arrow"
     tally, size, bounds = Tally(), 0, _Bounds([], [])
+    partition_paths: set[str] | None = None
     sink: pa.NativeFile | None = None
     writer: pa.ipc.RecordBatchFileWriter | None = None
     try:
@@ -109,12 +152,16 @@ def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table]) -> Ite
                 bounds.add(batch)
                 writer.write_batch(batch)
             tally, size = tally + Tally.of(keys), size + table.nbytes
+            if work_rows.WANTED_PARTITION_PATH in table.column_names:
+                found = pc.unique(table.column(work_rows.WANTED_PARTITION_PATH)).to_pylist()
+                partition_paths = (partition_paths or set()).union(found)
     finally:
         for opened in (writer, sink):
             if opened is not None:
                 opened.close()
     if writer is not None:
-        row = (task.partitionId(), path, tally.keys, tally.hashes, size, *bounds.to_bytes())
+        named = None if partition_paths is None else sorted(partition_paths)
+        row = (task.partitionId(), path, tally.keys, tally.hashes, size, *bounds.to_bytes(), named)
         yield pa.table([[value] for value in row], schema=PARTS)
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from rli.errors import VoidAttemptError
 from rli.write.engine import (
     META_COLUMNS,
+    FileLocator,
     Keying,
     Locator,
     Request,
@@ -30,12 +29,33 @@ from rli.write.engine import (
 )
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
-from rli_spark.request_files import HASHES, PARTS, RequestFile, read_rows, write_part
+from rli_spark.file_probes import Located, LocatedInTasks, probe_files
+from rli_spark.request_files import PARTS, RequestFile, accepted_files, key_range, read_rows, write_part
 from rli_spark.tagged_rows import TAGGED, SparkRows, heading_of_read, tagged_batches
 from rli_spark.tie_breaker import Tied, with_tie_breaker
 
-KeyedFunction = Callable[[list[pa.Table]], Iterator[pa.Table]]
-"""What a task makes of all requested rows of its keys, in tables whose order is always the same."""
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """All requested rows whose keys have a hash in a range, always in the same order.
+
+    Attributes:
+        start, stop: the range; ``stop`` is not in it.
+        rows: None where there are none.
+    """
+
+    start: int
+    stop: int
+    rows: pa.Table | None
+
+    @property
+    def tally(self) -> Tally:
+        """Of the keys; of those that occur more than once, each occurrence."""
+        return Tally() if self.rows is None else Tally.of(self.rows.column(work_rows.RECORD_KEY))
+
+
+KeyedFunction = Callable[[KeyRange], Iterator[pa.Table]]
+"""What a task makes of a range of keys."""
 
 _CHOSEN: Final = pa.schema(
     [
@@ -92,38 +112,39 @@ class SparkRequest(Request):
 
         with unwrapped_errors():
             parts = map_tables(frame, lambda tables: write_part(storage, path, keyed(tables)), PARTS)
-            # Of each task Spark takes the row of one attempt. The files of other attempts are named by nobody.
-            rows = sorted(parts.collect(), key=lambda row: row.task)
-        if len({row.task for row in rows}) < len(rows):
-            raise VoidAttemptError(f"tasks of a request gave more than one result: folder={path}; write again")
-        files = tuple(map(_file_of, rows))
+            files = accepted_files(parts.collect(), path)
         keys = sum(file.tally.keys for file in files)
         return cls(frame.sparkSession, folder, keying, files, schema, sum(file.size for file in files) / max(keys, 1))
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
         keying = self.keying
+        with unwrapped_errors():
+            located = self._located(locator)
 
-        def work(requested: list[pa.Table]) -> Iterator[pa.Table]:
-            if requested:
-                rows = pa.concat_tables(requested)
-                yield heading_of_read(Tally.of(rows.column(work_rows.RECORD_KEY)))
-                yield tagged_batches(tagging(keying.distinct(rows), locator))
+        def work(part: KeyRange) -> Iterator[pa.Table]:
+            if part.rows is not None:
+                within = located.within(part.start, part.stop)
+                yield heading_of_read(part.tally + within.tally)
+                yield tagged_batches(tagging(keying.distinct(part.rows), within.locator))
 
         with ExitStack() as kept:
             with unwrapped_errors():
                 rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row)
-            require_same("read", self.tally, rows.read)
+            require_same("read", self.tally + located.tally, rows.read)
             yield rows
 
-    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
-        keying = self.keying
+    def _located(self, locator: Locator) -> Located:
+        """How tasks locate their keys: each for itself, or with what the table's files were asked before."""
+        if not isinstance(locator, FileLocator):
+            return LocatedInTasks(locator)
+        self.folder.require_kept()
+        return probe_files(self.spark, self.folder, self.files, locator)
 
-        def look(requested: list[pa.Table]) -> Iterator[pa.Table]:
-            if requested:
-                rows = pa.concat_tables(requested)
-                read = Tally.of(rows.column(work_rows.RECORD_KEY))
-                chosen = choose(keying.distinct(rows).column(work_rows.RECORD_KEY).combine_chunks())
+    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
+        def look(part: KeyRange) -> Iterator[pa.Table]:
+            if part.rows is not None:
+                read, chosen = part.tally, choose(part.rows.column(work_rows.RECORD_KEY).unique())
                 yield pa.table([[chosen.count], [list(chosen.sample)], [read.keys], [read.hashes]], schema=_CHOSEN)
 
         with unwrapped_errors():
@@ -156,21 +177,18 @@ class SparkRequest(Request):
         read = partial(_read_ranges, self.folder.storage, self.files, tasks)
 
         def run(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
-            for rows in read(numbers):
-                yield from function(rows)
+            for part in read(numbers):
+                yield from function(part)
 
         return map_tables(self.spark.range(0, tasks, 1, tasks), run, schema)
 
 
-def _file_of(row: Row) -> RequestFile:
-    first, last = (np.frombuffer(bounds, np.uint32) for bounds in (row.first, row.last))
-    return RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last)
-
-
 def _read_ranges(
     storage: Storage, files: Sequence[RequestFile], tasks: int, numbers: Iterator[pa.Table]
-) -> Iterator[list[pa.Table]]:
-    """For each of some task numbers, the rows of its range of hashes."""
+) -> Iterator[KeyRange]:
+    """The range of hashes of each of some task numbers."""
     for table in numbers:
         for number in table.column(0).to_pylist():
-            yield list(read_rows(storage, files, HASHES * number // tasks, HASHES * (number + 1) // tasks))
+            start, stop = key_range(number, tasks)
+            found = list(read_rows(storage, files, start, stop))
+            yield KeyRange(start, stop, pa.concat_tables(found) if found else None)

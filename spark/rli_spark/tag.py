@@ -11,12 +11,26 @@ from pyspark.sql import DataFrame
 
 from rli import IndexTransaction, RecordIndex, Table
 from rli.errors import SchemaError
-from rli.write.engine import LOOKUP_SECONDS, TableDefinition, TableIndex, await_synced
+from rli.write.engine import (
+    LOOKUP_SECONDS,
+    FileIndex,
+    FileLocator,
+    KeyGenerator,
+    Scope,
+    TableDefinition,
+    TableIndex,
+    await_synced,
+)
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.executors import require_reachable
+from rli_spark.file_probes import shared_slices
 
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
+
+_KEY: Final = "_rli_record_key"
+_PARTITION_PATH: Final = "_rli_wanted_partition_path"
+_TASKS_PER_CORE: Final = 4
 
 
 def tag(
@@ -30,10 +44,12 @@ def tag(
 
     All three are null for a record that would be inserted. Every row of the frame gets its tag, repeated keys too.
     Look-ups run in the executors, in batches, when the frame is computed; Spark shows their errors as its own
-    ``PythonException``.
+    ``PythonException``. Of an index without a store (``simple:``, ``global-simple:``), Spark joins the frame with the
+    keys in the table's files as they are now.
 
     Args:
-        df: has the table's record-key columns; for an index or a transaction, the column ``record_key``.
+        df: has the table's record-key columns, and its partition columns if record keys are unique in their partition
+            only; for an index or a transaction, the column ``record_key``.
         target: a table. Or an index that is used alone, as it is when the frame is computed. Or a transaction on such an
             index, as of its snapshot; then compute the frame before the transaction ends.
         record_key: of an index or a transaction, the text column that holds the keys.
@@ -54,8 +70,10 @@ def tag(
     if isinstance(target, Table):
         definition, index = target.definition.reloaded(), target.index
         require_reachable(df.sparkSession, index)
-        await_synced(definition, index, timeout)
+        state = await_synced(definition, index, timeout)
         definition.key_generator.record_keys(schema.empty_table())
+        if isinstance(index, FileIndex):
+            return _joined(df, definition.key_generator, index.locator(state))
         return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged, timeout), tagged)
     if dict(df.dtypes).get(record_key) != "string":
         raise SchemaError(
@@ -87,3 +105,34 @@ def _tagged(
         # A commit whose writer died since the frame was tagged is brought into the index here.
         locations = index.locate_now(definition, keys, timeout, partial(await_synced, definition, index))
         yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)
+
+
+def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) -> DataFrame:
+    """The frame, joined with the keys that the table's files hold."""
+    spark, schema = df.sparkSession, arrow_schema(df)
+    on = [_KEY] if locator.scope is Scope.GLOBAL else [_KEY, _PARTITION_PATH]
+    slices = locator.candidates(None)
+    tasks = max(1, min(len(slices), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE))
+    shares = shared_slices(slices, tasks)
+
+    def with_keys(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for table in tables:
+            columns = {_KEY: key_generator.record_keys(table)}
+            if _PARTITION_PATH in on:
+                columns[_PARTITION_PATH] = key_generator.partition_paths(table).cast(pa.string())
+            yield pa.table([*table.columns, *columns.values()], schema=keyed)
+
+    def stored_keys(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for number in (number for table in numbers for number in table.column(0).to_pylist()):
+            for found in locator.stored(shares[number]):
+                names = [found.column("record_key"), found.column("partition_path")]
+                yield pa.table([*names[: len(on)], *found.columns[1:]], schema=stored)
+
+    keyed = pa.schema([*schema, *(pa.field(name, pa.string()) for name in on)])
+    stored = pa.schema([pa.field(name, pa.string()) for name in (*on, *TAG_COLUMNS)])
+    # Fails here, on no records, if a partition column is missing.
+    next(with_keys(iter([schema.empty_table()])))
+    frame = map_tables(df, with_keys, keyed)
+    tags = map_tables(spark.range(0, tasks, 1, tasks), stored_keys, stored)
+    columns = [f"`{name.replace('`', '``')}`" for name in (*schema.names, *TAG_COLUMNS)]
+    return frame.join(tags, on=on, how="left").select(*columns)

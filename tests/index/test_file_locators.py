@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import pyarrow as pa
 import pytest
 
+from rli.errors import CorruptTableError
 from rli.index.contract import FileLocator, Scope
 from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId
@@ -63,6 +64,13 @@ def test_path_and_key_are_not_confused() -> None:
     locator = KnownFiles({("p", "f1"): ["a\0b"], ("pa", "f2"): ["b"]}, Scope.PARTITION)
     found = locator.locate(pa.array(["b", "a\0b", "b"]), pa.array(["p", "p", "pa"]))
     assert located(found) == [(None, None), ("p", "f1"), ("pa", "f2")]
+
+
+def test_a_key_that_a_table_holds_twice_is_an_error() -> None:
+    locator = KnownFiles({**FILES, ("y", "f4"): ["d"]}, Scope.PARTITION)
+    assert located(locator.locate(pa.array(["a", "c"]), pa.array(["y", "x"]))) == [("y", "f3"), ("x", "f2")]
+    with pytest.raises(CorruptTableError, match="more than once.*'d'"):
+        locator.locate(pa.array(["c", "d"]), pa.array(["x", "y"]))
 
 
 @pytest.mark.parametrize("scope", Scope)
