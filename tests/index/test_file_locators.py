@@ -69,7 +69,7 @@ def test_path_and_key_are_not_confused() -> None:
 def test_a_key_that_a_table_holds_twice_is_an_error() -> None:
     locator = KnownFiles({**FILES, ("y", "f4"): ["d"]}, Scope.PARTITION)
     assert located(locator.locate(pa.array(["a", "c"]), pa.array(["y", "x"]))) == [("y", "f3"), ("x", "f2")]
-    with pytest.raises(CorruptTableError, match="more than once.*'d'"):
+    with pytest.raises(CorruptTableError, match=r"more than once.*'d'"):
         locator.locate(pa.array(["c", "d"]), pa.array(["x", "y"]))
 
 
