@@ -137,6 +137,9 @@ UPSERTS: dict[str, tuple[Loss, tuple[Step, ...]]] = {
 }
 
 
+IN_FILES = "an index of files, killed after every step"
+
+
 class Losing:
     """Loses executors after some steps of a write."""
 
@@ -190,9 +193,14 @@ def main(folder: Path) -> None:
     )
     for position, (name, (loss, steps)) in enumerate(UPSERTS.items()):
         results[name] = upsert(spark, table, position * ROWS, loss, steps)
+    in_files = rli.create_table(
+        folder / "in_files", record_key="id", partition_by="city", ordering="ts", index="global-simple:"
+    )
+    results[IN_FILES] = upsert(spark, in_files, 0, *UPSERTS["killed after every step"])
     results["delete"] = delete(spark, table)
     results["cluster"] = cluster(spark, table)
     check_stored(table)
+    check_stored(in_files)
     (folder / "results.json").write_text(json.dumps(results))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.executor_losses import KNOWN, ROWS, UPSERTS
+from tests.spark.executor_losses import IN_FILES, KNOWN, ROWS, UPSERTS
 from tests.support.spark import REPOSITORY
 
 pytestmark = pytest.mark.spark
@@ -32,7 +32,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.invariant("P19")
-@pytest.mark.parametrize("case", UPSERTS)
+@pytest.mark.parametrize("case", [*UPSERTS, IN_FILES])
 def test_every_source_row_is_written_once_though_executors_are_lost(results: dict[str, Any], case: str) -> None:
     assert results[case] == {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0, "strays": 0}
 
