@@ -28,6 +28,7 @@ from rli.write.engine import (
     work_rows,
 )
 from rli_spark.batches import map_tables
+from rli_spark.connect import default_parallelism
 from rli_spark.request_files import PARTS, RequestFile, accepted_files, key_range, read_rows, write_part
 from rli_spark.row_batches import shared_out
 
@@ -118,7 +119,7 @@ def probe_files(
     keys = sum(file.tally.keys for file in requested)
     if not slices or not keys:
         return LocatedInFiles(storage, (), locator.scope)
-    tasks = min(len(slices), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+    tasks = min(len(slices), default_parallelism(spark) * _TASKS_PER_CORE)
     shares = shared_slices(slices, tasks)
     ranges = -(-keys // _KEYS_AT_ONCE)
 

@@ -23,6 +23,7 @@ from rli.write.engine import (
 )
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
+from rli_spark.connect import default_parallelism
 from rli_spark.executors import require_reachable
 from rli_spark.file_probes import shared_slices
 
@@ -112,7 +113,7 @@ def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) ->
     spark, schema = df.sparkSession, arrow_schema(df)
     on = [_KEY] if locator.scope is Scope.GLOBAL else [_KEY, _PARTITION_PATH]
     slices = locator.candidates(None)
-    tasks = max(1, min(len(slices), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE))
+    tasks = max(1, min(len(slices), default_parallelism(spark) * _TASKS_PER_CORE))
     shares = shared_slices(slices, tasks)
 
     def with_keys(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

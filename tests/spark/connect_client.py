@@ -29,6 +29,9 @@ def main(folder: Path) -> None:
     assert rli_spark.delete(spark.createDataFrame([("a",)], "id string"), table).deleted == 1
     rli_spark.cluster(spark, table)
     assert sorted(row["id"] for row in rli_spark.read(spark, table).collect()) == ["b", "c", "d"]
+    keys = spark.createDataFrame([("b",), ("nobody",)], "id string")
+    assert [row["city"] for row in rli_spark.read(spark, table, keys=keys).collect()] == ["Bern"]
+    assert rli_spark.insert(spark.createDataFrame([("d", "Oslo", 9), ("e", "Oslo", 1)], COLUMNS), table).inserted == 1
     rli_spark.bootstrap_index(spark, table)
     assert table.verify_index(rli_spark.SparkTasks(spark)).agrees
     refused(lambda: rli_spark.upsert(batch.selectExpr("cast(null as string) id", "city", "ts"), table))
@@ -37,6 +40,12 @@ def main(folder: Path) -> None:
         assert txn.commit().placed == 3
         found = rli_spark.tag(batch, index, record_key="id").collect()
         assert {row["_rli_partition_path"] for row in found} == {"Rome", "Oslo"}
+    files = rli.create_table(
+        folder / "files", record_key="id", partition_by="city", ordering="ts", index="global-simple:"
+    )
+    assert rli_spark.upsert(batch, files).inserted == 3
+    assert rli_spark.upsert(batch, files).unchanged == 3
+    assert {row["_rli_partition_path"] for row in rli_spark.tag(batch, files).collect()} == {"Rome", "Oslo"}
     spark.stop()
 
 
