@@ -26,11 +26,12 @@ from rli.errors import (
     UnsupportedTableError,
     VoidAttemptError,
 )
-from rli.index.contract import IndexStats, Scope, TableIndex, VerifyReport
+from rli.index.contract import TableIndex
 from rli.index.record.commits import IndexCommit, PendingTransaction
 from rli.index.record.record_index import RecordIndex, create_index, open_index
 from rli.index.record.self_check import IndexCheck
 from rli.index.record.transaction import IndexTransaction
+from rli.index.reports import IndexStats, Scope, VerifyReport
 from rli.model import CommitResult, Durability, KeyMode, LeasePlace, MissingColumns, OnExisting, OnPartitionChange, Step
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult

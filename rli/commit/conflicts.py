@@ -17,7 +17,8 @@ from rli.errors import ConflictError
 from rli.file_group.journal import Journal
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.index.contract import NO_KEYS, ChangedKeys, IndexState, SomeKeys, sum_of
+from rli.index.contract import ChangedKeys, IndexState
+from rli.index.reports import NO_KEYS, SomeKeys, sum_of
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.tasks import TaskRunner

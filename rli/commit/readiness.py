@@ -19,7 +19,8 @@ from rli.commit.recovery import recover, writer_record
 from rli.commit.shared_records import shared_records
 from rli.errors import IndexNotReadyError, LeaseBusyError
 from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes
-from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex, Unseen
+from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
+from rli.index.reports import Unseen
 from rli.model import LeasePlace
 from rli.tasks import InProcess
 from rli.telemetry import events

@@ -35,7 +35,8 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import IndexState, Locator, TableIndex
+from rli.index.contract import IndexState, TableIndex
+from rli.index.locators import Locator
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.tasks import TaskRunner
 from rli.telemetry import events

@@ -9,172 +9,24 @@ kinds; nothing above it knows more than this contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from rli.errors import CorruptTableError
-from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.timeline import Timeline
-from rli.locations import LOCATION_SCHEMA
+from rli.index.locators import FileLocator, Locator
+from rli.index.reports import IndexFacts, IndexStats, Scope, SomeKeys, Unseen, VerifyReport
 from rli.model import KeyMode
 from rli.store.contract import Store
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
-from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 LOOKUP_SECONDS: Final = 60.0
 """For how long a look-up waits for commits to be whole in the index, if nobody says."""
-
-_SAMPLE: Final = 10
-
-_SEPARATOR: Final = "\0"
-"""Stands between a partition path and a key; no name of a folder holds it."""
-
-_LEAST_ROWS: Final = 65_536
-_BYTES_AT_ONCE: Final = 64 * 1024 * 1024
-"""Of stored keys, which are compared with sought ones."""
-
-
-class Scope(StrEnum):
-    """Where a record key is unique."""
-
-    GLOBAL = "global"
-    """In the whole table: a record whose partition changes is moved."""
-
-    PARTITION = "partition"
-    """In its partition: a record with another partition value is another record."""
-
-
-@dataclass(frozen=True, slots=True)
-class SomeKeys:
-    """Record keys, of which only a few are named.
-
-    Attributes:
-        count: how many.
-        sample: ten of them at most.
-    """
-
-    count: int
-    sample: tuple[str, ...]
-
-    @classmethod
-    def of(cls, batches: Iterable[pa.Array]) -> SomeKeys:
-        return sum_of(cls(len(keys), tuple(keys.slice(0, _SAMPLE).to_pylist())) for keys in batches)
-
-
-NO_KEYS: Final = SomeKeys(0, ())
-
-
-def sum_of(parts: Iterable[SomeKeys]) -> SomeKeys:
-    """All the keys together."""
-    total = NO_KEYS
-    for part in parts:
-        total = SomeKeys(total.count + part.count, (*total.sample, *part.sample)[:_SAMPLE])
-    return total
-
-
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """The instants in which a table and its index differ; false where there are none.
-
-    Attributes:
-        unapplied: completed ones, which a sync would bring into the index.
-        withdrawn: those that the index has followed and that are pending again: they are being rolled back.
-    """
-
-    unapplied: tuple[str, ...] = ()
-    withdrawn: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.unapplied or self.withdrawn)
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """How index and table agree, as of one state of the table.
-
-    Attributes:
-        records: records in the table.
-        entries: keys with a location in the index; of a file index, the table's own records.
-        missing: records whose key the index does not hold.
-        misplaced: records whose key the index places elsewhere.
-        dangling: keys of the index without a record in the table.
-        sample: record keys that are wrong, a few of each kind.
-        repeated: records with the key of another record: in the same base file, or, for a file index, in its scope.
-        newer: records that were not compared, because writers have placed their keys since.
-    """
-
-    records: int
-    entries: int
-    missing: int
-    misplaced: int
-    dangling: int
-    sample: tuple[str, ...]
-    repeated: int = 0
-    newer: int = 0
-
-    @property
-    def agrees(self) -> bool:
-        """Whether index and table say the same."""
-        return not (self.missing or self.misplaced or self.dangling or self.repeated)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStats:
-    """Size and state of an index. Kinds that keep nothing of their own have None where they have no such thing.
-
-    Attributes:
-        entries: record keys with a location.
-        tombstones: deleted record keys whose sequence is still kept.
-        bytes: all that the index costs its store; None where the store cannot tell.
-        bytes_per_entry: ``bytes`` over entries and tombstones; None where unknown or empty.
-        shards: how many shards the key space is cut into.
-        file_groups: file groups that the index knows.
-        last_sequence: the last commit sequence given out.
-        applied_sequence: the last one whose changes are all in the index; None before a bootstrap.
-        last_instant: the greatest instant that the index knows.
-        key_mode: how record keys are kept.
-        url: where the index is.
-        kind: of the index, such as "record" or "simple".
-        scope: where a record key is unique.
-    """
-
-    entries: int
-    tombstones: int
-    bytes: int | None
-    bytes_per_entry: float | None
-    shards: int | None
-    file_groups: int
-    last_sequence: int | None
-    applied_sequence: int | None
-    last_instant: str | None
-    key_mode: KeyMode | None
-    url: str
-    kind: str
-    scope: Scope
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFacts:
-    """What an index tells of itself at once; None where it has no such thing, or would have to read all of itself.
-
-    Attributes:
-        entries, bytes, shards, key_mode: see ``IndexStats``.
-        format_version: of its records.
-    """
-
-    entries: int | None = None
-    bytes: int | None = None
-    shards: int | None = None
-    key_mode: str | None = None
-    format_version: int | None = None
 
 
 class IndexState(Protocol):
@@ -199,136 +51,6 @@ class IndexState(Protocol):
     @property
     def withdrawn(self) -> tuple[str, ...]:
         """Commits that the index has followed and that are being rolled back: only the index still knows them."""
-
-
-class Locator(ABC):
-    """Locates record keys as of one state of the table. Picklable: executors use it.
-
-    Locations are tables with ``rli.locations.LOCATION_SCHEMA``.
-    """
-
-    @abstractmethod
-    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
-        """The location of each record: a row for each, in order, nulls where the table does not hold it.
-
-        Args:
-            record_keys: string array, shape (n,); distinct, with partition scope distinct in each partition.
-            partition_paths: string array, shape (n,): where the records belong by their own values. With global scope
-                they do not matter.
-
-        Raises:
-            ConflictError: a key was changed after the state.
-            IndexNotReadyError: the index is behind the state.
-        """
-
-    @abstractmethod
-    def locate_all(self, record_keys: pa.Array) -> pa.Table:
-        """The locations of all records with some keys (distinct, shape (n,)), in any order; absent keys have no row.
-
-        With partition scope a key may have several rows. Raises as ``locate``.
-        """
-
-    def trace(self, stored: pa.Table) -> pa.Table:
-        """Where the index places records that were read from base files: a row for each, in order.
-
-        Args:
-            stored: locations, as the base files tell.
-        """
-        return stored
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLocations(Locator):
-    """Locates keys by a table of all their locations, which somebody has found before.
-
-    ``locate`` raises ``CorruptTableError`` for a key that stands more than once in its scope.
-
-    Attributes:
-        found: locations, in any order; those of other keys may be among them.
-        scope: where a key is unique.
-    """
-
-    found: pa.Table
-    scope: Scope
-
-    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
-        stored, wanted = self.found.column("record_key"), record_keys
-        if self.scope is Scope.PARTITION:
-            stored = pc.binary_join_element_wise(self.found.column("partition_path"), stored, _SEPARATOR)
-            wanted = pc.binary_join_element_wise(partition_paths, wanted, _SEPARATOR)
-        _require_once(stored.filter(pc.is_in(stored, value_set=wanted)), self.scope)
-        rows = self.found.take(pc.index_in(wanted, value_set=stored))
-        return pa.table([record_keys, *rows.columns[1:]], schema=LOCATION_SCHEMA)
-
-    def locate_all(self, record_keys: pa.Array) -> pa.Table:
-        return self.found.filter(pc.is_in(self.found.column("record_key"), value_set=record_keys))
-
-
-def _require_once(keys: pa.ChunkedArray, scope: Scope) -> None:
-    if pc.count_distinct(keys).as_py() == len(keys):
-        return
-    counts = pc.value_counts(keys)
-    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").slice(0, _SAMPLE).to_pylist()
-    raise CorruptTableError(
-        f"record keys stand in the table more than once: scope={scope} "
-        f"keys={[key.rpartition(_SEPARATOR)[2] for key in several]}; find them with rli index verify TABLE, delete these "
-        "keys and insert their records again"
-    )
-
-
-class FileLocator(Locator):
-    """Locates record keys in the table's own files. An engine may plan the probes itself, file by file.
-
-    Attributes:
-        scope: where a key is unique.
-    """
-
-    scope: Scope
-
-    @abstractmethod
-    def candidates(self, partition_paths: Collection[str] | None) -> Sequence[FileSlice]:
-        """The file slices that may hold records.
-
-        Args:
-            partition_paths: where the records belong by their own values; None for records anywhere.
-        """
-
-    @abstractmethod
-    def stored(self, file_slices: Sequence[FileSlice]) -> Iterator[pa.Table]:
-        """The locations of all records of file slices, a batch at a time.
-
-        Runs in executors; memory is bounded by a part of a file.
-
-        Args:
-            file_slices: of the candidates.
-
-        Raises:
-            CorruptTableError: a base file is damaged.
-        """
-
-    def probe(self, file_slices: Sequence[FileSlice], record_keys: pa.Array) -> pa.Table:
-        """The locations of those of some keys that file slices hold: a row for each record, in any order.
-
-        Runs in executors; memory is bounded by the keys and a part of a file.
-
-        Args:
-            file_slices: of the candidates.
-            record_keys: string array, shape (n,), distinct.
-
-        Raises:
-            CorruptTableError: a base file is damaged.
-        """
-        # Each call hashes all the keys, so batches of about as many records pay.
-        batches = coalesce_tables(self.stored(file_slices), max(_LEAST_ROWS, len(record_keys)), _BYTES_AT_ONCE)
-        found = (batch.filter(pc.is_in(batch.column("record_key"), value_set=record_keys)) for batch in batches)
-        return pa.concat_tables([LOCATION_SCHEMA.empty_table(), *found])
-
-    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
-        slices = self.candidates(pc.unique(partition_paths).to_pylist())
-        return FoundLocations(self.probe(slices, record_keys), self.scope).locate(record_keys, partition_paths)
-
-    def locate_all(self, record_keys: pa.Array) -> pa.Table:
-        return self.probe(self.candidates(None), record_keys)
 
 
 class ChangedKeys(ABC):

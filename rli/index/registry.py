@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rli.index.contract import IndexKind, Scope
+from rli.index.contract import IndexKind
 from rli.index.record.kind import RecordKind
+from rli.index.reports import Scope
 from rli.index.simple.kind import SimpleKind
 from rli.model import LeasePlace
 

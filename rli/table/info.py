@@ -9,7 +9,8 @@ from rli.commit.recovery import abandoned_instants
 from rli.commit.shared_records import shared_records
 from rli.errors import RliError
 from rli.hudi.table_features import require_writable
-from rli.index.contract import IndexFacts, TableIndex
+from rli.index.contract import TableIndex
+from rli.index.reports import IndexFacts
 from rli.settings import TableSettings
 from rli.urls import without_password
 from rli.view.definition import TableDefinition

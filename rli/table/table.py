@@ -33,8 +33,9 @@ from rli.errors import (
 from rli.hudi.key_generator import require_record_keys
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
-from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex, VerifyReport
+from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex
 from rli.index.registry import default_lease, index_kind
+from rli.index.reports import VerifyReport
 from rli.model import CommitResult, KeyMode, MissingColumns, OnExisting, OnPartitionChange
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive

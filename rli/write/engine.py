@@ -16,17 +16,9 @@ from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
-from rli.index.contract import (
-    LOOKUP_SECONDS,
-    FileIndex,
-    FileLocator,
-    FoundLocations,
-    Locator,
-    Scope,
-    SomeKeys,
-    TableIndex,
-    sum_of,
-)
+from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
+from rli.index.locators import FileLocator, FoundLocations, Locator
+from rli.index.reports import Scope, SomeKeys, sum_of
 from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId
 from rli.reads import point_reads

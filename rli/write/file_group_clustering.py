@@ -19,7 +19,7 @@ from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_b
 from rli.hudi.file_names import BaseFileName, new_file_id
 from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.index.contract import Locator
+from rli.index.locators import Locator
 from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage

@@ -11,7 +11,8 @@ from typing import Any, Final
 from rli.commit.conflicts import ReadSet
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
 from rli.hudi.table_features import require_writable
-from rli.index.contract import ChangedKeys, SomeKeys, TableIndex
+from rli.index.contract import ChangedKeys, TableIndex
+from rli.index.reports import SomeKeys
 from rli.model import CommitResult, OnExisting, Step
 from rli.view.definition import TableDefinition
 from rli.write.choices import one_of

@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
-from rli.index.contract import Locator, SomeKeys, TableIndex
+from rli.index.contract import TableIndex
+from rli.index.locators import Locator
+from rli.index.reports import SomeKeys
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads, TaskRunner

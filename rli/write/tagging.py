@@ -20,7 +20,8 @@ from rli.file_group.writer import read_stored
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
-from rli.index.contract import Locator, Scope
+from rli.index.locators import Locator
+from rli.index.reports import Scope
 from rli.locations import named_groups
 from rli.model import FileGroupId, OnExisting, OnPartitionChange
 from rli.storage import Storage

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli as library
-from rli.index.contract import IndexStats, VerifyReport
+from rli.index.reports import IndexStats, VerifyReport
 from rli.model import CommitResult
 from rli.services.clean import CleanResult
 from tests.cli.conftest import Rli

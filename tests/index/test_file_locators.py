@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from rli.errors import CorruptTableError
-from rli.index.contract import FileLocator, Scope
+from rli.index.locators import FileLocator
+from rli.index.reports import Scope
 from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice

@@ -25,10 +25,11 @@ from rli.cli.options import (
 from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, print_note, report, with_table
 from rli.cli.progress import ShownTasks
 from rli.errors import CorruptIndexError, InvalidInputError
-from rli.index.contract import LOOKUP_SECONDS, IndexStats, VerifyReport
+from rli.index.contract import LOOKUP_SECONDS
 from rli.index.record.record_index import RecordIndex, drop_store
 from rli.index.record.self_check import IndexCheck
 from rli.index.registry import index_kind
+from rli.index.reports import IndexStats, VerifyReport
 from rli.model import KeyMode
 from rli.urls import without_password
 

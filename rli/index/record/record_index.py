@@ -22,7 +22,7 @@ from rli.errors import (
     RliError,
     SettingsError,
 )
-from rli.index.contract import LOOKUP_SECONDS, IndexStats, Scope
+from rli.index.contract import LOOKUP_SECONDS
 from rli.index.record.applying import apply_transactions
 from rli.index.record.commits import IndexCommit, PendingTransaction, commits_in, pending_in
 from rli.index.record.purging import floor_of_look_ups, purge
@@ -31,6 +31,7 @@ from rli.index.record.snapshot import IndexSnapshot, give_identity
 from rli.index.record.stored_entries import StoredEntries
 from rli.index.record.sweeping import SILENT_SECONDS, sweep
 from rli.index.record.transaction import IndexTransaction
+from rli.index.reports import IndexStats, Scope
 from rli.model import KeyMode
 from rli.settings import IndexSettings
 from rli.store.contract import Store

@@ -14,17 +14,8 @@ from rli.codec import entries as codec
 from rli.errors import ConflictError, IndexNotFoundError
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
-from rli.index.contract import (
-    ChangedKeys,
-    IndexFacts,
-    IndexState,
-    Locator,
-    PointIndex,
-    SomeKeys,
-    Unseen,
-    VerifyReport,
-    sum_of,
-)
+from rli.index.contract import ChangedKeys, IndexState, PointIndex
+from rli.index.locators import Locator
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.snapshot import give_identity
@@ -33,6 +24,7 @@ from rli.index.record.sync.result import SyncResult
 from rli.index.record.sync.sync import sync, unseen_instants
 from rli.index.record.sync.verify import verify, whole_state
 from rli.index.record.table_location import relocate
+from rli.index.reports import IndexFacts, SomeKeys, Unseen, VerifyReport, sum_of
 from rli.storage import Storage
 from rli.store.contract import Store
 from rli.store.purging import SupportsPurge

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.instant import Instant
-from rli.index.contract import NO_KEYS, ChangedKeys, Scope, SomeKeys, sum_of
+from rli.index.contract import ChangedKeys
+from rli.index.reports import NO_KEYS, Scope, SomeKeys, sum_of
 from rli.index.simple.locator import SimpleLocator
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rli.errors import SettingsError
-from rli.index.contract import IndexKind, IndexOptions, Scope
+from rli.index.contract import IndexKind, IndexOptions
+from rli.index.reports import Scope
 from rli.index.simple.table_index import SimpleIndex, require_unique
 from rli.index.simple.verifying import verify_keys
 from rli.model import KeyMode

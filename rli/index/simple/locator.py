@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 
-from rli.index.contract import FileLocator, Scope
+from rli.index.locators import FileLocator
+from rli.index.reports import Scope
 from rli.locations import LOCATION_SCHEMA
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot

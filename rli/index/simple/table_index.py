@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import FileIndex, IndexState, IndexStats, Scope, Unseen, VerifyReport
+from rli.index.contract import FileIndex, IndexState
+from rli.index.reports import IndexStats, Scope, Unseen, VerifyReport
 from rli.index.simple.changes import SimpleChanges, changes_between
 from rli.index.simple.locator import SimpleLocator
 from rli.index.simple.verifying import verify_keys

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from rli.codec import entries as codec
 from rli.errors import CorruptTableError, SettingsError
-from rli.index.contract import VerifyReport
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import judge
 from rli.index.record.sync.verify import State, verify
+from rli.index.reports import VerifyReport
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId, KeyMode
 from rli.tasks import TaskRunner

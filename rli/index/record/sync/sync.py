@@ -19,7 +19,6 @@ from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes, require_j
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import Unseen
 from rli.index.record.log_record import LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
@@ -28,6 +27,7 @@ from rli.index.record.sync.foreign_changes import apply_group_change, changed_gr
 from rli.index.record.sync.repair import REPAIR
 from rli.index.record.sync.result import SyncResult, withdrawn_instants
 from rli.index.record.sync.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
+from rli.index.reports import Unseen
 from rli.locations import coalesce_updates
 from rli.model import FileGroupId
 from rli.storage import Storage

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rli.errors import IndexNotReadyError
-from rli.index.contract import VerifyReport
 from rli.index.record.log_state import LogState
 from rli.index.record.purging import floor_of
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import SAMPLE
 from rli.index.record.sync.comparison import Comparison
 from rli.index.record.sync.result import SyncResult
+from rli.index.reports import VerifyReport
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
 from rli.telemetry import events

@@ -1,0 +1,149 @@
+"""Facts about an index and its keys, as the contract of index kinds reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import pyarrow as pa
+
+from rli.model import KeyMode
+
+_SAMPLE: Final = 10
+
+
+class Scope(StrEnum):
+    """Where a record key is unique."""
+
+    GLOBAL = "global"
+    """In the whole table: a record whose partition changes is moved."""
+
+    PARTITION = "partition"
+    """In its partition: a record with another partition value is another record."""
+
+
+@dataclass(frozen=True, slots=True)
+class SomeKeys:
+    """Record keys, of which only a few are named.
+
+    Attributes:
+        count: how many.
+        sample: ten of them at most.
+    """
+
+    count: int
+    sample: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.Array]) -> SomeKeys:
+        return sum_of(cls(len(keys), tuple(keys.slice(0, _SAMPLE).to_pylist())) for keys in batches)
+
+
+NO_KEYS: Final = SomeKeys(0, ())
+
+
+def sum_of(parts: Iterable[SomeKeys]) -> SomeKeys:
+    """All the keys together."""
+    total = NO_KEYS
+    for part in parts:
+        total = SomeKeys(total.count + part.count, (*total.sample, *part.sample)[:_SAMPLE])
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """The instants in which a table and its index differ; false where there are none.
+
+    Attributes:
+        unapplied: completed ones, which a sync would bring into the index.
+        withdrawn: those that the index has followed and that are pending again: they are being rolled back.
+    """
+
+    unapplied: tuple[str, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.unapplied or self.withdrawn)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """How index and table agree, as of one state of the table.
+
+    Attributes:
+        records: records in the table.
+        entries: keys with a location in the index; of a file index, the table's own records.
+        missing: records whose key the index does not hold.
+        misplaced: records whose key the index places elsewhere.
+        dangling: keys of the index without a record in the table.
+        sample: record keys that are wrong, a few of each kind.
+        repeated: records with the key of another record: in the same base file, or, for a file index, in its scope.
+        newer: records that were not compared, because writers have placed their keys since.
+    """
+
+    records: int
+    entries: int
+    missing: int
+    misplaced: int
+    dangling: int
+    sample: tuple[str, ...]
+    repeated: int = 0
+    newer: int = 0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether index and table say the same."""
+        return not (self.missing or self.misplaced or self.dangling or self.repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Size and state of an index. Kinds that keep nothing of their own have None where they have no such thing.
+
+    Attributes:
+        entries: record keys with a location.
+        tombstones: deleted record keys whose sequence is still kept.
+        bytes: all that the index costs its store; None where the store cannot tell.
+        bytes_per_entry: ``bytes`` over entries and tombstones; None where unknown or empty.
+        shards: how many shards the key space is cut into.
+        file_groups: file groups that the index knows.
+        last_sequence: the last commit sequence given out.
+        applied_sequence: the last one whose changes are all in the index; None before a bootstrap.
+        last_instant: the greatest instant that the index knows.
+        key_mode: how record keys are kept.
+        url: where the index is.
+        kind: of the index, such as "record" or "simple".
+        scope: where a record key is unique.
+    """
+
+    entries: int
+    tombstones: int
+    bytes: int | None
+    bytes_per_entry: float | None
+    shards: int | None
+    file_groups: int
+    last_sequence: int | None
+    applied_sequence: int | None
+    last_instant: str | None
+    key_mode: KeyMode | None
+    url: str
+    kind: str
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """What an index tells of itself at once; None where it has no such thing, or would have to read all of itself.
+
+    Attributes:
+        entries, bytes, shards, key_mode: see ``IndexStats``.
+        format_version: of its records.
+    """
+
+    entries: int | None = None
+    bytes: int | None = None
+    shards: int | None = None
+    key_mode: str | None = None
+    format_version: int | None = None
