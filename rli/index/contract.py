@@ -9,7 +9,7 @@ kinds; nothing above it knows more than this contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -51,6 +51,18 @@ class IndexState(Protocol):
     @property
     def withdrawn(self) -> tuple[str, ...]:
         """Commits that the index has followed and that are being rolled back: only the index still knows them."""
+
+
+class Placement(ABC):
+    """Where the new records of one partition go. Picklable; each repetition of a task places a record in the same group."""
+
+    @abstractmethod
+    def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
+        """The file group of each record: string array, shape (n,)."""
+
+    @abstractmethod
+    def records_by_file_id(self) -> Iterator[tuple[str, int]]:
+        """Each file group with about how many records it takes."""
 
 
 class ChangedKeys(ABC):
@@ -135,6 +147,19 @@ class TableIndex(ABC):
     @abstractmethod
     def locator(self, state: IndexState) -> Locator:
         """Locates keys as of a state that ``sync`` returned."""
+
+    def placements(
+        self,
+        new_records: Mapping[str, int],  # noqa: ARG002  (for kinds that decide)
+        state: IndexState,  # noqa: ARG002
+    ) -> Mapping[str, Placement] | None:
+        """Where new records must go, for kinds that decide it; None where the sizes of file groups decide.
+
+        Args:
+            new_records: partition path → how many records it gains.
+            state: that the write builds on.
+        """
+        return None
 
     @abstractmethod
     def changes(self, before: IndexState, now: IndexState) -> ChangedKeys | None:

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult, FileGroupTarget, WriteContext, write_file_group
-from rli.index.contract import TableIndex
+from rli.index.contract import Placement, TableIndex
 from rli.index.locators import Locator
 from rli.index.reports import SomeKeys
 from rli.model import FileGroupId
@@ -35,7 +35,6 @@ from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.write.keying import Keying
-from rli.write.placement import Placement
 from rli.write.tagging import LateMoves, TaggedBatch, departures, place
 
 Tagging = Callable[[pa.Table, Locator], TaggedBatch]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from rli.codec.key_codec import hash_keys
-from rli.model import FileGroupId
+from rli.index.contract import Placement
 from rli.settings import MEBIBYTE, TableSettings
 from rli.view.file_slices import FileSlice
 
@@ -25,8 +25,8 @@ _HASHES: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Where the new records of one partition go.
+class SizedPlacement(Placement):
+    """Where the new records of one partition go, by the sizes of its file groups.
 
     Attributes:
         file_ids: the file groups that take them.
@@ -37,12 +37,14 @@ class Placement:
     shares: tuple[int, ...]
 
     def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
-        """The file group of each record: string array, shape (n,)."""
         if len(self.file_ids) == 1:
             return pa.repeat(pa.scalar(self.file_ids[0], pa.string()), len(record_keys))
         drawn = hash_keys(record_keys, _SEED).astype(np.uint64) * np.uint64(self.shares[-1]) // np.uint64(_HASHES)
         chosen = np.searchsorted(np.array(self.shares), drawn, side="right")
         return pa.array(self.file_ids, pa.string()).take(pa.array(chosen))
+
+    def records_by_file_id(self) -> Iterator[tuple[str, int]]:
+        yield from zip(self.file_ids, np.diff(self.shares, prepend=0).tolist(), strict=True)
 
 
 def plan_placements(
@@ -53,7 +55,7 @@ def plan_placements(
     new_file_id: Callable[[], str],
     *,
     most_rewritten: float = math.inf,
-) -> dict[str, Placement]:
+) -> dict[str, SizedPlacement]:
     """Plan where new records go.
 
     Args:
@@ -80,17 +82,9 @@ def plan_placements(
     }
 
 
-def records_placed(placements: Mapping[str, Placement]) -> Iterator[tuple[FileGroupId, int]]:
-    """All file groups that the placements name, with about how many records each takes."""
-    for partition_path, placement in placements.items():
-        taken = np.diff(placement.shares, prepend=0).tolist()
-        for file_id, count in zip(placement.file_ids, taken, strict=True):
-            yield FileGroupId(partition_path, file_id), count
-
-
 def _place(
     count: int, bytes_per_record: float, small: list[FileSlice], target_size: int, new_file_id: Callable[[], str]
-) -> Placement:
+) -> SizedPlacement:
     takers: list[tuple[str, int]] = []
     remaining = count
     # The fullest first: each file that is filled up is one that needs no rewriting the next time.
@@ -102,4 +96,6 @@ def _place(
     per_file = max(1, int(target_size / bytes_per_record))
     files = -(-remaining // per_file)
     takers.extend((new_file_id(), -(-remaining // files)) for _ in range(files))
-    return Placement(tuple(file_id for file_id, _ in takers), tuple(np.cumsum([share for _, share in takers]).tolist()))
+    return SizedPlacement(
+        tuple(file_id for file_id, _ in takers), tuple(np.cumsum([share for _, share in takers]).tolist())
+    )

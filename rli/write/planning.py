@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
-from rli.model import Step
+from rli.index.contract import Placement
+from rli.model import FileGroupId, Step
 from rli.write.contract import FileGroupWriting, RowPlacing, TaggedRows, WorkloadProfile, WritePlan
-from rli.write.placement import Placement, plan_placements, records_placed
+from rli.write.placement import plan_placements
 from rli.write.tagging import require_slices
 
 
@@ -39,8 +40,9 @@ def plan_write(
     # A record that leaves costs nothing here: it is counted where it arrives.
     rows = Counter(profile.changed)
     rows.update(dict.fromkeys(profile.leaving, 0))
-    for group, taken in records_placed(placements):
-        rows[group] += taken
+    for partition_path, placement in placements.items():
+        for file_id, taken in placement.records_by_file_id():
+            rows[FileGroupId(partition_path, file_id)] += taken
     slices = {**write.snapshot.slices.of_groups(rows), **require_slices(write.snapshot.slices, profile.origins)}
     sizes = {
         group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
@@ -60,11 +62,11 @@ def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequ
 
 def _placements(
     write: WriteTransaction, profile: WorkloadProfile, bytes_per_row: float, most_rewritten: float
-) -> dict[str, Placement]:
+) -> Mapping[str, Placement]:
     new = profile.new
     if not new:
         return {}
-    return plan_placements(
+    return write.index.placements(new, write.state) or plan_placements(
         new,
         write.bytes_per_record(bytes_per_row),
         write.snapshot.slices.of_partitions(new),

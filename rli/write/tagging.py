@@ -20,6 +20,7 @@ from rli.file_group.writer import read_stored
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
+from rli.index.contract import Placement
 from rli.index.locators import Locator
 from rli.index.reports import Scope
 from rli.locations import named_groups
@@ -27,7 +28,6 @@ from rli.model import FileGroupId, OnExisting, OnPartitionChange
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
-from rli.write.placement import Placement
 
 _SAMPLE: Final = 5
 
