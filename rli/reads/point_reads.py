@@ -109,14 +109,18 @@ def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
     snapshot = located.snapshot
     if snapshot.schema is None:
         return pa.schema([]).empty_table()
-    schema = wanted_columns(snapshot.schema, columns)
+    wanted = wanted_columns(snapshot.schema, columns)
+    # Each column once, and one in any case: without one, nothing would say how many records there are.
+    read = dict.fromkeys(wanted.names) or dict.fromkeys(snapshot.schema.names[:1])
+    schema = wanted_columns(snapshot.schema, list(read))
     require_last_files(snapshot, located.groups())
     tasks = InThreads() if len(located.parts) > 1 else InProcess()
     found = list(tasks.run(partial(read_part, snapshot, schema), located.parts))
     if not found:
-        return schema.empty_table()
+        return wanted.empty_table()
     order = np.argsort(np.concatenate([positions for positions, _ in found]), kind="stable")
-    return pa.concat_tables([records for _, records in found]).take(pa.array(order))
+    records = pa.concat_tables([records for _, records in found]).take(pa.array(order))
+    return records.select([schema.get_field_index(name) for name in wanted.names])
 
 
 def _is_current(located: LocatedKeys) -> bool:

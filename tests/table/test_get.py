@@ -50,6 +50,14 @@ def test_all_columns_but_the_meta_columns_unless_they_are_named(filled: Table) -
     assert filled.get(["k07"], columns=names) == filled.read(columns=names, filters=[("id", "=", "k07")])
 
 
+@pytest.mark.parametrize("columns", [[], ["v", "v"], ["v", "id", "v"]])
+def test_no_column_and_repeated_ones_as_a_read(columns: list[str], filled: Table) -> None:
+    found = filled.get(["k07"], columns=columns)
+    assert found == filled.read(columns=columns, filters=[("id", "=", "k07")])
+    assert found.num_rows == 1
+    assert filled.get(["nobody"], columns=columns).column_names == columns
+
+
 @pytest.mark.parametrize("form", [pa.array, lambda keys: pa.chunked_array([keys[:1], keys[1:]]), tuple])
 def test_keys_in_any_form(form: Callable[[list[str]], object], filled: Table) -> None:
     assert filled.get(form(["k07", "k08"]))["id"].to_pylist() == ["k07", "k08"]
