@@ -74,7 +74,8 @@ def evolved_schema(stored: pa.Schema, incoming: pa.Schema, *, may_lack: bool = F
         may_lack: whether the records may lack nullable columns of the table.
 
     Raises:
-        SchemaError: a column of the table is missing in the records, or its type does not fit.
+        SchemaError: a column of the table is missing in the records, or its type does not fit, or a new column differs
+            from one of the table in letter case alone.
     """
     missing = missing_columns(stored, incoming)
     if missing and not may_lack:
@@ -96,6 +97,13 @@ def evolved_schema(stored: pa.Schema, incoming: pa.Schema, *, may_lack: bool = F
                 "cast it, or add a column with another name"
             )
     added = [field for field in incoming if field.name not in stored.names]
+    known = {name.casefold(): name for name in stored.names}
+    for field in added:
+        if (name := known.get(field.name.casefold())) is not None:
+            raise SchemaError(
+                f"a column has the name of one of the table but for letter case: column={field.name} table={name}; "
+                "rename it"
+            )
     return pa.schema([*stored, *added])
 
 

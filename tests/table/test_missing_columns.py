@@ -112,3 +112,11 @@ def test_doubles_are_no_keys_and_no_partition_values_of_integers(tmp_path: Path,
         table.upsert(pa.table({"id": [1.0, 3.0], "day": [7, 7]}))
     with pytest.raises(SchemaError, match="column=day type=double"):
         table.upsert(pa.table({"id": [1, 3], "day": [7.0, 7.0]}))
+
+
+@pytest.mark.parametrize("missing", ["null", "keep"])
+def test_a_column_that_differs_in_letter_case_alone_is_not_added(trips: Table, missing: str) -> None:
+    trips.upsert(STORED)
+    with pytest.raises(SchemaError, match="column=V table=v; rename it"):
+        trips.upsert(STORED.rename_columns(["id", "city", "ts", "V"]), missing=missing)
+    assert trips.read().column_names == STORED.column_names
