@@ -31,7 +31,7 @@ from rli.hudi.meta_columns import (
     RECORD_KEY,
     with_meta_columns,
 )
-from rli.hudi.schema import conform
+from rli.hudi.schema import conform, holds_same
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
@@ -181,7 +181,7 @@ def _changes(context: WriteContext, rows: pa.Table, plan: MergePlan, reader: Fil
         for some in (replaced[:_FEW], replaced[_FEW:]):
             if len(some):
                 arriving = _keeping_stored(context, batch, records, rows, fates)
-                if not batch.take(pa.array(some)).equals(arriving.take(pa.array(fates[some]))):
+                if not holds_same(batch.take(pa.array(some)), arriving.take(pa.array(fates[some]))):
                     return True
     return False
 

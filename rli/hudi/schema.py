@@ -26,6 +26,7 @@ _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
     pa.large_binary(): pa.binary(),
     pa.binary_view(): pa.binary(),
 }
+_BITS: Final = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 _WRITTEN_AS_IS: Final = frozenset(
     [
         pa.bool_(),
@@ -127,6 +128,36 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
                 "cast or round the column first"
             ) from error
     return pa.table(columns, schema=schema)
+
+
+def holds_same(left: pa.Table, right: pa.Table) -> bool:
+    """Whether two tables of one schema have the same rows, bit for bit: NaN equals itself, -0.0 is not 0.0."""
+    return all(
+        _bits(one.combine_chunks()).equals(_bits(other.combine_chunks()))
+        for one, other in zip(left.columns, right.columns, strict=True)
+    )
+
+
+def _bits(column: pa.Array) -> pa.Array:
+    compared = _compared_as(column.type)
+    return column if compared == column.type else column.view(compared)
+
+
+def _compared_as(kind: pa.DataType) -> pa.DataType:
+    """The type of integers with the bits of floating-point numbers, inside of nested types too."""
+    if kind in _BITS:
+        return _BITS[kind]
+    if pa.types.is_list(kind):
+        return pa.list_(_field_of_bits(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, _field_of_bits(kind.item_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_field_of_bits(field) for field in kind])
+    return kind
+
+
+def _field_of_bits(field: pa.Field) -> pa.Field:
+    return field.with_type(_compared_as(field.type))
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from rli import Table, create_table
 from tests.support.tables import by_key, check_stored, live_files, records, rows_of
 
+DOUBLE = pa.float64()
 STORED = records(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0))
 
 
@@ -78,3 +80,27 @@ def test_deletes_of_other_records_are_written(table: Table) -> None:
     assert table.delete(["a"]).deleted == 1
     assert table.upsert(STORED).inserted == 1
     check_stored(table)
+
+
+@pytest.mark.parametrize(
+    ("kind", "holding"),
+    [
+        (DOUBLE, lambda number: number),
+        (pa.float32(), lambda number: number),
+        (pa.list_(DOUBLE), lambda number: [1.0, None, number]),
+        (pa.struct([("n", DOUBLE), ("t", pa.string())]), lambda number: {"n": number, "t": "x"}),
+        (pa.map_(pa.string(), DOUBLE), lambda number: [("k", number)]),
+    ],
+    ids=["double", "float", "list", "struct", "map"],
+)
+def test_numbers_are_compared_bit_by_bit(
+    kind: pa.DataType, holding: Callable[[float | None], object], tmp_path: Path, memory_url: str
+) -> None:
+    table = create_table(tmp_path / "t", record_key="id", index=memory_url)
+
+    def written(number: float | None) -> bool:
+        held = pa.array([holding(number), None], kind)
+        return table.upsert(pa.table({"id": ["a", "b"], "v": held})).instant is not None
+
+    numbers = (float("nan"), 0.0, -0.0, None)
+    assert [(written(number), written(number)) for number in numbers] == [(True, False)] * len(numbers)
