@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ from rli import ConflictError, IndexCommit, IndexTransaction, RecordIndex, Table
 from rli.errors import IndexMismatchError, InvalidInputError, LeaseLostError
 from rli.index.record import staging
 from rli.model import FileGroupId
+from rli.store.contract import Store
 from tests.index.test_sweeping import seem_elsewhere
 from tests.support.children import start_child, was_killed
 from tests.support.faults import KillAt, PointedStore
@@ -308,6 +310,85 @@ def test_a_process_taken_for_dead_while_it_prepares_has_prepared_nothing(index_u
         assert leftovers(index) == []
         commit_places(index, {"k": B})
         assert places_of(index, ["k"]) == {"k": B}
+
+
+def die_while_preparing(url: str) -> None:
+    def die_once_announced(point: str) -> None:
+        if point.startswith("after compare_and_set commit/"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    opened = open_index(url)
+    prepared(RecordIndex(PointedStore(opened.store, die_once_announced), opened.settings), {"k": A})
+
+
+def test_a_process_that_dies_while_it_prepares_holds_no_keys(tmp_path: Path) -> None:
+    url = f"lmdb://{tmp_path}/index"
+    with create_index(url) as index:
+        # This process has looked for dead ones, and will not do so again for an hour.
+        commit_places(index, {"earlier": A})
+        start_child(die_while_preparing, url).join()
+        assert len(prepared_records(index)) == 1
+        commit_places(index, {"k": B})
+        assert places_of(index, ["k"]) == {"k": B}
+        assert prepared_records(index) == []
+        assert index.pending() == []
+
+
+class WhenSought(PointedStore):
+    """Does something when the prepared transactions, or the changes of one of them, are read."""
+
+    def __init__(self, store: Store, prefix: str, then: Callable[[], object]) -> None:
+        super().__init__(store, lambda _: None)
+        self.prefix = prefix
+        self.then = then
+
+    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
+        if prefix.startswith(self.prefix):
+            self.then()
+        return super().scan_control(prefix, start)
+
+    def read_control(self, name: str) -> bytes | None:
+        if name.startswith(self.prefix):
+            self.then()
+        return super().read_control(name)
+
+
+@pytest.mark.parametrize("last", [IndexTransaction.commit, IndexTransaction.prepare])
+def test_a_process_taken_for_dead_beside_a_prepared_transaction_says_so(
+    index_url: str, last: Callable[[IndexTransaction], object]
+) -> None:
+    with create_index(index_url) as index, open_index(index_url) as other:
+        prepared(other, {"k": A})
+        swept: list[int] = []
+
+        def sweep_once() -> None:
+            if is_last and not swept:
+                seem_elsewhere(other, silent_days=8)
+                swept.append(other.sweep())
+
+        is_last = False
+        opened = RecordIndex(WhenSought(index.store, "prepared/", sweep_once), index.settings).begin()
+        opened.stage(locations({"k": B}))
+        is_last = True
+        with pytest.raises(LeaseLostError, match="taken for dead"):
+            last(opened)
+        assert swept == [1]
+
+
+def test_a_transaction_compares_its_keys_with_those_of_a_prepared_one_once(index_url: str) -> None:
+    with create_index(index_url) as index, open_index(index_url) as other:
+        holder = prepared(other, {"held": A})
+        committed = count()
+
+        def commit_another() -> None:
+            if (number := next(committed)) < 10:
+                commit_places(other, {f"small {number}": C})
+
+        opened = RecordIndex(WhenSought(index.store, f"stage/{holder.id}", commit_another), index.settings).begin()
+        opened.stage(locations({"k": B}))
+        opened.commit()
+        assert next(committed) == 1
+        assert places_of(index, ["k", "small 0"]) == {"k": B, "small 0": C}
 
 
 # A table of another format, and kills ------------------------------------------------------------------------------

@@ -52,6 +52,14 @@ class KeyWatch:
         self._hashes.append(hashes)
         return hashes
 
+    def among(self, record_keys: pa.Array) -> pa.Array:
+        """Those of some keys (string array, shape (n,)) that are watched, or have the hash of a watched key."""
+        hashes = _hashes_of(record_keys)
+        found = np.zeros(len(hashes), dtype=bool)
+        for own in self._hashes:
+            found |= _are_in(own, hashes)
+        return record_keys.take(np.flatnonzero(found))
+
     def restart(self, sequence: int) -> None:
         """From now on, ask about transactions after a sequence: the caller looks all keys up as of it."""
         self._sequence = sequence
@@ -81,14 +89,14 @@ class KeyWatch:
         return Verdict.UNCHANGED
 
     def _has_any(self, hashes: NDArray[np.int64]) -> bool:
-        return any(_share_any(own, hashes) for own in self._hashes)
+        return any(_are_in(own, hashes).any() for own in self._hashes)
 
 
-def _share_any(ordered: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
+def _are_in(ordered: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
     if not len(ordered):
-        return False
+        return np.zeros(len(others), dtype=bool)
     places = np.minimum(np.searchsorted(ordered, others), len(ordered) - 1)
-    return bool((ordered[places] == others).any())
+    return ordered[places] == others
 
 
 def _hashes_of(record_keys: pa.Array) -> NDArray[np.int64]:

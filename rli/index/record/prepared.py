@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import ConflictError, CorruptIndexError
@@ -210,13 +209,18 @@ def forget(index: StoredEntries, prepared: Prepared) -> bool:
 
 
 def finish_decided(index: StoredEntries) -> list[Prepared]:
-    """Finish what is decided; returns the transactions that wait for their decision, or are being prepared."""
+    """Finish what is decided; returns the transactions that wait for their decision, or are being prepared.
+
+    A process that died while it prepared a transaction cannot have committed to its table: such a record is removed.
+    """
     undecided = []
     for prepared in all_prepared(index):
         if prepared.state is State.COMMITTING:
             finish_commit(index, prepared)
         elif prepared.state is State.ABORTING:
             finish_abort(index, prepared)
+        elif prepared.state is State.PREPARING and prepared.process.is_known_dead:
+            forget(index, prepared)
         else:
             undecided.append(prepared)
     return undecided
@@ -295,24 +299,32 @@ def append_transaction(  # noqa: PLR0917  (the fields of a record)
     )
 
 
-def require_not_held(index: StoredEntries, keys: Iterable[pa.Array], own: str, log: LogState | None = None) -> None:
+def require_not_held(
+    index: StoredEntries,
+    shared: Callable[[pa.Array], pa.Array],
+    own: str,
+    log: LogState | None = None,
+    free: set[str] | None = None,
+) -> None:
     """Raise ``ConflictError`` if prepared transactions of others hold any of some keys.
 
     Args:
         index: the index.
-        keys: string arrays; read only if there are prepared transactions.
+        shared: given keys that a transaction holds (string array, shape (n,)), those of them that the caller has, too.
         own: the writer of the transaction that asks.
         log: those that were announced behind this state of the log are passed over; they check against what is appended
             to it. None to pass over those that are being prepared.
+        free: the writers of transactions that hold none of the keys, as an earlier call found: what a transaction holds
+            never changes. This call adds its own findings.
     """
-    holders = [p for p in all_prepared(index) if p.writer != own and _holds(p, log)]
-    if not holders:
-        return
-    own_keys = list(keys)
-    for holder in holders:
-        taken = list(_taken(index, holder, own_keys))
+    free = set() if free is None else free
+    for holder in all_prepared(index):
+        if holder.writer == own or holder.writer in free or not _holds(holder, log):
+            continue
+        taken = [found for held in _keys_of(index, holder) if len(found := shared(held))]
         if taken:
             raise _conflict(holder, pa.concat_arrays(taken).unique())
+        free.add(holder.writer)
 
 
 def _holds(prepared: Prepared, log: LogState | None) -> bool:
@@ -326,13 +338,10 @@ def _holds(prepared: Prepared, log: LogState | None) -> bool:
     return prepared.is_announced_in(log)
 
 
-def _taken(index: StoredEntries, holder: Prepared, keys: Sequence[pa.Array]) -> Iterator[pa.Array]:
+def _keys_of(index: StoredEntries, holder: Prepared) -> Iterator[pa.Array]:
     try:
         for changes in staging.read_chunks(index.store, holder.writer, holder.chunks):
-            for some in keys:
-                found = some.filter(pc.is_in(some, value_set=changes.record_keys))
-                if len(found):
-                    yield found
+            yield changes.record_keys
     except staging.ChunksGoneError:
         # It was decided meanwhile. If it was committed, the log has grown.
         return

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array
@@ -233,6 +234,7 @@ class IndexTransaction:
     def _appended(self, append: Callable[[LogState], None], action: str) -> LogRecord:
         """Append a record of this transaction right behind all others, once its keys are free; returns it."""
         index = self._index
+        free: set[str] = set()
         while True:
             log = apply_transactions(index)
             record = self._record_in(log, action)
@@ -240,14 +242,14 @@ class IndexTransaction:
                 return record
             try:
                 checked = self._checked(log)
+                if any(self.id in record.swept for record in checked.records_after(self._snapshot)):
+                    raise self._taken_for_dead()
+                require_not_held(index, self._shared, self.id, checked, free)
             except staging.ChunksGoneError:
                 record = self._record_in(index.log.refresh(), action)
                 if record is not None:
                     return record
                 raise self._taken_for_dead() from None
-            if any(self.id in record.swept for record in checked.records_after(self._snapshot)):
-                raise self._taken_for_dead()
-            require_not_held(index, self._staged_keys(_KEYS_LOOKED_UP), self.id, checked)
             append(checked)
 
     def _checked(self, log: LogState) -> LogState:
@@ -258,11 +260,8 @@ class IndexTransaction:
         """
         if not self._chunk_sizes:
             return log
-        if self._has_unwatched_keys and log.head > self._snapshot:
-            # The keys that tasks staged are hashed once they have to be compared.
-            for changes in staging.read_chunks(self._index.store, self.id, tuple(self._chunk_sizes)):
-                self._watch.add(changes.record_keys)
-            self._has_unwatched_keys = False
+        if log.head > self._snapshot:
+            self._watch_all()
         if self._watch.follow(log) is Verdict.UNCHANGED:
             return log
         keys_at_once = _KEYS_LOOKED_UP
@@ -270,6 +269,22 @@ class IndexTransaction:
             log = apply_transactions(self._index)
             keys_at_once = max(keys_at_once // 4, _FEWEST_LOOKED_UP)
         return checked
+
+    def _watch_all(self) -> None:
+        """Watch the keys that tasks have staged, too: they are hashed once they have to be compared."""
+        if self._has_unwatched_keys:
+            for changes in staging.read_chunks(self._index.store, self.id, tuple(self._chunk_sizes)):
+                self._watch.add(changes.record_keys)
+            self._has_unwatched_keys = False
+
+    def _shared(self, record_keys: pa.Array) -> pa.Array:
+        """Those of some keys that this transaction has staged, too; its chunks are read only if it seems so."""
+        self._watch_all()
+        found = self._watch.among(record_keys)
+        if not len(found):
+            return found
+        own = (keys.filter(pc.is_in(keys, value_set=found)) for keys in self._staged_keys(_KEYS_LOOKED_UP))
+        return pa.concat_arrays(list(own))
 
     def _looked_up(self, log: LogState, keys_at_once: int) -> LogState | None:
         """Look all staged keys up as of the log, and follow it meanwhile; None if it grew too fast for that."""

@@ -73,7 +73,7 @@ def tag_as_of(index: StoredEntries, snapshot: int, writer: str, record_keys: pa.
     changed = ChangedKeys(index, snapshot)
     changed.add(record_keys, entries)
     changed.require_none()
-    require_not_held(index, [record_keys], writer)
+    require_not_held(index, lambda held: held.filter(pc.is_in(held, value_set=record_keys)), writer)
     return index.locations(record_keys, entries)
 
 
