@@ -10,7 +10,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -37,13 +37,22 @@ class HeldLease:
         name: of the record.
         writer: identity of the write.
         seconds: for how long it is held without a sign of life.
+        require_same: raises where other processes have come to keep the record elsewhere.
     """
 
-    def __init__(self, records: SharedRecords, name: str, writer: str, seconds: float = DEFAULT_LEASE_SECONDS) -> None:
+    def __init__(
+        self,
+        records: SharedRecords,
+        name: str,
+        writer: str,
+        seconds: float = DEFAULT_LEASE_SECONDS,
+        require_same: Callable[[], None] = lambda: None,
+    ) -> None:
         self._records = records
         self._name = name
         self._writer = writer
         self._seconds = seconds
+        self._require_same = require_same
         self._process = ProcessId.current()
         self._displaced: tuple[str, ...] = ()
         self._is_left = False
@@ -71,7 +80,8 @@ class HeldLease:
         self._displaced = ()
 
     def require_held(self) -> None:
-        """Raise ``LeaseLostError`` if another process has taken over."""
+        """Raise ``LeaseLostError`` if another process has taken over, and what ``require_same`` raises."""
+        self._require_same()
         while (own := self._own_record()) is not None:
             # What is read may be old, where hosts cache files; what is replaced was there.
             if self._records.compare_and_set(self._name, own, self._content()):
@@ -121,7 +131,12 @@ class HeldLease:
 
 @contextmanager
 def table_lease(
-    records: SharedRecords, writer: str, seconds: float = DEFAULT_LEASE_SECONDS, *, patience: float = math.inf
+    records: SharedRecords,
+    writer: str,
+    seconds: float = DEFAULT_LEASE_SECONDS,
+    *,
+    patience: float = math.inf,
+    require_same: Callable[[], None] = lambda: None,
 ) -> Iterator[HeldLease]:
     """Hold the table's lease; waits for the present holder to release it, to let it lapse or to die.
 
@@ -133,11 +148,13 @@ def table_lease(
         writer: identity of the caller.
         seconds: for how long it is held without a sign of life.
         patience: seconds; for how long to wait at most.
+        require_same: raises where other processes have come to keep the lease elsewhere; asked behind its taking, and
+            with each check that it is held.
 
     Raises:
         LeaseBusyError: it was not free in that time.
     """
-    holding = HeldLease(records, LEASE, writer, seconds)
+    holding = HeldLease(records, LEASE, writer, seconds, require_same)
     queue = LeaseQueue(writer)
     with waiting(queue.describe):
         while True:
@@ -150,6 +167,7 @@ def table_lease(
             time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
     queue.has_taken(holding.displaced)
     try:
+        require_same()
         yield holding
     finally:
         holding.release()

@@ -14,8 +14,9 @@ import math
 import posixpath
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from rli.commit.lease import HeldLease, is_left_behind, table_lease
@@ -36,6 +37,7 @@ from rli.storage import Storage
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli.view.registration import require_same_lease
 
 WRITERS: Final = "writer/"
 """What the names of the shared records of writers begin with."""
@@ -65,15 +67,27 @@ def exclusive(
 
     Raises:
         LeaseBusyError: it was not free in that time.
+        IndexMismatchError: the table has been given another index since this process opened it.
     """
-    records = shared_records(table, index)
-    with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
+    with _leased(table, index, writer, patience) as lease:
         fence = Fence(table, lease.require_held)
         _clear_displaced(table, index, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
         _finish_announced(table, fence)
         finish_archives(table, fence)
         yield lease
+
+
+def _leased(
+    table: TableDefinition, index: TableIndex, writer: str, patience: float
+) -> AbstractContextManager[HeldLease]:
+    return table_lease(
+        shared_records(table, index),
+        writer,
+        table.require_settings().lease_seconds,
+        patience=patience,
+        require_same=partial(require_same_lease, table),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +117,17 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
 
     Raises:
         LeaseBusyError: it was not free in that time.
+        IndexMismatchError: the table has been given another index since this process opened it.
     """
+    # Otherwise all writers that live would be taken for dead, because their records are elsewhere.
+    require_same_lease(table)
     records = shared_records(table, index)
     remove_abandoned_requests(table.storage, records)
     if not (
         abandoned_instants(table.storage, records) or table.storage.list_files(paths.UNDOING) or is_left_behind(records)
     ):
         return Finished()
-    with table_lease(records, writer, table.require_settings().lease_seconds, patience=patience) as lease:
+    with _leased(table, index, writer, patience) as lease:
         fence = Fence(table, lease.require_held)
         finished = _clear_displaced(table, index, lease, fence)
         # Asked again, because the lease may have been long in coming.

@@ -47,6 +47,7 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
 from rli.view.history import facts_of_commit
 from rli.view.metadata_table import switch_off_metadata_table
+from rli.view.registration import require_same_lease
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
 from rli.view.whole_commits import require_last_files
@@ -324,12 +325,15 @@ class WriteTransaction:
 
         Raises:
             LeaseLostError: another writer took this one for dead, and removed what it had written.
+            IndexMismatchError: the table has been given another index meanwhile.
             ConflictError: commits that it was to build on have been undone.
         """
         if self._published:
             return
         if not self._was_held:
             raise self._taken_for_dead() from failure
+        # Writers that agree elsewhere have taken this one for dead.
+        require_same_lease(self.table)
         current = self.table.load_timeline()
         built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
         gone = (*self.state.withdrawn, *(time for time in built_on if not current.is_visible(time)))

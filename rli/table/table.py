@@ -611,7 +611,8 @@ class Table:
         """Build the index again from the table's files; returns how many records it holds.
 
         It waits for nobody. A write at work fails with ``IndexNotFoundError`` when it finds the index that it began with
-        dropped; what the write left is removed by the next one.
+        dropped; what the write left is removed by the next one. With another ``url``, who had opened the table before
+        fails to write with ``IndexMismatchError``, and opens the table again.
 
         Args:
             url: where; by default where the table's index is. A table of another engine that has none yet gets it in

@@ -30,12 +30,14 @@ class TableDefinition:
         properties: Hudi's properties.
         settings: rli's settings; None for a table that rli has not taken up yet.
         given_url: how to open its index, with the password that the URL may hold; None: as the settings say.
+        stored_url: where the stored settings have the index, if this process has it elsewhere.
     """
 
     storage: Storage
     properties: TableProperties
     settings: TableSettings | None
     given_url: str | None = field(default=None, repr=False)
+    stored_url: str | None = field(default=None, repr=False)
 
     @property
     def location(self) -> str:
@@ -135,12 +137,19 @@ def load_definition(storage: Storage) -> TableDefinition:
     """
     properties = load_properties(storage)
     require_readable(properties)
+    settings, url = load_settings(storage)
+    if settings is None:
+        return TableDefinition(storage, properties, None)
+    return TableDefinition(durable_as(storage, settings), properties, settings, url)
+
+
+def load_settings(storage: Storage) -> tuple[TableSettings, StoredUrl] | tuple[None, None]:
+    """The settings that rli keeps with a table, and the URL of its index; raises ``CorruptTableError`` for damaged ones."""
     content = storage.read_bytes(paths.SETTINGS)
     if content is None:
-        return TableDefinition(storage, properties, None)
+        return None, None
     try:
-        settings, url = from_stored(storage, content)
-        return TableDefinition(durable_as(storage, settings), properties, settings, url)
+        return from_stored(storage, content)
     except SettingsError as error:
         raise CorruptTableError(
             f"the settings that rli keeps with the table are damaged: file={paths.SETTINGS} ({error}); "

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rli import LeasePlace, SettingsError, create_table, open_table
+from rli import IndexMismatchError, LeasePlace, SettingsError, Step, create_table, open_table
 from tests.support.index_kinds import KINDS, Kind, every_kind, stored_rows
+from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records
 
 
@@ -63,3 +64,52 @@ def test_writers_that_agree_in_the_store_of_an_index_refuse_another_kind(tmp_pat
         assert other.lookup(["a"])["partition_path"].to_pylist() == ["x"]
         with pytest.raises(SettingsError, match="open the table without another index"):
             other.upsert(records(("b", "x", 1, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("record", "global-simple:"), ("record", "lmdb://{folder}/other"), ("global-simple", "simple:")],
+)
+def test_who_has_opened_a_table_before_it_got_another_index_does_not_write(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    """These writers agree in another place, or on another scope: two of them could insert one key."""
+    table = KINDS[before].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    with open_table(table.location) as former:
+        assert former.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+        table.bootstrap_index(after.format(folder=tmp_path))
+        for write in (lambda: former.upsert(records(("k", "y", 1, 1.0))), lambda: former.rollback("last")):
+            with pytest.raises(IndexMismatchError, match="open the table again"):
+                write()
+    with open_table(table.location) as again:
+        assert again.upsert(records(("k", "x", 1, 1.0))).inserted == 1
+    assert stored_rows(table) == {("a", "x", 1, 1.0), ("k", "x", 1, 1.0)}
+
+
+@pytest.mark.parametrize("step", [Step.TAGGED, Step.LEASED, Step.PROMOTED])
+def test_a_write_at_work_ends_where_its_table_gets_another_index(tmp_path: Path, step: Step) -> None:
+    table = KINDS["record"].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    rivals = []
+
+    def change_the_kind(reached: Step) -> None:
+        if reached is step:
+            with open_table(table.location) as other:
+                other.bootstrap_index("global-simple:")
+                rivals.append(other.upsert(records(("k", "y", 1, 1.0))))
+
+    with pytest.raises(IndexMismatchError, match="open the table again"):
+        table.upsert(records(("k", "x", 2, 2.0)), on_step=change_the_kind)
+    assert len(rivals) == 1
+    with open_table(table.location) as again:
+        assert stored_rows(again) == {("a", "x", 1, 1.0), ("k", "y", 1, 1.0)}
+        assert again.upsert(records(("k", "x", 2, 2.0))).moved == 1
+
+
+def test_hosts_with_an_index_each_go_on_when_one_of_them_moves_its_own(tmp_path: Path) -> None:
+    table, other = leased_by_the_table(tmp_path)
+    table.bootstrap_index(f"lmdb://{tmp_path}/moved")
+    assert other.upsert(records(("a", "x", 1, 1.0))).inserted == 1
+    assert table.upsert(records(("a", "y", 2, 2.0))).moved == 1
+    assert stored_rows(other) == {("a", "y", 2, 2.0)}
