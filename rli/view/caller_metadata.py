@@ -81,6 +81,10 @@ def _is_number(number: int) -> bool:
 
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidInputError(
+            f"metadata must be names and texts: given={type(metadata).__name__}; give a dict of texts"
+        )
     for name, text in metadata.items():
         if not (_is_text(name) and (text == "" or _is_text(text))):
             raise InvalidInputError(

@@ -86,7 +86,7 @@ def test_a_commit_may_have_metadata_alone(index: RecordIndex) -> None:
     assert len(index.history()) == 1
 
 
-@pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"": "a"}, {"a": "\ud800"}])
+@pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"": "a"}, {"a": "\ud800"}, [("a", "b")], "a"])
 def test_metadata_that_cannot_be_kept_are_refused(index: RecordIndex, metadata: dict[str, str]) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k": A}))

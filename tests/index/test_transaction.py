@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -259,3 +261,29 @@ def test_a_conflict_with_a_delete_by_another_process_names_its_instant(index_url
         with pytest.raises(ConflictError) as conflict:
             mine.tag(["a"])
         assert conflict.value.instants == (theirs.instant,)
+
+
+def test_what_a_failed_call_has_staged_is_not_committed_in_place_of_a_later_one(
+    index_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 1)
+    failed: list[str] = []
+
+    def fail_once(point: str) -> None:
+        if point.endswith("/000001") and not failed:
+            failed.append(point)
+            raise StoreUnavailableError("the store does not answer")
+
+    with create_index(index_url) as index:
+        transaction = RecordIndex(PointedStore(index.store, fail_once), index.settings).begin()
+        with pytest.raises(StoreUnavailableError):
+            transaction.stage(locations({"k1": A, "k2": A}))
+        transaction.stage(locations({"k3": B}))
+        assert transaction.commit().placed == 1
+        assert places_of(index, ["k1", "k2", "k3"]) == {"k3": B}
+
+
+def test_a_transaction_cannot_be_pickled() -> None:
+    transaction = create_index(f"memory:{uuid4().hex}").begin()
+    with pytest.raises(InvalidInputError, match="belongs to one process"):
+        pickle.dumps(transaction)

@@ -62,7 +62,9 @@ def write_chunks(
             stream.write_batch(batch.slice(start, _ROWS_PER_CHUNK))
         content = sink.getvalue().to_pybytes()
         name = f"{prefix}{number}"
-        store.compare_and_set(_name(writer, name), None, content)
+        if not store.compare_and_set(_name(writer, name), None, content):
+            # An earlier call failed in the middle, and its caller may stage something else now.
+            store.compare_and_set(_name(writer, name), store.read_control(_name(writer, name)), content)
         sizes[name] = len(content)
     return sizes
 

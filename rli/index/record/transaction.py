@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -367,6 +367,13 @@ class IndexTransaction:
             raise InvalidInputError(
                 "this transaction is prepared, or failed to be; commit or abort it, and begin a new one"
             )
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would stage under the same names, and compare hashes that have no meaning in another process.
+        raise InvalidInputError(
+            f"a transaction belongs to one process, and cannot be pickled: url={self._index.url}; to stage from Spark, call "
+            "rli_spark.stage in the driver, or begin a transaction of its own in the other process"
+        )
 
     def __enter__(self) -> Self:
         return self
