@@ -14,7 +14,7 @@ from rli.index.reports import IndexFacts
 from rli.settings import TableSettings
 from rli.urls import without_password
 from rli.view.definition import TableDefinition
-from rli.view.snapshot import Snapshot
+from rli.view.snapshot import Snapshot, told_of_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,11 @@ def table_info(table: TableDefinition, index: TableIndex | RliError) -> TableInf
     Raises:
         CorruptTableError: the timeline cannot be read.
     """
-    snapshot = Snapshot.now(table)
-    properties, timeline = table.properties, snapshot.timeline
+    return told_of_now(table, lambda snapshot: _info_as_of(snapshot, index))
+
+
+def _info_as_of(snapshot: Snapshot, index: TableIndex | RliError) -> TableInfo:
+    table, timeline, properties = snapshot.table, snapshot.timeline, snapshot.table.properties
     problems = _problems_of_writing(table)
     found, lease = None, None
     if isinstance(index, RliError):

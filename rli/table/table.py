@@ -54,7 +54,7 @@ from rli.view.history import HistoryEntry, history
 from rli.view.index_location import default_index_url
 from rli.view.registration import adopt, save_settings
 from rli.view.scan import Scan
-from rli.view.snapshot import Snapshot
+from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.time_travel import whole_snapshot
 from rli.write.clustering import cluster
 from rli.write.delete import delete
@@ -563,7 +563,7 @@ class Table:
         """
         if limit is not None and limit < 1:
             raise InvalidInputError(f"limit must be at least 1: limit={limit}; leave it out for all instants")
-        return tuple(history(Snapshot.now(self._refreshed()), limit))
+        return told_of_now(self._refreshed(), lambda snapshot: tuple(history(snapshot, limit)))
 
     def info(self) -> TableInfo:
         """What the table is and how it is: schema, settings, sizes, index, problems.
@@ -596,7 +596,7 @@ class Table:
     @property
     def schema(self) -> pa.Schema | None:
         """Schema of the records; None in a table that was never written."""
-        return Snapshot.now(self._refreshed()).schema
+        return told_of_now(self._refreshed(), lambda snapshot: snapshot.schema)
 
     # The index -------------------------------------------------------------------------------------------------
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from rli.errors import UnsupportedTableError
+from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
 from rli.hudi.properties import KeyGeneratorKind
@@ -24,6 +24,8 @@ from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
 from rli.view.scan import Scan, filter_expression, wanted_columns
+
+Told = TypeVar("Told")
 
 _PLAIN_KEYS: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.NONPARTITIONED)
 """Kinds of generators that take the text of a single record-key column as it is."""
@@ -148,6 +150,19 @@ class Snapshot:
     def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
         """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""
         return self.scan(columns, filters).to_table()
+
+
+def told_of_now(table: TableDefinition, tell: Callable[[Snapshot], Told]) -> Told:
+    """What a function tells of the present state; it is called again where a commit is undone or archived meanwhile."""
+    snapshot = Snapshot.now(table)
+    while True:
+        try:
+            return tell(snapshot)
+        except InstantNotFoundError:
+            current = Snapshot.now(table)
+            if current.timeline.instants == snapshot.timeline.instants:
+                raise
+            snapshot = current
 
 
 def _without_meta(schema: pa.Schema) -> pa.Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from uuid import uuid4
 
 import pyarrow as pa
@@ -10,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli
-from rli import LeaseBusyError, Table
+from rli import LeaseBusyError, Table, open_table
 from rli.commit.lease import table_lease
 from rli.errors import CorruptTableError, InstantNotFoundError, InvalidInputError, InvalidKeyError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
 from tests.support.indexes import record_index
 from tests.support.tables import records
 
@@ -77,6 +80,28 @@ def test_last_names_the_last_commit(table: Table) -> None:
     table.rollback("last")
     with pytest.raises(InstantNotFoundError, match="no commit to roll back"):
         table.rollback("last")
+
+
+@pytest.mark.parametrize(
+    "tell", [lambda table: table.history(), lambda table: table.info(), lambda table: table.schema]
+)
+def test_what_is_told_beside_a_rollback_is_told_of_the_state_after_it(
+    tell: Callable[[Table], object], table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, undone = Snapshot.now, list[str]()
+
+    def with_a_rollback_behind(definition: TableDefinition) -> Snapshot:
+        seen = now(definition)
+        if not undone:
+            undone.append("")
+            undone.append(open_table(table.location).rollback("last"))
+        return seen
+
+    monkeypatch.setattr(Snapshot, "now", with_a_rollback_behind)
+    told = tell(table)
+    monkeypatch.undo()
+    assert len(undone) == 2
+    assert told == tell(table)
 
 
 def test_a_service_waits_for_the_lease_as_long_as_it_is_told_and_names_the_holder(table: Table) -> None:
