@@ -15,11 +15,11 @@ from rli.index.contract import TableIndex
 from rli.services.clean import finish_cleans
 from rli.services.fence import Fence
 from rli.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
-from rli.services.rollback import commits_to_undo, finish_rollback, request_rollback, require_rollback
+from rli.services.rollback import commits_to_undo, finish_rollback, last_commit, request_rollback, require_rollback
 from rli.tasks import InProcess
 from rli.view.definition import TableDefinition
 from rli.view.metadata_table import switch_off_metadata_table
-from rli.view.snapshot import Snapshot
+from rli.view.snapshot import Snapshot, told_of_now
 
 LAST: Final = "last"
 """Names the last commit, where a rollback asks for an instant."""
@@ -97,10 +97,10 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
 
 
 def _last_commit(table: TableDefinition) -> str:
-    latest = table.reloaded().load_timeline().latest_write
-    if latest is None:
+    last = told_of_now(table.reloaded(), last_commit)
+    if last is None:
         raise InstantNotFoundError(f"there is no commit to roll back: table={table.location}")
-    return latest.time
+    return last.time
 
 
 def _snapshot_to_undo(table: TableDefinition, index: TableIndex, fence: Fence) -> Snapshot:

@@ -33,14 +33,26 @@ def commits_to_undo(snapshot: Snapshot, instant_time: str) -> list[Instant]:
         later.append(instant)
         if instant.time == instant_time:
             return later
-        commit = snapshot.commit(instant)
-        if commit.operation != CLUSTER or COMMIT_MARK not in commit.extra:
+        if not _is_own_clustering(snapshot, instant):
             break
     latest = snapshot.timeline.latest_write
     raise InstantNotFoundError(
         f"only the last completed commit can be rolled back: instant={instant_time} "
         f"last={latest.time if latest else 'none'}; roll later commits back first"
     )
+
+
+def last_commit(snapshot: Snapshot) -> Instant | None:
+    """The last commit behind which there are at most clusterings of rli; the last of these where nothing else is left."""
+    changing = (
+        write for write in reversed(snapshot.timeline.completed_writes) if not _is_own_clustering(snapshot, write)
+    )
+    return next(changing, snapshot.timeline.latest_write)
+
+
+def _is_own_clustering(snapshot: Snapshot, write: Instant) -> bool:
+    commit = snapshot.commit(write)
+    return commit.operation == CLUSTER and COMMIT_MARK in commit.extra
 
 
 def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rli
-from rli import LeaseBusyError, Table, open_table
+from rli import LeaseBusyError, Table, create_table, open_table
 from rli.commit.lease import table_lease
 from rli.errors import CorruptTableError, InstantNotFoundError, InvalidInputError, InvalidKeyError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
@@ -80,6 +81,18 @@ def test_last_names_the_last_commit(table: Table) -> None:
     table.rollback("last")
     with pytest.raises(InstantNotFoundError, match="no commit to roll back"):
         table.rollback("last")
+
+
+def test_last_passes_over_clusterings(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", small_file_size=0, index=f"memory:{uuid4().hex}")
+    table.upsert(records(("a", "x", 1, 1.0)))
+    before = table.read()
+    wrong = table.upsert(records(("b", "x", 1, 1.0)))
+    assert table.cluster(smaller_than=2**20).instant is not None
+    undone_by = table.rollback("last")
+    assert table.history()[-1].time == undone_by
+    assert table.history()[-1].undone == (wrong.instant,)
+    assert table.read() == before
 
 
 @pytest.mark.parametrize(
