@@ -17,7 +17,7 @@ import pytest
 
 from rli import create_index, open_index
 from rli.errors import CorruptIndexError, RliError
-from rli.index.record import commit_log, log_state
+from rli.index.record import commit_log, log_record, log_state
 from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_record import record_name
 from rli.index.record.log_state import LogState
@@ -259,7 +259,7 @@ def test_a_long_log_without_a_checkpoint_is_read_in_parts(logs: Logs, monkeypatc
         for _ in range(35):
             logs.append()
     monkeypatch.setattr(commit_log, "_RECORDS_HELD", 8)
-    monkeypatch.setattr(commit_log, "_BLOCK_DIGITS", 1)
+    monkeypatch.setattr(log_record, "_BLOCK_DIGITS", 1)
     stored = logs.store.scan_control("")
     reader = CommitLog(logs.store)
     assert len(reader.refresh().records) <= 8

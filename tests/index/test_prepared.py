@@ -19,6 +19,7 @@ import pytest
 from rli import ConflictError, IndexCommit, IndexTransaction, RecordIndex, Table, create_index, create_table, open_index
 from rli.errors import IndexMismatchError, InvalidInputError, LeaseLostError
 from rli.index.record import staging
+from rli.index.record.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from tests.index.test_sweeping import seem_elsewhere
@@ -75,6 +76,35 @@ def test_the_history_goes_on_behind_a_checkpoint() -> None:
     with create_index(f"memory:{uuid4().hex}") as index:
         instants = [commit_places(index, {"k": (A, B)[number % 2]}) for number in range(300)]
         assert [commit.instant for commit in index.history()] == instants[::-1]
+
+
+class CountedReads(PointedStore):
+    """Counts the records of the commit log that are read together."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, lambda _: None)
+        self.count = 0
+
+    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
+        found = super().scan_control(prefix, start)
+        self.count += sum(name.startswith("commit/") for name, _ in found)
+        return found
+
+
+def test_a_long_history_is_read_once() -> None:
+    with create_index(f"memory:{uuid4().hex}") as index:
+        log: LogState | None = index.log.refresh()
+        instants = [f"{number:017d}" for number in range(1, 2_101)]
+        for instant in instants:
+            assert log is not None
+            at = [instant]
+            log = index.log.append(log, instant, "transaction", file_groups=(), writer=instant, located_at=at)
+        counted = CountedReads(index.store)
+        reader = RecordIndex(counted, index.settings)
+        assert reader.last_commit() is not None
+        counted.count = 0
+        assert [commit.instant for commit in reader.history()] == instants[::-1]
+        assert counted.count < 1.2 * len(instants)
 
 
 def test_a_commit_may_have_metadata_alone(index: RecordIndex) -> None:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field
 
 from rli.errors import CorruptIndexError
 from rli.index.record.known_groups import KnownGroups
-from rli.index.record.log_record import RECORD_PREFIX, LogRecord, record_name, sequence_of
+from rli.index.record.log_record import LogRecord, block_of, bounds_of_block, record_name, sequence_of
 from rli.index.record.names import Names
 from rli.json_text import parse_json
 from rli.model import FileGroupId
@@ -232,6 +232,14 @@ class Checkpoint:
         """Those of its records whose sequences are greater, in order; they are read from the log."""
         return self._records_between(sequence + 1, self.head + 1)
 
+    def newest_first(self) -> Iterator[LogRecord]:
+        """Its records, the newest first; they are read from the log, as far as they are asked for."""
+        last = self.head
+        while last > 0:
+            first = max(1, bounds_of_block(last)[0])
+            yield from reversed(self._records_between(first, last + 1))
+            last = first - 1
+
     def record_at(self, sequence: int) -> LogRecord | None:
         """The record that begins with a sequence, read from the log; None if no record does."""
         content = self.store.read_control(record_name(sequence)) if sequence > 0 else None
@@ -285,9 +293,13 @@ class Checkpoint:
         return self._records_between(first, after)
 
     def _records_between(self, first: int, after: int) -> list[LogRecord]:
-        stored = self.store.scan_control(RECORD_PREFIX, start=record_name(first))
-        found = ((sequence_of(name), content) for name, content in stored)
-        return [LogRecord.from_json(sequence, content) for sequence, content in found if sequence < after]
+        found: list[LogRecord] = []
+        while first < after:
+            stored = self.store.scan_control(block_of(first), start=record_name(first))
+            both = ((sequence_of(name), content) for name, content in stored)
+            found.extend(LogRecord.from_json(sequence, content) for sequence, content in both if sequence < after)
+            first = bounds_of_block(first)[1]
+        return found
 
     @property
     def pages_read(self) -> frozenset[int]:

@@ -18,7 +18,7 @@ from typing import Final
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import SettingsError
 from rli.index.record.checkpoint import Checkpoint
-from rli.index.record.log_record import LogRecord, record_name, sequence_of
+from rli.index.record.log_record import LogRecord, block_of, record_name, sequence_of
 from rli.index.record.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
@@ -29,9 +29,6 @@ RECORDS_READ_SINGLY: Final = 128
 _GROUPS_READ_SINGLY: Final = 1024
 """File groups in those records; more of them go into a checkpoint at once, as they do after a bootstrap."""
 
-
-_BLOCK_DIGITS: Final = 3
-"""Records whose sequences differ in so many digits at most are read together."""
 
 _RECORDS_HELD: Final = 1024
 """Of a log without a checkpoint, so many records are held at most while it is read; the rest is kept in columns."""
@@ -155,7 +152,7 @@ class CommitLog:
 
     def _read_behind(self, known: LogState, start: int) -> LogState:
         """The log with all further records; the block of ``start`` was read already if that is not the next one."""
-        while known.head + 1 == start or _block_of(known.head + 1) != _block_of(start):
+        while known.head + 1 == start or block_of(known.head + 1) != block_of(start):
             start = known.head + 1
             found = self._read_block(start)
             known = known.extended(_parsed(found))
@@ -168,7 +165,7 @@ class CommitLog:
 
     def _read_block(self, start: int) -> list[tuple[str, bytes]]:
         """The records from a sequence to the end of its block."""
-        return self.store.scan_control(_block_of(start), start=record_name(start))
+        return self.store.scan_control(block_of(start), start=record_name(start))
 
     def _is_appended(self, record: LogRecord, content: bytes) -> bool:
         name = record_name(record.first_sequence)
@@ -179,11 +176,6 @@ class CommitLog:
         # different ones.
         stored = self.store.read_control(name)
         return stored is not None and LogRecord.from_json(record.first_sequence, stored) == record
-
-
-def _block_of(sequence: int) -> str:
-    """How the names of all records in one block begin; a block is read in one request."""
-    return record_name(sequence)[:-_BLOCK_DIGITS]
 
 
 def _parsed(found: Iterable[tuple[str, bytes]]) -> list[tuple[LogRecord, bytes]]:

@@ -22,8 +22,6 @@ from rli.index.record.prepared import (
 from rli.index.record.stored_entries import StoredEntries
 from rli.view.caller_metadata import CallerMetadata
 
-_RECORDS_AT_ONCE: Final = 256
-
 
 @dataclass(frozen=True, slots=True)
 class IndexCommit:
@@ -54,13 +52,7 @@ NOTHING_COMMITTED: Final = IndexCommit(None, None, 0, 0)
 
 def commits_in(log: LogState) -> Iterator[IndexCommit]:
     """The transactions of a log, the newest first."""
-    last = log.head
-    while last > 0:
-        first = max(0, last - _RECORDS_AT_ONCE)
-        for record in reversed(log.records_after(first)):
-            if record.first_sequence <= last and record.action == TRANSACTION:
-                yield IndexCommit.of(record)
-        last = first
+    return (IndexCommit.of(record) for record in log.newest_first() if record.action == TRANSACTION)
 
 
 @dataclass(frozen=True, slots=True)

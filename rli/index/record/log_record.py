@@ -17,6 +17,9 @@ RECORD_PREFIX: Final = "commit/"
 TRANSACTION: Final = "transaction"
 """The action of a transaction on the index alone."""
 
+_BLOCK_DIGITS: Final = 3
+"""Records whose sequences differ in so many digits at most are read together."""
+
 PREPARE: Final = "prepare"
 """The action of a record that announces a prepared transaction (P35); it brings no changes."""
 
@@ -139,6 +142,18 @@ class LogRecord:
 def record_name(sequence: int) -> str:
     """The name of the control record whose first sequence this is."""
     return f"{RECORD_PREFIX}{sequence:010d}"
+
+
+def block_of(sequence: int) -> str:
+    """How the names of all records in one block begin; a block is read in one request."""
+    return record_name(sequence)[:-_BLOCK_DIGITS]
+
+
+def bounds_of_block(sequence: int) -> tuple[int, int]:
+    """The first sequence of a block, and that of the next one."""
+    size = 10**_BLOCK_DIGITS
+    first = sequence - sequence % size
+    return first, first + size
 
 
 def sequence_of(name: str) -> int:

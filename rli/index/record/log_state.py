@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -126,6 +126,11 @@ class LogState:
         if sequence < self.base.head:
             return (*self.base.records_after(sequence), *self.records)
         return self.records[bisect_right(self.records, sequence, key=lambda record: record.first_sequence) :]
+
+    def newest_first(self) -> Iterator[LogRecord]:
+        """All records, the newest first; those that the checkpoint stands for are read as far as they are asked for."""
+        yield from reversed(self.records)
+        yield from self.base.newest_first()
 
     def record_at(self, sequence: int) -> LogRecord | None:
         """The record that begins with a sequence; None if no record does."""
