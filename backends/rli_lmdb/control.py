@@ -19,8 +19,14 @@ def scan_records(index: OpenIndex, prefix: str, start: str) -> list[tuple[str, b
 
 
 def compare_and_set(index: OpenIndex, name: str, expected: bytes | None, value: bytes | None) -> bool:
-    """Set a record to ``value`` (None removes it) if it is ``expected``; on the disk when it returns True."""
+    """Set a record to ``value`` (None removes it) if it is ``expected``; on the disk when it returns True.
+
+    Raises:
+        IndexNotFoundError: the index was dropped, or its files are gone.
+    """
     is_set = index.write(partial(_compare_and_set, index, name.encode("ascii"), expected, value))
+    # Only now: other processes agree by this record only if it is where they look.
+    index.require_in_place()
     if is_set:
         index.environment.flush()
     return is_set

@@ -70,6 +70,17 @@ class OpenIndex:
         """The result of ``work`` in a write transaction; raises like ``read``."""
         return self.environment.write(lambda transaction: self._checked(work, transaction))
 
+    def require_in_place(self) -> None:
+        """Raise ``IndexNotFoundError`` if the files were removed, or others took their place, under this process.
+
+        LMDB goes on with the removed files, which no other process opens any more.
+        """
+        if identity_of(self.path) != self.environment.identity:
+            raise IndexNotFoundError(
+                f"the files of the index were removed while it was open: path={self.path}; create it again, and open it "
+                "again"
+            )
+
     def database_names(self) -> list[bytes]:
         """Names of all databases, in order."""
         return self.read(_names)

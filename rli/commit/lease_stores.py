@@ -6,9 +6,12 @@ A process opens each store once and keeps it open: all tables and threads share 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Final
 
+from rli.errors import IndexNotFoundError
 from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.urls import StoredUrl
@@ -31,16 +34,19 @@ class LeaseRecords:
 
     def read_control(self, name: str) -> bytes | None:
         """The value of a record, None where there is none."""
-        return self._store.read_control(self._prefix + name)
+        with _forgotten_once_gone(self._store):
+            return self._store.read_control(self._prefix + name)
 
     def scan_control(self, prefix: str) -> list[tuple[str, bytes]]:
         """The records whose name begins with ``prefix``, ordered by name."""
-        found = self._store.scan_control(self._prefix + prefix)
+        with _forgotten_once_gone(self._store):
+            found = self._store.scan_control(self._prefix + prefix)
         return [(name.removeprefix(self._prefix), value) for name, value in found]
 
     def compare_and_set(self, name: str, expected: bytes | None, value: bytes | None) -> bool:
         """Set a record to ``value`` (None removes it) if it is ``expected`` (None: absent); whether it was set."""
-        return self._store.compare_and_set(self._prefix + name, expected, value)
+        with _forgotten_once_gone(self._store):
+            return self._store.compare_and_set(self._prefix + name, expected, value)
 
 
 def lease_store(url: str) -> Store:
@@ -56,3 +62,16 @@ def lease_store(url: str) -> Store:
         if key not in _OPENED:
             _OPENED[key] = open_store(StoredUrl(url), create=True)
         return _OPENED[key]
+
+
+@contextmanager
+def _forgotten_once_gone(store: Store) -> Iterator[None]:
+    """Let the next write open a store again that was dropped; this one fails with ``IndexNotFoundError``."""
+    try:
+        yield
+    except IndexNotFoundError as error:
+        with _OPENING:
+            for key in [key for key, opened in _OPENED.items() if opened is store]:
+                # Other threads may be at work in it, so it is left to them and not closed.
+                del _OPENED[key]
+        raise IndexNotFoundError(f"the store of the lease is gone ({error}); write again") from error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rli import LeaseBusyError, LeasePlace, SettingsError, Step, Table, create_table, open_table
+from rli import IndexNotFoundError, LeaseBusyError, LeasePlace, SettingsError, Step, Table, create_table, open_table
 from rli.commit.lease import LEASE
 from rli.commit.shared_records import shared_records
 from tests.support.children import was_killed
@@ -96,3 +97,25 @@ def test_places_are_understood_as_before(tmp_path: Path) -> None:
     assert create_table(tmp_path / "a", record_key="id").settings.lease is LeasePlace.INDEX
     with_place = create_table(tmp_path / "b", record_key="id", index=f"lmdb://{tmp_path}/i", lease="table")
     assert open_table(with_place.location).settings.lease is LeasePlace.TABLE
+
+
+def _insert_beside(location: str) -> None:
+    open_table(location).upsert(records(("k", "y", 1, 1.0)))
+
+
+@pytest.mark.parametrize("step", [Step.TAGGED, Step.PROMOTED])
+def test_a_store_whose_files_are_removed_during_a_write(tmp_path: Path, step: Step) -> None:
+    """Other processes make it again and take the lease there: it must not be held twice."""
+    table = new_table(tmp_path, "t", f"lmdb://{tmp_path}/index")
+    table.upsert(records(("a", "x", 1, 1.0)))
+
+    def remove(reached: Step) -> None:
+        if reached is step:
+            shutil.rmtree(tmp_path / "leases")
+            assert not was_killed(_insert_beside, table.location)
+
+    with pytest.raises(IndexNotFoundError, match=r"store of the lease is gone.*write again"):
+        table.upsert(records(("k", "x", 2, 2.0)), on_step=remove)
+    assert by_key(rows_of(table)).keys() == {"a", "k"}
+    assert table.upsert(records(("k", "x", 2, 2.0))).moved == 1
+    check_stored(table)
