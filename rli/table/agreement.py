@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rli.errors import SettingsError
+from rli.hudi.schema import written_schema
 from rli.index.registry import index_kind
 from rli.model import LeasePlace
 from rli.settings import TableSettings
@@ -43,7 +44,8 @@ class Wanted:
 
         Raises:
             SettingsError: it does not; names each argument that differs.
-            IndexNotReadyError: the table has no index of rli.
+            SchemaError: a column of the schema has a type that no table can hold.
+        IndexNotReadyError: the table has no index of rli.
         """
         differing = [
             f"{name}={found!r} (given {given!r})" for name, given, found in self._compared(table) if given != found
@@ -86,7 +88,7 @@ class Wanted:
     def _compared_schema(self, found: pa.Schema | None) -> Iterator[tuple[str, object, object]]:
         if self.schema is None or found is None:
             return
-        for field in self.schema:
+        for field in written_schema(self.schema):
             at = found.get_field_index(field.name)
             yield f"schema.{field.name}", str(field.type), None if at < 0 else str(found.field(at).type)
 

@@ -37,6 +37,26 @@ def test_the_same_call_creates_and_then_opens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "kind",
+    [
+        pa.large_string(),
+        pa.int8(),
+        pa.timestamp("ns"),
+        pa.list_(pa.int64()),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.struct([("n", pa.large_list(pa.int16()))]),
+    ],
+    ids=str,
+)
+def test_the_same_schema_opens_though_the_table_holds_wider_types(kind: pa.DataType, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("v", kind)])
+    rli.create_table(tmp_path / "t", record_key="id", schema=schema, if_exists="open")
+    table = rli.create_table(tmp_path / "t", record_key="id", schema=schema, if_exists="open")
+    table.upsert(pa.Table.from_pylist([{"id": "a"}], schema=schema))
+    assert rli.create_table(tmp_path / "t", record_key="id", schema=schema, if_exists="open").schema == table.schema
+
+
+@pytest.mark.parametrize(
     ("given", "named"),
     [
         ({"record_key": ["id", "city"]}, r"record_key=\('id',\) \(given \('id', 'city'\)\)"),
