@@ -24,6 +24,7 @@ from rli.table.agreement import Wanted
 from rli.table.creation import claimed
 from rli.table.options import TableOptions, new_settings, require_known
 from rli.table.table import Table
+from rli.urls import without_secrets
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.index_location import default_index_url, to_stored
@@ -119,6 +120,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         )
     if not isinstance(settings.lease, LeasePlace):
         # A URL that cannot be used is refused before the table keeps it.
+        _require_common_lease(settings.lease, index_url)
         lease_store(settings.lease)
     if settings.lease is LeasePlace.TABLE and kind.has_store:
         _require_index_of_host(storage, wanted.index)
@@ -166,6 +168,19 @@ def open_table(
     """
     definition = load_definition(Storage(os.fspath(path), storage_options or {}))
     return Table(definition if index is None else with_index_at(definition, index, default_lease(index)))
+
+
+def _require_common_lease(lease: str, index_url: str) -> None:
+    if not lease.partition(":")[2].startswith("/"):
+        raise SettingsError(
+            f"this URL does not name the same store in every process: lease={lease}; give an absolute one, such as "
+            "lmdb:///path"
+        )
+    if lease == without_secrets(index_url):
+        raise SettingsError(
+            f"a bootstrap of the index would drop the lease with it: lease={lease} index={without_secrets(index_url)}; "
+            "leave lease out, or give another URL"
+        )
 
 
 def _require_index_of_host(storage: Storage, index: str | None) -> None:

@@ -119,3 +119,20 @@ def test_a_store_whose_files_are_removed_during_a_write(tmp_path: Path, step: St
     assert by_key(rows_of(table)).keys() == {"a", "k"}
     assert table.upsert(records(("k", "x", 2, 2.0))).moved == 1
     check_stored(table)
+
+
+@pytest.mark.parametrize(
+    ("lease", "message"),
+    [
+        ("lmdb:leases", "not name the same store in every process"),
+        ("memory:leases", "not name the same store in every process"),
+        ("lmdb://{folder}/index", "a bootstrap of the index would drop the lease"),
+    ],
+)
+def test_a_lease_that_not_all_writers_share_or_that_goes_with_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lease: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=message):
+        create_table("t", record_key="id", index=f"lmdb://{tmp_path}/index", lease=lease.format(folder=tmp_path))
+    assert list(tmp_path.glob("**/*.mdb")) == []
