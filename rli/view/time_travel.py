@@ -9,7 +9,7 @@ from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.slice_diff import FirstChange, first_changes
-from rli.view.snapshot import Snapshot
+from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.whole_commits import require_last_files
 
 
@@ -24,12 +24,24 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
         InstantNotFoundError: the table had no commit yet, files of that state were cleaned, or its commits archived.
         CorruptTableError: a base file of the last commit is missing.
     """
-    current = Snapshot.now(table)
+    if as_of is None:
+        return told_of_now(table, _whole_with_schema)
+    return _whole(Snapshot.now(table), as_of)
+
+
+def _whole_with_schema(current: Snapshot) -> Snapshot:
+    whole = _whole(current, None)
+    # Read now: the commit that has it may be undone.
+    _ = whole.schema
+    return whole
+
+
+def _whole(current: Snapshot, as_of: str | None) -> Snapshot:
     while True:
         chosen = current if as_of is None else current.as_of(as_of)
         chosen.slices.list_all()
         # What was deleted before it could be listed is told by a timeline that is loaded after that.
-        current = Snapshot.now(table)
+        current = Snapshot.now(current.table)
         if as_of is not None:
             _require_begun(current, chosen)
             require_files_as_of(current, chosen)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from rli import CorruptTableError, InstantNotFoundError, Table, create_table, open_table
+from rli.view.definition import TableDefinition
 from rli.view.file_system_view import FileSystemView
+from rli.view.snapshot import Snapshot
 from tests.support.tables import commit_version, rows_of
 
 
@@ -92,3 +94,23 @@ def test_files_that_are_gone_by_the_time_they_are_read_are_missed(
     _commit_and_clean(trips)
     with pytest.raises(CorruptTableError, match="a base file is missing"):
         state.read()
+
+
+@pytest.mark.parametrize("behind", [1, 2])
+def test_a_read_beside_a_rollback_shows_the_state_after_it(
+    behind: int, trips: Table, instants: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, seen = Snapshot.now, list[Snapshot]()
+
+    def with_a_rollback_behind(definition: TableDefinition) -> Snapshot:
+        snapshot = now(definition)
+        seen.append(snapshot)
+        if len(seen) == behind:
+            open_table(trips.location).rollback(instants[-1])
+        return snapshot
+
+    monkeypatch.setattr(Snapshot, "now", with_a_rollback_behind)
+    told = rows_of(trips)
+    monkeypatch.undo()
+    assert told == rows_of(trips)
+    assert trips.timeline()[-1].action == "rollback"
