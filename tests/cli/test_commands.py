@@ -353,7 +353,7 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
     assert set(done) == names(CommitResult)
     assert (done["files_replaced"], done["files_created"]) == (2, 1)
     assert rli("timeline", "t", "--json").json[-1]["operation"] == "CLUSTER"
-    assert rli("rollback", "t", "last", "--json").json["instant"] == done["instant"]
+    assert rli("rollback", "t", done["instant"], "--json").json["instant"] == done["instant"]
     outcome = rli("cluster", "t")
     assert "base files replaced: 2" in outcome.out.splitlines()
     assert "t: commit published" in outcome.err.splitlines()

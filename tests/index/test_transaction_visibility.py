@@ -31,7 +31,7 @@ def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
 
         commit_places(RecordIndex(PointedStore(writing.store, look), writing.settings), AFTER)
         assert places_of(reading, KEYS) == AFTER
-    assert [point for point, _ in seen].count("before put") > 2
+    assert [point for point, _ in seen].count("before put") >= 2
     assert all(places in (BEFORE, AFTER) for _, places in seen)
     # Once a look-up has shown the commit, none goes back.
     shown = [places == AFTER for _, places in seen]

@@ -90,7 +90,7 @@ def test_composite_keys(tmp_path: Path, memory_url: str) -> None:
     ]
     batch = pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows], "p": ["p", "q"] * 4})
     assert table.upsert(batch).inserted == len(rows)
-    assert table.upsert(batch).updated == len(rows)
+    assert table.upsert(batch).unchanged == len(rows)
     assert sorted(table.read(columns=["_hoodie_record_key"]).column(0).to_pylist()) == sorted(keys)
     assert table.lookup(keys).column("partition_path").to_pylist() == ["p", "q"] * 4
     assert table.delete(keys[1:]).deleted == len(rows) - 1
@@ -167,5 +167,5 @@ def test_partition_columns_of_other_types(tmp_path: Path, memory_url: str, value
     table.upsert(batch)
     found = table.lookup(["a", "b", "c"]).column("partition_path").to_pylist()
     assert found == [*paths, "__HIVE_DEFAULT_PARTITION__"]
-    assert table.upsert(batch).updated == 3
+    assert table.upsert(batch).unchanged == 3
     check_stored(table)

@@ -12,7 +12,7 @@ from threading import Barrier
 
 import pytest
 
-from rli import Maintenance, SettingsError, Step, Table, create_table, open_table
+from rli import CorruptTableError, Maintenance, SettingsError, Step, Table, create_table, open_table
 from rli.commit.lease import LEASE, HeldLease
 from rli.commit.shared_records import shared_records
 from rli.storage import Storage
@@ -124,14 +124,11 @@ def test_a_commit_is_rolled_back_together_with_the_clustering_behind_it(table: T
     check_stored(table)
 
 
-def test_damaged_settings_are_named_by_the_maintenance_that_reads_them(
-    table: Table, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_settings_are_named_by_the_next_write(table: Table) -> None:
+    commit(table, 0)
     table.definition.storage.write_bytes(paths.SETTINGS, b"{")
-    with caplog.at_level(logging.WARNING, logger="rli"):
-        instants = [commit(table, number) for number in range(8)]
-    assert all(instants)
-    assert f"file={paths.SETTINGS}" in caplog.text
+    with pytest.raises(CorruptTableError, match=f"file={paths.SETTINGS}"):
+        commit(table, 1)
 
 
 def test_maintenance_that_fails_is_logged_and_costs_no_commit(table: Table, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_an_exhausted_retry_says_with_what_it_was_in_conflict(trips: Table, othe
     theirs: list[str | None] = []
 
     def rival() -> None:
-        theirs.append(other.upsert(records(("k00", "x", 2, 2.0))).instant)
+        theirs.append(other.upsert(records(("k00", "x", 2, 2.0 + len(theirs)))).instant)
 
     at_step = AtStep(Step.WRITTEN, rival, times=9)
     batch = records(*((f"k{number:02}", "x", 3, 3.0) for number in range(25)))
@@ -122,7 +123,7 @@ def test_an_exhausted_retry_says_with_what_it_was_in_conflict(trips: Table, othe
     assert set(raised.value.keys) <= set(batch.column("id").to_pylist())
     assert len(raised.value.keys) == 10
     assert raised.value.instants == (theirs[-1],)
-    assert {row["v"] for row in rows_of(trips)} == {1.0, 2.0}
+    assert {row["v"] for row in rows_of(trips)} == {1.0, 4.0}
     assert_nothing_left_over(trips)
 
 
@@ -139,7 +140,8 @@ def test_how_often_a_write_is_tried_is_a_setting_of_the_table(tmp_path: Path, me
     table = create_table(tmp_path / "t", record_key="id", index=memory_url, write_attempts=2)
     other = open_table(tmp_path / "t")
     table.upsert(pa.table({"id": ["a"], "v": [0]}))
-    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(pa.table({"id": ["a"], "v": [1]})), times=9)
+    versions = count(3)
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(pa.table({"id": ["a"], "v": [next(versions)]})), times=9)
     with pytest.raises(ConflictError, match="attempts=2"):
         table.upsert(pa.table({"id": ["a"], "v": [2]}), on_step=at_step)
     with pytest.raises(InvalidInputError, match="attempts=0"):
