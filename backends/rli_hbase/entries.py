@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from rli.errors import CorruptIndexError
+from rli.errors import CorruptIndexError, StoreUnavailableError
 from rli.store import ENTRY_WIDTH, EncodedKeys, Entries, sequences
 from rli_hbase.table import IndexTable
 from rli_hbase.thrift import BatchMutation
@@ -46,10 +46,15 @@ class EntryRows(ABC):
         is written when.
         """
         of_keys = sequences(entries)
-        for sequence in np.unique(of_keys).tolist():
-            mine = of_keys == sequence
-            rows = self.mutations(keys.take(mine), to_cells(entries[mine]))
-            self._table.rows.write(rows, sequence, self.batch)
+        try:
+            for sequence in np.unique(of_keys).tolist():
+                mine = of_keys == sequence
+                rows = self.mutations(keys.take(mine), to_cells(entries[mine]))
+                self._table.rows.write(rows, sequence, self.batch)
+        except StoreUnavailableError:
+            # HBase does not say of a failed put that the table is gone; of a read it does.
+            self.get(keys.take(np.arange(len(entries)) < 1))
+            raise
 
 
 def to_cells(entries: Entries) -> list[bytes]:

@@ -35,7 +35,7 @@ def open_store(url: str, *, create: bool = False) -> Store:
         IndexNotFoundError: nothing is there and ``create`` is false.
         StoreUnavailableError: the store does not answer.
 
-    >>> with open_store("memory:example", create=True) as store:
+    >>> with open_store("memory:one-record", create=True) as store:
     ...     store.compare_and_set("settings", None, b"one"), store.read_control("settings")
     (True, b'one')
     """

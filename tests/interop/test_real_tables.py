@@ -114,7 +114,7 @@ def test_a_key_in_two_partitions_is_refused_by_bootstrap_and_named(name: str, tm
     table = rli.open_table(unzip_hudi_table(name, tmp_path))
     count = Counter(table.read(columns=[RECORD_KEY])[RECORD_KEY].to_pylist())
     (repeated,) = (key for key, times in count.items() if times > 1)
-    with pytest.raises(rli.CorruptTableError, match=rf"stored more than once.*sample=\['{repeated}'\]"):
+    with pytest.raises(rli.CorruptTableError, match=rf"stored more than once.*sample: '{repeated}' in "):
         table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
     with pytest.raises(rli.IndexNotReadyError, match="not been bootstrapped"):
         table.lookup([repeated])

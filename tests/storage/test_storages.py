@@ -283,7 +283,7 @@ def test_a_store_that_cannot_be_used_is_named(
 ) -> None:
     monkeypatch.setattr(object_stores, "_REPEATED", {"max_retries": 1})
     options = object_store.options | ({"endpoint": endpoint} if endpoint else {})
-    with pytest.raises(StoreUnavailableError, match="check its address, the bucket and the network"):
+    with pytest.raises(StoreUnavailableError, match="check the bucket's name, the address of the store"):
         create_table(location, record_key="id", index="memory:refused", storage_options=options)
 
 
