@@ -2,6 +2,10 @@
 
 from importlib.metadata import version as _version
 
+from rli.advice.advise import advise
+from rli.advice.choice import Advice
+from rli.advice.model import KindEstimate
+from rli.advice.statistics import BatchStatistics, CommitStatistics, TableStatistics
 from rli.errors import (
     ConflictError,
     CorruptIndexError,
@@ -31,8 +35,20 @@ from rli.index.record.commits import IndexCommit, PendingTransaction
 from rli.index.record.record_index import RecordIndex, create_index, open_index
 from rli.index.record.self_check import IndexCheck
 from rli.index.record.transaction import IndexTransaction
-from rli.index.reports import IndexStats, Scope, VerifyReport
-from rli.model import CommitResult, Durability, KeyMode, LeasePlace, MissingColumns, OnExisting, OnPartitionChange, Step
+from rli.index.reports import IndexStats, VerifyReport
+from rli.model import (
+    CommitResult,
+    Durability,
+    KeyMode,
+    LeasePlace,
+    MigrationResult,
+    MigrationStep,
+    MissingColumns,
+    OnExisting,
+    OnPartitionChange,
+    Scope,
+    Step,
+)
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
@@ -48,9 +64,12 @@ from rli.view.scan import Scan
 __version__ = _version("record-level-index")
 
 __all__ = [
+    "Advice",
     "ArchiveResult",
+    "BatchStatistics",
     "CleanResult",
     "CommitResult",
+    "CommitStatistics",
     "ConflictError",
     "CorruptIndexError",
     "CorruptTableError",
@@ -70,10 +89,13 @@ __all__ = [
     "InvalidInputError",
     "InvalidKeyError",
     "KeyMode",
+    "KindEstimate",
     "LeaseBusyError",
     "LeaseLostError",
     "LeasePlace",
     "Maintenance",
+    "MigrationResult",
+    "MigrationStep",
     "MissingColumns",
     "OnExisting",
     "OnPartitionChange",
@@ -95,10 +117,12 @@ __all__ = [
     "TableInfo",
     "TableNotFoundError",
     "TableOptions",
+    "TableStatistics",
     "UnsupportedTableError",
     "VerifyReport",
     "VoidAttemptError",
     "__version__",
+    "advise",
     "create_index",
     "create_table",
     "drop_table",

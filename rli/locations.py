@@ -33,7 +33,8 @@ class LocationUpdate:
 
     Attributes:
         record_keys: string array, shape (n,), distinct.
-        partition_paths, file_ids: string arrays, shape (n,); null where the key is deleted.
+        partition_paths: string array, shape (n,): where the keys are, or were deleted; null where nobody knows.
+        file_ids: string array, shape (n,); null where the key is deleted.
     """
 
     record_keys: pa.Array
@@ -51,10 +52,10 @@ class LocationUpdate:
         )
 
     @classmethod
-    def removing(cls, record_keys: pa.Array) -> LocationUpdate:
-        """Changes that delete all keys."""
-        nothing = pa.nulls(len(record_keys), pa.string())
-        return cls(record_keys, nothing, nothing)
+    def removing(cls, record_keys: pa.Array, partition_path: str | None = None) -> LocationUpdate:
+        """Changes that delete all keys: those of a partition, if record keys are unique in their partition only."""
+        count = len(record_keys)
+        return cls(record_keys, pa.repeat(pa.scalar(partition_path, pa.string()), count), pa.nulls(count, pa.string()))
 
     def file_groups(self) -> set[FileGroupId]:
         """The file groups that keys are placed in."""

@@ -30,6 +30,16 @@ class KeyMode(StrEnum):
     """A 128-bit hash, under a random key of the index, stands for the key. Among n keys two collide with a chance of n² / 2¹²⁹."""
 
 
+class Scope(StrEnum):
+    """Where a record key is unique."""
+
+    GLOBAL = "global"
+    """In the whole table: a record whose partition changes is moved."""
+
+    PARTITION = "partition"
+    """In its partition: a record with another partition value is another record."""
+
+
 class OnPartitionChange(StrEnum):
     """What an upsert does with a known record key that comes with another partition value."""
 
@@ -109,6 +119,47 @@ class Phase(StrEnum):
 
     RETRIES = "retries"
     """Attempts before the last one, with the pauses between them."""
+
+
+class MigrationStep(StrEnum):
+    """The steps of ``Table.migrate_index``, in their order; each is reported when it has been completed."""
+
+    BUILT = "built"
+    """The new index holds the table's keys as of a snapshot."""
+
+    CAUGHT_UP = "caught up"
+    """It has followed what writers committed meanwhile."""
+
+    VERIFIED = "verified"
+    """It says what the table says."""
+
+    LEASED = "leased"
+    """Writers wait from here on, until the index is switched."""
+
+    SWITCHED = "switched"
+    """The table's settings name the new index."""
+
+    DROPPED = "dropped"
+    """The former index is gone; only with ``drop_old``."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationResult:
+    """What ``Table.migrate_index`` has done.
+
+    Attributes:
+        index: URL of the table's index now, without a password.
+        former: URL of its index before; None where the table had this index already.
+        is_former_kept: whether the former index is still there.
+        records: records in the table when the index was verified; None where nothing was left to do.
+        lease: where writers agree now.
+    """
+
+    index: str
+    former: str | None
+    is_former_kept: bool
+    records: int | None
+    lease: str
 
 
 class Step(StrEnum):

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from rli.errors import SettingsError
-from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
+from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange, Scope
 from rli.urls import has_secrets, without_password, without_secrets
 
 MAX_SHARDS: Final = 65_536
@@ -80,6 +80,7 @@ class IndexSettings(StoredSettings):
         digest_key: of that function, random: 64 hexadecimal digits. It is in the index and nowhere else.
         key_fields: the record-key columns of the table; empty for an index that is used on its own.
         table_id: identity of the table that the index belongs to; None for an index that is used on its own.
+        scope: where a record key is unique; with partition scope, the partition path is a part of each stored key.
     """
 
     format_version: Literal[1] = 1
@@ -92,6 +93,7 @@ class IndexSettings(StoredSettings):
     digest_key: SecretStr | None = None
     key_fields: tuple[str, ...] = ()
     table_id: str | None = None
+    scope: Scope = Scope.GLOBAL
 
     @classmethod
     def new(cls, *, key_mode: KeyMode | str, **values: Any) -> Self:
@@ -103,8 +105,9 @@ class IndexSettings(StoredSettings):
 
     def to_json(self) -> bytes:
         """As an index stores it: the only place that has the digests' key in the clear."""
-        # Versions that know no keyed digests read all other indexes.
+        # Versions that know no keyed digests, or no scope, read all other indexes.
         unused = {"digest", "digest_key"} if self.digest_key is None else set()
+        unused |= {"scope"} if self.scope is Scope.GLOBAL else set()
         return self.model_dump_json(indent=1, exclude=unused, context=_STORED).encode()
 
     @field_serializer("digest_key")
@@ -171,6 +174,8 @@ class TableSettings(StoredSettings):
         format_version: of this record.
         table_id: identity of the table, so that an index of another table is recognised.
         index_url: where the table's index is; passwords in it are left out.
+        index_generation: how often the table has been given another index. Who opened it with one of another generation
+            does not write with that, even if the table has come back to the same index.
         on_partition_change: what an upsert does when a key comes with another partition value.
         target_file_size: bytes up to which inserts fill a base file.
         small_file_size: base files below it (bytes) are filled before new file groups are opened.
@@ -185,6 +190,7 @@ class TableSettings(StoredSettings):
     format_version: Literal[1] = 1
     table_id: str
     index_url: str
+    index_generation: Annotated[int, Field(ge=0)] = 0
     on_partition_change: OnPartitionChange = OnPartitionChange.MOVE
     target_file_size: Annotated[int, Field(ge=1024)] = 120 * MEBIBYTE
     small_file_size: Annotated[int, Field(ge=0)] = 100 * MEBIBYTE

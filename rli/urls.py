@@ -15,7 +15,7 @@ _OF_A_SECRET: Final = re.compile(
 
 
 class StoredUrl(str):
-    """A store URL that a table names, not the caller: whoever can write the table's folder may have put it there.
+    """A store URL that a table names, not the caller: anybody who can write the table's folder may have put it there.
 
     So no password is sent to its servers, unless the user has named these servers elsewhere.
     """

@@ -2,7 +2,7 @@
 
 The table holds one number: when the next operation is due, in microseconds since the epoch. A process that wants
 ``n`` operations moves it on by what ``n`` may take, with compare-and-set, and then waits until the old one has come. So
-turns are given out one behind the other, whoever asks, and no process needs to know how many others there are. Time
+turns are given out one behind the other, to any process that asks, and no process needs to know how many others there are. Time
 that nobody used is not saved up.
 
 Clocks that differ make no more operations possible, but a process whose clock is behind waits longer by that much.

@@ -88,7 +88,7 @@ class ControlRecords:
             value = self._read_pieces(state)
             if value is not None:
                 return value
-            # Whoever replaces a value removes its pieces.
+            # The process that replaces a value removes its pieces.
             read, state = state, self._state(name)
             if state == read:
                 raise CorruptIndexError(

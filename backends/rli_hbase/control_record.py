@@ -4,7 +4,7 @@
 bytes    field      meaning
 ======== ========== ============================================================================================
 1        kind       ``-`` removed, ``=`` the value is here, ``+`` the value is in pieces
-8        token      random, drawn anew by each change: names this state of the record
+8        token      random, drawn again by each change: names this state of the record
 1        n          how many tokens follow
 8 n      history    tokens of the states before, the last one first, at most ``MAX_HISTORY``
 the rest body       the value; or, of a value in pieces, their number (4 bytes, big-endian)
@@ -72,7 +72,7 @@ class RecordState:
 
     @classmethod
     def from_bytes(cls, cell: bytes) -> RecordState:
-        """Read a cell; raises ``CorruptIndexError`` if it is none of a control record."""
+        """Read a cell; raises ``CorruptIndexError`` if it holds no control record."""
         try:
             kind = Kind(cell[:1])
             end = 2 + TOKEN_WIDTH * (1 + cell[1 + TOKEN_WIDTH])

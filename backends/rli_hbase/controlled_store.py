@@ -15,7 +15,7 @@ class ControlledStore(Store):
     """A store whose control records, and whose generation, are in a table of HBase.
 
     What a call has written is in HBase's write-ahead log when it returns. Threads of a process each use a connection of
-    their own, which a copy made by pickling, or a forked process, opens anew.
+    their own, which a copy made by pickling, or a forked process, opens again.
 
     Args:
         url: of the store.

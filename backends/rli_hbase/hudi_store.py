@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rli import KeyMode
+from rli import KeyMode, Scope
 from rli.errors import SettingsError
 from rli.store import ABSENT, EncodedKeys, Entries, Finding, IndexSettings, StoreStats
 from rli_hbase.client import Client
@@ -45,6 +45,10 @@ class HudiStore(ControlledStore):
         self._entries = HudiEntries(Rows(self._client, self._table.ceiling), log, settings.batch)
 
     def require_suitable(self, settings: IndexSettings) -> None:
+        if settings.scope is not Scope.GLOBAL:
+            raise SettingsError(
+                f"Hudi's HBase index is global: url={self._url} scope={settings.scope}; leave scope or schema out"
+            )
         if settings.key_mode is KeyMode.DIGEST or settings.shard_count != 1:
             raise SettingsError(
                 f"Hudi's schema uses whole record keys as rows, without shards: url={self._url} "

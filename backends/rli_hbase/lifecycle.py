@@ -55,7 +55,7 @@ def find_or_make_generation(client: Client, version: int = VERSION) -> bytes:
     except StoreUnavailableError as error:
         if not isinstance(error.__cause__, DropUnderWayError):
             raise
-    # Whoever began the drop has not ended it in all that time, so it died.
+    # The process that began the drop has not ended it in all that time, so it died.
     client.call(lambda thrift: _remove_table(client, thrift))
     return client.call(lambda thrift: _make(client, version, thrift))
 

@@ -1,6 +1,6 @@
 """Growing segments: buckets are split before they become large, without anyone waiting for it.
 
-A segment is grown by whoever has written to it. Where someone else changes it meanwhile, nothing is done: the next
+A segment is grown by the process that has written to it. Where someone else changes it meanwhile, nothing is done: the next
 one who writes will grow it.
 """
 

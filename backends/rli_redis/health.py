@@ -135,7 +135,7 @@ def _persistence(server: _Server) -> Finding:
     return Finding(
         "persistence",
         Verdict.WARNING,
-        f"no append-only file: a crash loses all writes since the last snapshot {server.name}",
+        f"no append-only file: a crash loses all writes since the last snapshot, or all if there is none {server.name}",
         "set appendonly yes; the next sync applies lost commits again, as long as the journals are there",
     )
 

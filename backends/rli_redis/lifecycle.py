@@ -135,7 +135,7 @@ class Presence:
         return True
 
     def _upgrade(self, header: Header) -> None:
-        """Bring an index of layout 2 to layout 3; whoever has it open with an older version gets an error."""
+        """Bring an index of layout 2 to layout 3; processes of an older version that have it open get an error."""
         if header.version >= _WITHOUT_NAMES:
             return
         names = header.names(self._name)

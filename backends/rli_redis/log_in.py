@@ -2,7 +2,7 @@
 
 In this order: the password in the URL; the environment variable ``RLI_REDIS_PASSWORD``, if the user has named the servers;
 the file of credentials (``rli.store.credentials``). Naming them is passing the URL, or the variable ``RLI_REDIS_HOSTS``.
-A URL that a table names is no naming: whoever writes the table's folder would be told the password.
+A URL that a table names does not count: anybody who writes the table's folder would be told the password.
 """
 
 from __future__ import annotations

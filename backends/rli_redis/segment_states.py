@@ -1,7 +1,7 @@
 """The states of segments: which there are, and whether one that is missing was lost or never made.
 
 Which bucket a key is in depends on how many buckets its segment has. ``SegmentStates`` remembers what it last saw of each
-segment; whoever goes by that checks it with the answer.
+segment; a reader that goes by it checks it with the answer.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def hashes_of(keys: NDArray[np.void], hash_key: bytes) -> Positions:
 
     The words of a key are multiplied by random numbers and added up, modulo 2^64; the upper half counts. So any two
     keys have the same hash with a probability of 2^-32, and are in one of n buckets with one of 1/n, whatever the keys
-    are, for whoever does not know ``hash_key``. (Lemire and Kaser, *Strongly universal string hashing is fast*, 2014.) The
+    are, for anybody who does not know ``hash_key``. (Lemire and Kaser, *Strongly universal string hashing is fast*, 2014.) The
     mixing behind that loses nothing: it spreads keys evenly that differ in few places.
     """
     if not hash_key:

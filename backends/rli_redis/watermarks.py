@@ -2,7 +2,7 @@
 
 A server that loses its last changes, because it comes back from an old snapshot or its replica takes over, loses watermarks
 and entries together, and the others keep theirs. So each shard has a watermark of its own, beside its segments: it is read
-with their buckets by whoever looks up, and the least of all says from where a sync has to apply commits again.
+with their buckets by each look-up, and the least of all says from where a sync has to apply commits again.
 
 A watermark is raised by a script on the server that the entries were written to, as long as that is the very process that
 has acknowledged them. The control record comes last: it is what look-ups go by, and never greater than a watermark that has

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 import rli
 from rli.cli import INTERRUPTED, PIPE_CLOSED
-from rli.cli.commands import bench, capacity, cluster, doctor, housekeeping, index, lease, read, undo, write
+from rli.cli.commands import advise, bench, capacity, cluster, doctor, housekeeping, index, lease, read, undo, write
 from rli.cli.demo import command as demo
 from rli.cli.output import FAILED, drop_output, print_error, with_table
 from rli.cli.telling import waits_and_warnings_told
@@ -78,4 +78,5 @@ index.register(app)
 lease.register(app)
 doctor.register(app)
 capacity.register(app)
+advise.register(app)
 bench.register(app)

@@ -9,9 +9,10 @@ from typing import Final, TypeVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
-from rli.cli.output import counted, err_console
+from rli.cli.output import counted, err_console, print_note
 from rli.commit.write_transaction import OnStep
-from rli.model import Step
+from rli.model import MigrationStep, Step
+from rli.table.migration import OnMigrationStep
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,6 +32,21 @@ _DONE: Final = {
 }
 
 
+_MIGRATED: Final = {
+    MigrationStep.BUILT: "new index built",
+    MigrationStep.CAUGHT_UP: "commits made meanwhile applied",
+    MigrationStep.VERIFIED: "new index compared with the table",
+    MigrationStep.LEASED: "lease taken",
+    MigrationStep.SWITCHED: "table switched to the new index",
+    MigrationStep.DROPPED: "former index dropped",
+}
+_MIGRATING: Final = {
+    MigrationStep.BUILT: "applying commits made meanwhile",
+    MigrationStep.CAUGHT_UP: "comparing",
+    MigrationStep.LEASED: "applying the last commits",
+}
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with what has become of the command's work."""
 
@@ -39,7 +55,7 @@ class ShownTasks:
     """Runs tasks in this process, one after the other, and shows how many are done."""
 
     def __init__(self, label: str) -> None:
-        self._label = label
+        self.label = label
 
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
         """The results in the order of the items, each computed when it is asked for."""
@@ -55,7 +71,7 @@ class ShownTasks:
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=console, transient=True) as progress:
-            for item in progress.track(items, description=self._label):
+            for item in progress.track(items, description=self.label):
                 yield function(item)
 
 
@@ -79,6 +95,33 @@ def write_progress(label: str) -> Iterator[OnStep]:
         except KeyboardInterrupt as interrupt:
             interruption_is_dealt_with()
             raise Interrupted(f"interrupted: {label}: {_outcome(reached)}") from interrupt
+
+
+@contextmanager
+def migration_progress(table: str, tasks: ShownTasks) -> Iterator[OnMigrationStep]:
+    """Show how far the migration of an index is; gives the function that is told of its steps.
+
+    Raises:
+        Interrupted: for a ``KeyboardInterrupt``, with what the table's index is.
+    """
+    reached: set[MigrationStep] = set()
+
+    def on_step(step: MigrationStep) -> None:
+        reached.add(step)
+        tasks.label = _MIGRATING.get(step, tasks.label)
+        print_note(f"migrate {table}: {_MIGRATED[step]}")
+        raise_if_interrupted()
+
+    try:
+        yield on_step
+    except KeyboardInterrupt as interrupt:
+        interruption_is_dealt_with()
+        outcome = (
+            "the table has the new index"
+            if MigrationStep.SWITCHED in reached
+            else "the table keeps its index; run the command again to go on"
+        )
+        raise Interrupted(f"interrupted: migrate {table}: {outcome}") from interrupt
 
 
 def _outcome(reached: set[Step]) -> str:

@@ -11,51 +11,54 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rli.codec import record_keys as encoding
+from rli.codec import record_keys, scoped_keys
 from rli.codec.encoded_keys import EncodedKeys
 from rli.errors import SettingsError
-from rli.model import KeyMode
+from rli.model import KeyMode, Scope
 from rli.settings import IndexSettings
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCodec:
-    """Encodes and decodes the record keys of one index."""
+    """Encodes and decodes the keys of one index: record keys, or with partition scope texts of ``scoped_keys``."""
 
     settings: IndexSettings
 
-    def encode(self, record_keys: pa.Array) -> Iterator[tuple[NDArray[np.intp], EncodedKeys]]:
+    def encode(self, keys: pa.Array) -> Iterator[tuple[NDArray[np.intp], EncodedKeys]]:
         """Encoded keys of a batch (string array, shape (n,)), one group per width, with their positions in it.
 
         Raises:
             InvalidKeyError: a key is null.
         """
         if self.settings.key_mode is KeyMode.DIGEST:
-            groups = [(np.arange(len(record_keys)), self._digest(record_keys))] if len(record_keys) else []
+            groups = [(np.arange(len(keys)), self._digest(keys))] if len(keys) else []
+        elif self.settings.scope is Scope.PARTITION:
+            groups = scoped_keys.encode(keys)
         else:
-            groups = encoding.encode(record_keys)
-        for positions, keys in groups:
-            yield positions, EncodedKeys(keys, self.shards_of(keys))
+            groups = record_keys.encode(keys)
+        for positions, encoded in groups:
+            yield positions, EncodedKeys(encoded, self.shards_of(encoded))
 
-    def _digest(self, record_keys: pa.Array) -> NDArray[np.void]:
+    def _digest(self, keys: pa.Array) -> NDArray[np.void]:
         key = self.settings.digest_key
         if key is None:
-            return encoding.digest(record_keys)
-        return encoding.keyed_digest(record_keys, bytes.fromhex(key.get_secret_value()))
+            return record_keys.digest(keys)
+        return record_keys.keyed_digest(keys, bytes.fromhex(key.get_secret_value()))
 
     def decode(self, keys: EncodedKeys) -> pa.StringArray:
-        """The record keys, in order.
+        """The keys, in order.
 
         Raises:
             SettingsError: the index keeps digests, from which no key can be had back.
-            CorruptIndexError: the bytes are none that ``encode`` makes.
+            CorruptIndexError: ``encode`` makes no such bytes.
         """
         if self.settings.key_mode is KeyMode.DIGEST:
             raise SettingsError(
                 "this index keeps digests of its keys, so they cannot be listed: key_mode=digest; "
                 "compare from the table's side instead"
             )
-        return encoding.decode(keys.keys)
+        decode = scoped_keys.decode if self.settings.scope is Scope.PARTITION else record_keys.decode
+        return decode(keys.keys)
 
     def shards_of(self, keys: NDArray[np.void]) -> NDArray[np.uint16]:
         """Shard of each encoded key: 32-bit MurmurHash3 over its bytes, modulo the shard count."""
@@ -66,11 +69,11 @@ class KeyCodec:
         return (hashes % np.uint32(count)).astype(np.uint16)
 
 
-def hash_keys(record_keys: pa.Array, seed: int) -> NDArray[np.uint32]:
+def hash_keys(keys: pa.Array, seed: int) -> NDArray[np.uint32]:
     """32-bit MurmurHash3 of each encoded record key (string array, shape (n,)), whatever an index's settings say."""
-    hashes = np.empty(len(record_keys), dtype=np.uint32)
-    for positions, keys in encoding.encode(record_keys):
-        hashes[positions] = hash_items(keys, seed)
+    hashes = np.empty(len(keys), dtype=np.uint32)
+    for positions, encoded in record_keys.encode(keys):
+        hashes[positions] = hash_items(encoded, seed)
     return hashes
 
 

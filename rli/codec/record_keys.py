@@ -72,7 +72,7 @@ def encode(record_keys: pa.Array) -> list[tuple[Positions, NDArray[np.void]]]:
     Raises:
         InvalidKeyError: a key is null.
     """
-    _require_no_nulls(record_keys)
+    require_no_nulls(record_keys)
     parts: dict[int, list[tuple[Positions, Matrix]]] = defaultdict(list)
     for positions, text in by_length(record_keys):
         for chosen, encoded in _encode_equal_length(text):
@@ -99,7 +99,7 @@ def decode(keys: NDArray[np.void]) -> pa.StringArray:
 
 def digest(record_keys: pa.Array) -> NDArray[np.void]:
     """The 128-bit MurmurHash3 (x64) of each record key (string array, shape (n,)), dtype ``V16``."""
-    _require_no_nulls(record_keys)
+    require_no_nulls(record_keys)
     utf8 = record_keys.cast(pa.binary()).to_pylist()
     joined = b"".join(map(mmh3.mmh3_x64_128_digest, utf8))
     return np.frombuffer(joined, dtype=f"V{_UUID_WIDTH}")
@@ -107,7 +107,7 @@ def digest(record_keys: pa.Array) -> NDArray[np.void]:
 
 def keyed_digest(record_keys: pa.Array, key: bytes) -> NDArray[np.void]:
     """The 128-bit BLAKE2b of each record key (string array, shape (n,)) under a key of 32 bytes, dtype ``V16``."""
-    _require_no_nulls(record_keys)
+    require_no_nulls(record_keys)
     # Copying a state that has taken the key in costs half as much as beginning with the key each time.
     begin = blake2b(digest_size=_UUID_WIDTH, key=key).copy
     joined = b"".join([_digest_of(begin(), text) for text in record_keys.cast(pa.binary()).to_pylist()])
@@ -242,7 +242,8 @@ def _concatenate(arrays: list[NDArray[Number]]) -> NDArray[Number]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _require_no_nulls(record_keys: pa.Array) -> None:
+def require_no_nulls(record_keys: pa.Array) -> None:
+    """Raise ``InvalidKeyError`` for a key that is null."""
     if record_keys.null_count:
         position = pc.index(pc.is_null(record_keys), True).as_py()
         raise InvalidKeyError(f"a record key is null: row={position}; every record needs a key")

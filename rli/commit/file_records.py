@@ -1,10 +1,10 @@
 """Shared records kept as files of the table, for hosts that share its file system and no store.
 
 A record is a register with versions: version ``n`` is the file ``<name>.<n>``, the greatest one counts, and an empty one
-says that the record was removed. Whoever has read version ``n`` replaces it by creating ``n + 1``, which the file
+says that the record was removed. A process that has read version ``n`` replaces it by creating ``n + 1``, which the file
 system lets one process do. Older versions are deleted afterwards.
 
-Why this is a compare-and-set, whoever is paused where:
+Why this is a compare-and-set, wherever a process is paused:
 
 1. The greatest version is never deleted, so numbers only grow. Who creates ``n + 1`` while ``n`` is the greatest has
    replaced what it had read.
@@ -71,7 +71,7 @@ class FileRecords:
         return True
 
     def _remove_traces(self, folder: str) -> None:
-        """Delete what is left of removed records of a folder; whoever removed one may have died half way."""
+        """Delete what is left of removed records of a folder; the process that removed one may have died half way."""
         files = [file for file in self._storage.list_files(f"{paths.RECORDS}/{folder}") if file.name[0] != "."]
         removed = {_name_and_version(file.name)[0] for file in files if not file.size}
         traces = [_name_and_version(file.name) for file in files if _name_and_version(file.name)[0] in removed]

@@ -11,13 +11,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from rli.commit.lease_queue import LeaseQueue
 from rli.commit.liveness import Holding
 from rli.commit.shared_records import SharedRecords
-from rli.errors import LeaseBusyError, LeaseLostError, RliError, StoreUnavailableError
+from rli.errors import IndexNotFoundError, LeaseBusyError, LeaseLostError, RliError, StoreUnavailableError
 from rli.processes import ProcessId
 from rli.settings import DEFAULT_LEASE_SECONDS
 from rli.telemetry.waits import waiting
@@ -92,7 +92,7 @@ class HeldLease:
         )
 
     def leave_to_successor(self) -> None:
-        """Let the record lapse in place of releasing it: whoever takes it over clears up what is left first."""
+        """Let the record lapse in place of releasing it: the process that takes it over clears up what is left first."""
         self._is_left = True
 
     def release(self) -> bool:
@@ -137,8 +137,9 @@ def table_lease(
     *,
     patience: float = math.inf,
     require_same: Callable[[], None] = lambda: None,
+    name: str = LEASE,
 ) -> Iterator[HeldLease]:
-    """Hold the table's lease; waits for the present holder to release it, to let it lapse or to die.
+    """Hold the table's lease, or another one of its leases; waits for the present holder to release it, to let it lapse or to die.
 
     Who takes it over from a holder that did not release it clears up after that one first:
     ``rli.commit.recovery.exclusive`` does both.
@@ -150,19 +151,20 @@ def table_lease(
         patience: seconds; for how long to wait at most.
         require_same: raises where other processes have come to keep the lease elsewhere; asked behind its taking, and
             with each check that it is held.
+        name: of its record.
 
     Raises:
         LeaseBusyError: it was not free in that time.
     """
-    holding = HeldLease(records, LEASE, writer, seconds, require_same)
+    holding = HeldLease(records, name, writer, seconds, require_same)
     queue = LeaseQueue(writer)
     with waiting(queue.describe):
         while True:
-            stored = records.read_control(LEASE)
+            stored = records.read_control(name)
             if queue.may_take(stored) and holding.take(over=stored):
                 break
             if queue.seconds >= patience:
-                raise LeaseBusyError(_describe_holder(stored, patience))
+                raise LeaseBusyError(_describe_holder(name, stored, patience))
             # Those who wait do not come back in step, or the same one would always be the first.
             time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
     queue.has_taken(holding.displaced)
@@ -170,15 +172,17 @@ def table_lease(
         require_same()
         yield holding
     finally:
-        holding.release()
+        # With the store of its record, a lease is gone, too. What was done under it stands.
+        with suppress(IndexNotFoundError):
+            holding.release()
 
 
-def _describe_holder(stored: bytes | None, patience: float) -> str:
+def _describe_holder(name: str, stored: bytes | None, patience: float) -> str:
     if stored is None:
-        return f"other processes took the lease each time it was free: waited={patience:g} s; try again"
+        return f"other processes took the {name} each time it was free: waited={patience:g} s; try again"
     held = Holding.from_json(stored)
     return (
-        f"another process holds the lease: writer={held.writer!r} host={held.process.host} pid={held.process.pid} "
+        f"another process holds the {name}: writer={held.writer!r} host={held.process.host} pid={held.process.pid} "
         f"waited={patience:g} s; wait for it, or give a longer timeout: a dead holder's lease lapses after "
         f"{held.seconds:g} s (rli lease show TABLE)"
     )

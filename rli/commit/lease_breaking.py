@@ -71,7 +71,7 @@ def break_lease(table: TableDefinition, index: TableIndex) -> LeaseHolder | None
     _replace_damaged_writers(records)
     holder = lease_holder(table, index)
     while (stored := records.read_control(LEASE)) is not None:
-        # The holder finds a record that is not its own, so it renews nothing; whoever comes next clears up after it.
+        # The holder finds a record that is not its own, so it renews nothing; the next writer clears up after it.
         broken = Holding(writer, _UNKNOWN, _LAPSED, _AT_ONCE, _displaced(table, stored))
         if records.compare_and_set(LEASE, stored, broken.to_json()):
             break

@@ -1,8 +1,8 @@
 """Which writers are alive.
 
 The death of a process on this host shows at once. Of others only signs of life are known: what they hold is written
-anew from time to time. Whoever waits for a record looks whether it changes, by its own monotonic clock; whoever sees it
-once has to compare clocks, and allows for those of two hosts to differ.
+again from time to time. A process that waits for a record looks whether it changes, by its own monotonic clock. A process
+that sees it once has to compare clocks, and allows for those of two hosts to differ.
 
 A wrong answer costs the writer that was taken for dead its work, never the table its truth: docs/protocol.md.
 """
@@ -91,7 +91,7 @@ class Holding:
 
     @classmethod
     def from_json(cls, content: bytes) -> Holding:
-        """Read a record; raises ``CorruptIndexError`` for anything else, whoever wrote it."""
+        """Read a record; raises ``CorruptIndexError`` for anything else."""
         try:
             stored = _StoredHolding.model_validate_json(content)
         except ValidationError as error:

@@ -169,8 +169,8 @@ def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
     Raises:
         CorruptIndexError: a record of a writer does not name an instant.
     """
-    # A writer makes its record before its folder and removes it after it. So the folders are listed first: whoever
-    # lives and is found by its folder is then found by its record too.
+    # A writer makes its record before its folder and removes it after it. So the folders are listed first: a
+    # living writer that is found by its folder is then found by its record too.
     folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
     writers = {_instant_of(name): content for name, content in records.scan_control(WRITERS)}
     now = time.time()

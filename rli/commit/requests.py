@@ -86,7 +86,7 @@ def request_folder_of(table: TableDefinition, index: TableIndex) -> AbstractCont
 
 def remove_abandoned_requests(storage: Storage, records: SharedRecords) -> None:
     """Remove the folders of requests whose process is dead."""
-    # Folders first: whoever lives, and is found by its folder, is then found by its record too.
+    # Folders first: a living writer that is found by its folder is then found by its record too.
     folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.REQUESTS)}
     stored = {name.removeprefix(REQUESTS): content for name, content in records.scan_control(REQUESTS)}
     now = time.time()

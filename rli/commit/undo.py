@@ -8,18 +8,19 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
+from rli.commit.brought_back import require_unique_after
 from rli.commit.exclusive_service import made_ready
 from rli.commit.recovery import exclusive, recover
 from rli.errors import ConflictError, InstantNotFoundError, LeaseLostError
-from rli.index.contract import TableIndex
+from rli.index.contract import IndexState, TableIndex
 from rli.services.clean import finish_cleans
 from rli.services.fence import Fence
-from rli.services.restore import RestoreResult, finish_restore, request_restore, restore_outcome
+from rli.services.restore import RestoreResult, commits_after, finish_restore, request_restore, restore_outcome
 from rli.services.rollback import commits_to_undo, finish_rollback, last_commit, request_rollback, require_rollback
 from rli.tasks import InProcess
 from rli.view.definition import TableDefinition
 from rli.view.metadata_table import switch_off_metadata_table
-from rli.view.snapshot import Snapshot, told_of_now
+from rli.view.snapshot import told_of_now
 
 LAST: Final = "last"
 """Names the last commit, where a rollback asks for an instant."""
@@ -47,13 +48,15 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
         return max(finished.rollbacks.values())
     with exclusive(definition, index, writer, patience=patience) as lease:
         fence = Fence(definition, lease.require_held)
-        snapshot = _snapshot_to_undo(definition, index, fence)
+        state = _state_to_undo(definition, index, fence)
+        snapshot = state.snapshot
         *clusterings, commit = commits_to_undo(snapshot, instant)
         # All of it is checked before any of it is done: a rollback that is refused changes nothing.
         require_rollback(snapshot, [*clusterings, commit])
+        require_unique_after(index, state, [*clusterings, commit])
         for clustering in clusterings:
             finish_rollback(definition, request_rollback(definition, snapshot, clustering, fence), fence)
-            snapshot = _snapshot_to_undo(definition, index, fence)
+            snapshot = _state_to_undo(definition, index, fence).snapshot
         rollback = request_rollback(definition, snapshot, commit, fence)
         # It is announced: if another process takes the lease over, that one carries it out.
         with suppress(LeaseLostError):
@@ -79,7 +82,9 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
         return finished.restores[instant]
     with exclusive(definition, index, writer, patience=patience) as lease:
         fence = Fence(definition, lease.require_held)
-        snapshot = _snapshot_to_undo(definition, index, fence)
+        state = _state_to_undo(definition, index, fence)
+        snapshot = state.snapshot
+        require_unique_after(index, state, commits_after(snapshot.timeline, instant))
         request = request_restore(definition, snapshot, instant, fence)
         # As for a rollback.
         with suppress(LeaseLostError):
@@ -103,9 +108,9 @@ def _last_commit(table: TableDefinition) -> str:
     return last.time
 
 
-def _snapshot_to_undo(table: TableDefinition, index: TableIndex, fence: Fence) -> Snapshot:
+def _state_to_undo(table: TableDefinition, index: TableIndex, fence: Fence) -> IndexState:
     """The table's state, once no clean is planned that could delete files that the undo restores."""
     synced = index.sync(table, InProcess())
     finish_cleans(table, fence)
     switch_off_metadata_table(table.storage, table.properties)
-    return synced.snapshot
+    return synced

@@ -25,7 +25,7 @@ from rli.commit.lease import HeldLease
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
 from rli.commit.step_clock import StepClock
-from rli.errors import ConflictError, LeaseLostError
+from rli.errors import ConflictError, IndexNotFoundError, LeaseLostError, RliError
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import save_journals
 from rli.file_group.writer import FileGroupResult, WriteContext
@@ -35,7 +35,7 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import IndexState, TableIndex
+from rli.index.contract import IndexState, Resizing, TableIndex
 from rli.index.locators import Locator
 from rli.model import CommitResult, FileGroupId, Step, WriteCounts
 from rli.tasks import TaskRunner
@@ -47,7 +47,7 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
 from rli.view.history import facts_of_commit
 from rli.view.metadata_table import switch_off_metadata_table
-from rli.view.registration import require_same_lease
+from rli.view.registration import has_other_index, require_same_lease
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
 from rli.view.whole_commits import require_last_files
@@ -67,6 +67,7 @@ class PreparedWrite:
         operation: Hudi's name of the operation, such as ``UPSERT``.
         unchanged: records that changed nothing and reached no task.
         read: what the write depends on beside what it writes.
+        resizing: what the index keeps of it; None for all but clusterings that the index has planned.
     """
 
     results: Sequence[FileGroupResult]
@@ -74,6 +75,7 @@ class PreparedWrite:
     operation: str
     unchanged: int
     read: ReadSet
+    resizing: Resizing | None = None
 
     @property
     def counts(self) -> WriteCounts:
@@ -241,6 +243,7 @@ class WriteTransaction:
             kept=kept,
             # A new column comes with a commit, also where it is null in every record.
             skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
+            bloom_filter_rate=self.index.bloom_filter_rate,
         )
 
     def bytes_per_record(self, estimate: float) -> float:
@@ -282,6 +285,10 @@ class WriteTransaction:
             )
             self.timeline_after = synced.timeline
             self.on_step(Step.APPLIED)
+        except RliError:
+            # The index that the table has since follows this commit; the former one may be gone (P37).
+            if not has_other_index(self.table):
+                raise
         finally:
             # The commit stands whatever happens to the index: the next sync brings that up to date.
             self._tidy_up()
@@ -295,12 +302,16 @@ class WriteTransaction:
         except OSError as error:
             events.LEFTOVER.log(folder=paths.work_folder(self.instant), cause=error)
         finally:
-            self._holding.release()
+            try:
+                self._holding.release()
+            except IndexNotFoundError:
+                if not has_other_index(self.table):
+                    raise
 
     def _require_not_undone(self) -> None:
         """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
         self._holding.require_held()
-        # Whoever undoes a write removes its folder before its record, and a record in files may have been made again
+        # A process that undoes a write removes its folder before its record, and a record in files may have been made again
         # by a renewal that was paused.
         if not self.table.storage.exists(paths.work_folder(self.instant)):
             raise self._taken_for_dead()
@@ -375,12 +386,15 @@ class WriteTransaction:
         require_last_files(
             current, {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced
         )
-        self._promote(prepared.stats, self._transaction_records(synced.timeline, prepared))
+        records = [*self._transaction_records(synced.timeline, prepared), *self._files_of_index(prepared, current)]
+        self._promote(prepared.stats, records)
         listed = save_journals(self.table.storage.unsynced(), self.instant, journals)
         written = [] if self._is_synced else [*self._promoted, *(journal.path for journal in journals)]
         self._publish(synced.timeline, prepared, lease, [listed, *written])
         self._published = True
         self.on_step(Step.PUBLISHED)
+        if prepared.resizing is not None:
+            prepared.resizing.completed(self.table.storage, self.instant, prepared.replaced)
         return prepared
 
     @contextmanager
@@ -416,6 +430,15 @@ class WriteTransaction:
             return []
         delete_superseded(storage, timeline, transaction)
         return [save_record(storage, self.instant, transaction, _result(self.instant, prepared))]
+
+    def _files_of_index(self, prepared: PreparedWrite, now: Snapshot) -> list[str]:
+        """What the index keeps of a clustering in files of the table, which lie among the unpublished files (P39)."""
+        if prepared.resizing is None:
+            return []
+        files = prepared.resizing.files(self.instant, now, prepared.replaced)
+        for path, content in files.items():
+            self.table.storage.write_bytes(paths.unpublished_file(self.instant, path), content)
+        return list(files)
 
     def _promote(self, stats: Sequence[WriteStat], records: Sequence[str]) -> None:
         """Move the accepted files to where readers will look, once the instant has completed."""

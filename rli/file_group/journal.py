@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -53,6 +53,17 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 
+RELOCATION_SCHEMA: Final = pa.schema(
+    [
+        ("record_key", pa.string()),
+        ("prior_partition_path", pa.string()),
+        ("prior_file_id", pa.string()),
+        ("partition_path", pa.string()),
+        ("file_id", pa.string()),
+    ]
+)
+"""Where keys were and where they are: nulls for keys that were absent, or are gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Journal:
@@ -76,12 +87,18 @@ class Journal:
         """Where the commit puts the keys."""
         for batch in self._batches(storage):
             deleted = pc.equal(batch.column("change"), int(Change.DELETE))
+            placed = LocationUpdate.placing(batch.column("record_key"), self.group)
+            file_ids = pc.if_else(deleted, pa.scalar(None, pa.string()), placed.file_ids)
+            yield replace(placed, file_ids=file_ids)
+
+    def relocations(self, storage: Storage) -> Iterator[pa.Table]:
+        """Where the keys were before the commit, and where it puts them: tables of ``RELOCATION_SCHEMA``."""
+        for batch in self._batches(storage):
+            deleted = pc.equal(batch.column("change"), int(Change.DELETE))
             nothing = pa.scalar(None, pa.string())
-            yield LocationUpdate(
-                batch.column("record_key"),
-                pc.if_else(deleted, nothing, pa.scalar(self.group.partition_path)),
-                pc.if_else(deleted, nothing, pa.scalar(self.group.file_id)),
-            )
+            columns = [batch.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id")]
+            placed = [pc.if_else(deleted, nothing, pa.scalar(name)) for name in self.group]
+            yield pa.table([*columns, *placed], schema=RELOCATION_SCHEMA)
 
     def regrouped(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[Positions, LocationUpdate]]:
         """Where a clustering puts the keys, each of which stays where it is since the same instant as before.
@@ -117,8 +134,9 @@ class Journal:
             For each key the position of its prior instant in ``instants``, and the changes that bring the keys back.
         """
         for positions, batch in self._with_prior_instants(storage, instants):
-            columns = (batch.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
-            yield positions, LocationUpdate(*columns)
+            # Keys that were absent go from here.
+            paths = pc.fill_null(batch.column("prior_partition_path"), self.group.partition_path)
+            yield positions, LocationUpdate(batch.column("record_key"), paths, batch.column("prior_file_id"))
 
     def prior_instants(self, storage: Storage) -> set[str]:
         """The instants since which the keys had been where they were; keys that were absent have none."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.errors import CorruptIndexError
-from rli.file_group.work_rows import CHANGE, RECORD_KEY, Change
+from rli.errors import CorruptIndexError, RecordExistsError
+from rli.file_group.work_rows import CHANGE, RECORD_KEY, UNDECIDED, Change
 from rli.model import FileGroupId, WriteCounts
 
 _KEEP: Final = -1
@@ -24,6 +24,7 @@ class MergePlan:
     """What becomes of each stored record and each work row of one file group.
 
     Attributes:
+        rows: the work rows that do something, none of them undecided.
         fates: shape (stored records,), int64: the work row that replaces the record, or keep, or remove.
         added: positions of the work rows that add a record.
         counts: what that does to the table; an arriving record counts as moved, a departing one not at all.
@@ -31,6 +32,7 @@ class MergePlan:
             a look at their other values to know whether anything changes.
     """
 
+    rows: pa.Table
     fates: NDArray[np.int64]
     added: NDArray[np.intp]
     counts: WriteCounts
@@ -61,7 +63,7 @@ def plan_merge(
     rows: pa.Table,
     stored_keys: pa.Array,
     stored_ordering: pa.Array | None,
-    row_ordering: pa.Array | None,
+    ordering_field: str | None,
 ) -> MergePlan:
     """Decide what work rows do to the stored records of their file group.
 
@@ -72,16 +74,16 @@ def plan_merge(
         rows: work rows, one for a key.
         stored_keys: record keys of the stored records, string array of shape (stored,).
         stored_ordering: ordering values of the stored records; None in a table without ordering field.
-        row_ordering: ordering values of the work rows; None likewise.
+        ordering_field: the rows' column of ordering values; None likewise.
 
     Raises:
+        RecordExistsError: the file group holds a key that must be new.
         CorruptIndexError: the index placed a key here that the file group does not hold, or did not know one that
             it does hold.
     """
+    rows, fates, skipped = _decided(rows, _matches(rows, stored_keys))
     keys = rows.column(RECORD_KEY).combine_chunks()
     changes = rows.column(CHANGE).to_numpy()
-    matches = pc.fill_null(pc.index_in(stored_keys, value_set=keys), _KEEP).to_numpy(zero_copy_only=False)
-    fates = matches.astype(np.int64)
     adds = (changes == Change.INSERT) | (changes == Change.MOVE_IN)
     _require_consistent(group, keys, fates, adds)
 
@@ -89,8 +91,9 @@ def plan_merge(
     matched_rows = fates[stored]
     updates = changes[matched_rows] == Change.UPDATE
     late, same = np.zeros(len(stored), dtype=bool), updates
-    if stored_ordering is not None and row_ordering is not None and len(stored):
-        arriving, before = row_ordering.take(pa.array(matched_rows)), stored_ordering.take(pa.array(stored))
+    if stored_ordering is not None and ordering_field is not None and len(stored):
+        arriving = rows.column(ordering_field).combine_chunks().take(pa.array(matched_rows))
+        before = stored_ordering.take(pa.array(stored))
         late = updates & is_late(arriving, before)
         same = pc.fill_null(pc.equal(arriving, before), False).to_numpy(zero_copy_only=False) & updates
     fates[stored[late]] = _KEEP
@@ -100,9 +103,18 @@ def plan_merge(
         updated=int(updates.sum() - late.sum()),
         moved=int((changes == Change.MOVE_IN).sum()),
         deleted=int((changes == Change.DELETE).sum()),
-        unchanged=int(late.sum()),
+        unchanged=int(late.sum()) + skipped,
     )
-    return MergePlan(fates, np.flatnonzero(adds), counts, bool((late | same).all()) and not adds.any())
+    return MergePlan(rows, fates, np.flatnonzero(adds), counts, bool((late | same).all()) and not adds.any())
+
+
+def require_absent(known: pa.Array) -> None:
+    """Raise ``RecordExistsError`` if there are record keys, of records to insert, that the table holds."""
+    if len(known):
+        raise RecordExistsError(
+            f"records to insert are in the table already: count={len(known)} keys={known.slice(0, _SAMPLE).to_pylist()}; "
+            'leave them out, or insert with on_existing="skip"'
+        )
 
 
 def is_late(arriving: pa.Array, stored: pa.Array) -> NDArray[np.bool_]:
@@ -148,6 +160,34 @@ def first_records(record_keys: pa.Array) -> NDArray[np.intp] | None:
     if len(codes.dictionary) == len(record_keys):
         return None
     return np.sort(np.unique(codes.indices.to_numpy(), return_index=True)[1])
+
+
+def _matches(rows: pa.Table, stored_keys: pa.Array) -> NDArray[np.int64]:
+    """The position of the work row with the key of each stored record, or keep: shape (stored records,)."""
+    keys = rows.column(RECORD_KEY).combine_chunks()
+    matches = pc.fill_null(pc.index_in(stored_keys, value_set=keys), _KEEP).to_numpy(zero_copy_only=False)
+    found: NDArray[np.int64] = matches.astype(np.int64)
+    return found
+
+
+def _decided(rows: pa.Table, fates: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64], int]:
+    """Work rows that say what they do, without those that do nothing; the fates by these rows; how many are left out."""
+    changes = rows.column(CHANGE).to_numpy()
+    if not np.isin(changes, UNDECIDED).any():
+        return rows, fates, 0
+    held = np.zeros(len(changes), dtype=bool)
+    held[fates[fates >= 0]] = True
+    refused = held & (changes == Change.INSERT_OR_FAIL)
+    require_absent(rows.column(RECORD_KEY).combine_chunks().filter(pa.array(refused)))
+    known = np.where(changes == Change.UPSERT, int(Change.UPDATE), int(Change.INSERT_OR_SKIP))
+    decided = np.where(np.isin(changes, UNDECIDED), np.where(held, known, int(Change.INSERT)), changes)
+    position = rows.schema.get_field_index(CHANGE)
+    rows = rows.set_column(position, rows.schema.field(position), pa.array(decided, pa.int8()))
+    kept = decided != Change.INSERT_OR_SKIP
+    if kept.all():
+        return rows, fates, 0
+    moved = np.where(kept, np.cumsum(kept) - 1, _KEEP)
+    return rows.filter(pa.array(kept)), np.where(fates >= 0, moved[fates], fates), int((~kept).sum())
 
 
 def _require_consistent(group: FileGroupId, keys: pa.Array, fates: NDArray[np.int64], adds: NDArray[np.bool_]) -> None:

@@ -46,6 +46,22 @@ class Change(IntEnum):
     DELETE = 5
     """The record is removed from the table."""
 
+    UPSERT = 6
+    """Where the file group holds the key, the row is an ``UPDATE``, else an ``INSERT``: the merge decides."""
+
+    INSERT_OR_SKIP = 7
+    """Where the file group holds the key, the row does nothing, else it is an ``INSERT``."""
+
+    INSERT_OR_FAIL = 8
+    """Where the file group holds the key, the write fails, else the row is an ``INSERT``."""
+
+
+UNDECIDED: Final = (Change.UPSERT, Change.INSERT_OR_SKIP, Change.INSERT_OR_FAIL)
+"""What rows do that were not looked up: only their file group knows whether it holds their keys."""
+
+NEW: Final = (Change.INSERT, *UNDECIDED)
+"""What rows do that have no file group before they are placed, and leave none."""
+
 
 WORKING_FIELDS: Final = (
     pa.field(RECORD_KEY, pa.string()),

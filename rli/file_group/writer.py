@@ -20,7 +20,7 @@ from rli.file_group.journal import Journal, write_journal
 from rli.file_group.merge import MergePlan, merge_batch, plan_merge
 from rli.file_group.work_rows import Change
 from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter
-from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import (
     COMMIT_SEQNO,
@@ -55,6 +55,7 @@ class WriteContext:
         compression: Parquet codec.
         kept: columns of which updated records keep their stored values; arriving ones have brought theirs.
         skips_unchanged: whether a file group is left alone in which every record is replaced by an equal one.
+        bloom_filter_rate: which share of foreign keys the bloom filters of the files may claim.
     """
 
     storage: Storage
@@ -65,6 +66,7 @@ class WriteContext:
     compression: str
     kept: tuple[str, ...] = ()
     skips_unchanged: bool = False
+    bloom_filter_rate: float = FALSE_POSITIVE_RATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,14 @@ class FileGroupResult:
     """One accepted attempt, or what would have been written if anything had changed.
 
     Attributes:
+        group: the file group.
         counts: what became of the work rows.
         stat: the base file; None if nothing changed, so that nothing was written.
         journal: name of the journal file; None if no key came or went.
         replaces: the file groups whose records are all in this one now.
     """
 
+    group: FileGroupId
     counts: WriteCounts
     stat: WriteStat | None
     journal: str | None
@@ -111,21 +115,22 @@ def write_file_group(
         write_token: tells this attempt from all others for the same file group.
 
     Raises:
+        RecordExistsError: the file group holds a key that must be new.
         CorruptIndexError: index and file group contradict each other.
         CorruptTableError: the base file cannot be read.
     """
     name = BaseFileName(target.group.file_id, write_token, context.instant)
     if target.base is None:
         plan = _plan(context, target, rows, None)
-        written = _write(context, target, str(name), rows, plan=plan, reader=None)
+        written = _write(context, target, str(name), plan=plan, reader=None)
     else:
         with FileSliceReader(context.storage, target.base) as reader:
             plan = _plan(context, target, rows, reader)
             if plan.changes_nothing:
-                return FileGroupResult(plan.counts, None, None)
-            if context.skips_unchanged and plan.may_change_nothing and not _changes(context, rows, plan, reader):
-                return FileGroupResult(plan.counts_of_nothing, None, None)
-            written = _write(context, target, str(name), rows, plan=plan, reader=reader)
+                return FileGroupResult(target.group, plan.counts, None, None)
+            if context.skips_unchanged and plan.may_change_nothing and not _changes(context, plan, reader):
+                return FileGroupResult(target.group, plan.counts_of_nothing, None, None)
+            written = _write(context, target, str(name), plan=plan, reader=reader)
     journal = Journal(context.instant, f"{target.group.file_id}_{write_token}.parquet", target.group)
     stat = WriteStat(
         file_id=target.group.file_id,
@@ -139,7 +144,8 @@ def write_file_group(
         written_bytes=written.size,
         file_size=written.size,
     )
-    return FileGroupResult(plan.counts, stat, journal.name if write_journal(context.storage, journal, rows) else None)
+    is_told = write_journal(context.storage, journal, plan.rows)
+    return FileGroupResult(target.group, plan.counts, stat, journal.name if is_told else None)
 
 
 def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_keys: pa.Array) -> pa.Table:
@@ -162,16 +168,17 @@ def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_key
 
 def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, reader: FileSliceReader | None) -> MergePlan:
     ordering = context.schema.field(context.ordering_field) if context.ordering_field else None
-    row_ordering = rows.column(ordering.name).combine_chunks() if ordering else None
     fields = [pa.field(RECORD_KEY, pa.string()), *([ordering] if ordering else [])]
     stored = reader.read_columns(pa.schema(fields)) if reader else pa.schema(fields).empty_table()
     stored_ordering = stored.column(ordering.name).combine_chunks() if ordering else None
-    return plan_merge(target.group, rows, stored.column(RECORD_KEY).combine_chunks(), stored_ordering, row_ordering)
+    return plan_merge(
+        target.group, rows, stored.column(RECORD_KEY).combine_chunks(), stored_ordering, context.ordering_field
+    )
 
 
-def _changes(context: WriteContext, rows: pa.Table, plan: MergePlan, reader: FileSliceReader) -> bool:
+def _changes(context: WriteContext, plan: MergePlan, reader: FileSliceReader) -> bool:
     """Whether a record is replaced by one with other values; reads up to the first such record."""
-    records = conform(rows, context.schema)
+    records = conform(plan.rows, context.schema)
     start = 0
     for batch in reader.batches(context.schema):
         fates = plan.fates[start : start + batch.num_rows]
@@ -180,7 +187,7 @@ def _changes(context: WriteContext, rows: pa.Table, plan: MergePlan, reader: Fil
         # Most updates change the first record that they replace.
         for some in (replaced[:_FEW], replaced[_FEW:]):
             if len(some):
-                arriving = _keeping_stored(context, batch, records, rows, fates)
+                arriving = _keeping_stored(context, batch, records, plan.rows, fates)
                 if not holds_same(batch.take(pa.array(some)), arriving.take(pa.array(fates[some]))):
                     return True
     return False
@@ -190,14 +197,13 @@ def _write(
     context: WriteContext,
     target: FileGroupTarget,
     file_name: str,
-    rows: pa.Table,
     *,
     plan: MergePlan,
     reader: FileSliceReader | None,
 ) -> WrittenFile:
-    records = _records_of(context, target.group, file_name, rows)
+    records = _records_of(context, target.group, file_name, plan.rows)
     added = records.take(pa.array(plan.added))
-    bloom_filter, covers_stored = _bloom_filter(reader, len(plan.added))
+    bloom_filter, covers_stored = _bloom_filter(reader, len(plan.added), context.bloom_filter_rate)
     with BaseFileWriter(
         context.storage,
         unpublished_file(context.instant, base_file_path(target.group, file_name)),
@@ -211,7 +217,7 @@ def _write(
             for batch in reader.batches(with_meta_columns(context.schema)):
                 fates = plan.fates[start : start + batch.num_rows]
                 start += batch.num_rows
-                merged = merge_batch(batch, _keeping_stored(context, batch, records, rows, fates), fates)
+                merged = merge_batch(batch, _keeping_stored(context, batch, records, plan.rows, fates), fates)
                 renamed = with_file_name(merged, file_name)
                 writer.write(renamed, no_keys if covers_stored else renamed.column(RECORD_KEY))
         writer.write(added, added.column(RECORD_KEY))
@@ -223,15 +229,15 @@ def base_file_path(group: FileGroupId, file_name: str) -> str:
     return f"{group.partition_path}/{file_name}" if group.partition_path else file_name
 
 
-def _bloom_filter(reader: FileSliceReader | None, added: int) -> tuple[BloomFilter, bool]:
+def _bloom_filter(reader: FileSliceReader | None, added: int, rate: float) -> tuple[BloomFilter, bool]:
     """A filter for the new file, and whether it holds the stored keys already."""
     if reader is None:
-        return new_bloom_filter(added), True
+        return new_bloom_filter(added, rate), True
     stored = reader.bloom_filter
-    if stored is not None and stored.room >= added:
+    if stored is not None and stored.has_rate(rate) and stored.room >= added:
         return stored, True
     # Half as much again as is needed now, so that the next few commits can add to it.
-    return new_bloom_filter((reader.rows + added) * 3 // 2), False
+    return new_bloom_filter((reader.rows + added) * 3 // 2, rate), False
 
 
 def _records_of(context: WriteContext, group: FileGroupId, file_name: str, rows: pa.Table) -> pa.Table:

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
 from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
+from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
 from rli.hudi.schema import conform
 from rli.storage import Storage
 
@@ -24,8 +26,8 @@ class BaseFileReader:
     def __init__(self, storage: Storage, path: str) -> None:
         self.path = path
         with corrupt_unless_parquet(path):
-            source = storage.filesystem.open_input_file(storage.full_path(path))
-            self._file = pq.ParquetFile(source)
+            self._source = storage.filesystem.open_input_file(storage.full_path(path))
+            self._file = pq.ParquetFile(self._source)
 
     @property
     def rows(self) -> int:
@@ -40,6 +42,23 @@ class BaseFileReader:
     def bloom_filter(self) -> BloomFilter | None:
         """Of the record keys, from the footer; None where the file has none."""
         return BloomFilter.from_footer(self._file.metadata.metadata or {}, self.path)
+
+    def key_range(self) -> tuple[str, str] | None:
+        """The least and the greatest record key, from the footer; None where the file does not say.
+
+        In the order of UTF-8 bytes, or of UTF-16 code units: writers differ.
+        """
+        metadata = self._file.metadata.metadata or {}
+        least, greatest = metadata.get(MIN_RECORD_KEY.encode()), metadata.get(MAX_RECORD_KEY.encode())
+        if least is None or greatest is None:
+            return None
+        try:
+            return least.decode(), greatest.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptTableError(
+                f"the key range of a base file is not text: file={self.path} ({error}); rewrite the file, for example "
+                "by updating one of its records"
+            ) from error
 
     def read_columns(self, schema: pa.Schema) -> pa.Table:
         """The whole file, reduced to the columns of ``schema`` and made to fit it."""
@@ -68,10 +87,22 @@ class BaseFileReader:
             # Another writer has cut a text in the middle of a character.
             return None
 
+    def row_group_filter(self, row_group: int, column: str) -> RowGroupFilter | None:
+        """The bloom filter of a column of texts within one row group; None where the file has none."""
+        chunk = self._file.metadata.row_group(row_group).column(self._position(column))
+        # Older releases of pyarrow know neither of them.
+        offset, length = getattr(chunk, "bloom_filter_offset", None), getattr(chunk, "bloom_filter_length", None)
+        if offset is None or length is None or not 0 < length <= MOST_FILTER_BYTES:
+            return None
+        with corrupt_unless_parquet(self.path):
+            return RowGroupFilter(self._source.read_at(length, offset))
+
     def batches_of(self, row_group: int, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         """The records of one row group as they are stored, in batches of ``rows``, with those columns that exist."""
         with corrupt_unless_parquet(self.path):
-            for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=self._present(schema)):
+            columns = self._present(schema)
+            # Threads would decode all columns of a small batch ahead: that costs more than it gains.
+            for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=columns, use_threads=False):
                 yield pa.table(batch)
 
     def _position(self, column: str) -> int:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.dictionaries import columns_with_dictionary
-from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
+from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY, RECORD_KEY, with_meta_columns
 from rli.storage import Storage
 
-_MIN_RECORD_KEY: Final = "hoodie_min_record_key"
-_MAX_RECORD_KEY: Final = "hoodie_max_record_key"
-
-_BLOOM_FALSE_POSITIVES: Final = 1e-3
 _SMALLEST_BLOOM_CAPACITY: Final = 1_000
 
 ROWS_PER_ROW_GROUP: Final = 131_072
+_HAS_FILTERS: Final = "bloom_filter_options" in signature(pq.ParquetWriter.__init__).parameters
+"""Whether this release of pyarrow writes bloom filters of row groups."""
+
+_FILTER_FALSE_POSITIVES: Final = 0.05
+"""At most. Sizes are powers of two: a full row group has a byte for each record, and a share of 0.026."""
+
 BYTES_PER_ROW_GROUP: Final = 128 * 1024 * 1024
 """Small batches are gathered until one of the two is reached: a reader, and each dictionary, gains by it."""
 
@@ -93,7 +96,7 @@ class BaseFileWriter:
         writer = self._opened(self._schema.empty_table())
         footer = dict(self._bloom_filter.to_footer())
         if self._smallest is not None and self._greatest is not None:
-            footer |= {_MIN_RECORD_KEY: self._smallest, _MAX_RECORD_KEY: self._greatest}
+            footer |= {MIN_RECORD_KEY: self._smallest, MAX_RECORD_KEY: self._greatest}
         writer.add_key_value_metadata(footer)
         writer.close()
         size = self._sink.tell()
@@ -118,6 +121,7 @@ class BaseFileWriter:
                 compression=self._compression,
                 store_schema=False,
                 use_dictionary=columns_with_dictionary(first),
+                **_row_group_filters(first.num_rows),
             )
         return self._writer
 
@@ -134,9 +138,19 @@ class BaseFileWriter:
                 self._writer.is_open = False
 
 
-def new_bloom_filter(record_count: int) -> BloomFilter:
+def _row_group_filters(rows: int) -> dict[str, Any]:
+    """How to write filters that find the row group of a record key, in a file that begins with so many records.
+
+    A file with a single row group needs none: the index says which file holds a key.
+    """
+    if not _HAS_FILTERS or rows < ROWS_PER_ROW_GROUP:
+        return {}
+    return {"bloom_filter_options": {RECORD_KEY: {"ndv": ROWS_PER_ROW_GROUP, "fpp": _FILTER_FALSE_POSITIVES}}}
+
+
+def new_bloom_filter(record_count: int, false_positive_rate: float = FALSE_POSITIVE_RATE) -> BloomFilter:
     """An empty filter for a file that is expected to hold that many records."""
-    return BloomFilter.create(max(record_count, _SMALLEST_BLOOM_CAPACITY), _BLOOM_FALSE_POSITIVES)
+    return BloomFilter.create(max(record_count, _SMALLEST_BLOOM_CAPACITY), false_positive_rate)
 
 
 def _java_bounds(keys: pa.ChunkedArray) -> tuple[str, str]:

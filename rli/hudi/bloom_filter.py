@@ -30,27 +30,75 @@ from rli.errors import CorruptTableError
 FILTER_KEY: Final = "org.apache.hudi.bloomfilter"
 TYPE_KEY: Final = "hoodie_bloom_filter_type_code"
 
-DEFAULT_FALSE_POSITIVE_RATE: Final = 1e-9
+HUDIS_FALSE_POSITIVE_RATE: Final = 1e-9
+"""By default, of Hudi's writers."""
+
+FALSE_POSITIVE_RATE: Final = 1e-3
+"""Of filters that no index of ours reads: they are a third as large, and other readers can use them all the same."""
 
 _HEAD: Final = struct.Struct(">iibi")
 _DYNAMIC_HEAD: Final = struct.Struct(">iibiiii")
 _VERSION: Final = -1
 _MURMUR: Final = 1
-_MAX_BITS: Final = 2**31 - 1
+MOST_BITS: Final = 2**28
+"""Of filters that rli makes: Arrow reads no footer with a text of more than 100 MB. In a file with more than 6 million
+records (18 million in tables whose index reads no filters) a filter claims more foreign keys than it is to claim."""
+
 _MAX_HASHES: Final = 64
 """Filters of any useful false-positive rate have fewer: 64 hashes stand for a rate of 5e-20."""
 
 _CHUNK_BYTES: Final = 1 << 22
+
+_BITS_AT_ONCE: Final = 200
+"""So many bits are packed in the time in which one is set by itself."""
 
 _FEW_KEYS: Final = 8
 """Up to that many keys of one length are hashed one by one."""
 
 _M: Final = np.uint32(0x5BD1E995)
 
+_HASHES_AT_ONCE: Final = 10
+"""Of each key that is tested in many filters. A filter turns nearly all foreign keys away by fewer."""
+
 
 class _Kind(StrEnum):
     SIMPLE = "SIMPLE"
     DYNAMIC = "DYNAMIC_V0"
+
+
+class HashedKeys:
+    """Record keys to be tested in many filters: each is hashed once, although filters differ in size.
+
+    Args:
+        keys: string array, shape (n,), without nulls.
+    """
+
+    def __init__(self, keys: pa.Array) -> None:
+        self.keys = keys
+        self._hashes = np.empty((_HASHES_AT_ONCE, len(keys)), np.uint32)
+        for places, matrix in by_length(keys, _CHUNK_BYTES):
+            self._hashes[:, places] = _hashes(matrix, _HASHES_AT_ONCE)
+
+    def claimed_by(self, bloom_filter: BloomFilter, places: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those places (rising, shape (m,)) of keys that a filter claims."""
+        found = [self._claimed_by_row(row, bloom_filter, places) for row in bloom_filter.rows]
+        left = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        if bloom_filter.hash_count <= _HASHES_AT_ONCE or not len(left):
+            return left
+        return left[bloom_filter.might_contain(self.keys.take(pa.array(left)))]
+
+    def _claimed_by_row(
+        self, row: NDArray[np.uint8], bloom_filter: BloomFilter, places: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Those whose first bits are all set in a row."""
+        left, bits = places, np.uint32(bloom_filter.bit_count)
+        for hashes in self._hashes[: bloom_filter.hash_count]:
+            # Each bit turns away half of the foreign keys or more.
+            positions = hashes[left] % bits
+            left = left[(row[positions >> 3] & _masks(positions)) != 0]
+            if not len(left):
+                break
+        return left
 
 
 @dataclass(slots=True)
@@ -68,7 +116,7 @@ class BloomFilter:
     rows: NDArray[np.uint8]
 
     @classmethod
-    def create(cls, capacity: int, false_positive_rate: float = DEFAULT_FALSE_POSITIVE_RATE) -> Self:
+    def create(cls, capacity: int, false_positive_rate: float = HUDIS_FALSE_POSITIVE_RATE) -> Self:
         """An empty filter.
 
         Args:
@@ -76,9 +124,13 @@ class BloomFilter:
             false_positive_rate: share of foreign keys that it claims when full, above 0 and below 1.
         """
         count = max(capacity, 1)
-        bit_count = min(math.ceil(count * -math.log(false_positive_rate) / math.log(2) ** 2), _MAX_BITS)
+        bit_count = min(math.ceil(count * -math.log(false_positive_rate) / math.log(2) ** 2), MOST_BITS)
         hash_count = math.ceil(math.log(2) * bit_count / count)
         return cls(hash_count, bit_count, np.zeros((1, _byte_count(bit_count)), np.uint8))
+
+    def has_rate(self, false_positive_rate: float) -> bool:
+        """Whether the filter claims no more foreign keys than that when it is full, or none can be made that does."""
+        return self.hash_count >= -math.log2(false_positive_rate) or self.bit_count >= MOST_BITS
 
     @property
     def room(self) -> int:
@@ -94,8 +146,12 @@ class BloomFilter:
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Add record keys, in any order, repeated ones too; nulls are passed over.
 
-        Cheapest with many keys at once: each call takes a byte of memory for every bit of a row.
+        Cheapest with many keys at once: such a call takes a byte of memory for every bit of a row.
         """
+        if len(keys) * self.hash_count * _BITS_AT_ONCE < self.bit_count:
+            for _, positions in self._positions(keys):
+                np.bitwise_or.at(self.rows[-1], positions >> 3, _masks(positions))
+            return
         marked = np.zeros(self.bit_count, np.bool_)
         for _, positions in self._positions(keys):
             marked[positions] = True
@@ -152,19 +208,23 @@ def _byte_count(bit_count: int) -> int:
     return (bit_count + 7) // 8
 
 
-def _masks(positions: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _masks(positions: NDArray[np.integer]) -> NDArray[np.uint8]:
     return np.left_shift(np.uint8(1), (positions & 7).astype(np.uint8))
 
 
 def _bit_positions(matrix: NDArray[np.uint8], hash_count: int, bit_count: int) -> NDArray[np.int64]:
     """Positions of keys of one length, shape (n, hash_count)."""
+    return (_hashes(matrix, hash_count).astype(np.int64) % bit_count).T
+
+
+def _hashes(matrix: NDArray[np.uint8], hash_count: int) -> NDArray[np.uint32]:
+    """The absolute values of the hashes of keys of one length, shape (hash_count, n)."""
     words, tail = _mixed_words(matrix), _tail(matrix)
     values = np.zeros((hash_count + 1, len(matrix)), np.uint32)
     for number in range(hash_count):
         values[number + 1] = _murmur2(words, tail, matrix.shape[1], values[number])
-    signed = values[1:].view(np.int32).astype(np.int64)
     # Java's remainder has the sign of the dividend, so its absolute value is the remainder of the absolute value.
-    return (np.abs(signed) % bit_count).T
+    return np.abs(values[1:].view(np.int32)).view(np.uint32)
 
 
 def _mixed_words(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:

@@ -14,6 +14,10 @@ FILE_NAME: Final = "_hoodie_file_name"
 
 META_COLUMNS: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 
+MIN_RECORD_KEY: Final = "hoodie_min_record_key"
+MAX_RECORD_KEY: Final = "hoodie_max_record_key"
+"""Entries of a base file's footer: between which two values its record keys are."""
+
 
 def with_meta_columns(schema: pa.Schema) -> pa.Schema:
     """The schema of a base file that holds records of ``schema``."""

@@ -16,13 +16,16 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from rli.file_group.journal import Journal
+from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.locators import FileLocator, Locator
-from rli.index.reports import IndexFacts, IndexStats, Scope, SomeKeys, Unseen, VerifyReport
-from rli.model import KeyMode
+from rli.index.reports import IndexFacts, IndexStats, SomeKeys, Unseen, VerifyReport
+from rli.model import FileGroupId, KeyMode, Scope
+from rli.storage import Storage
 from rli.store.contract import Store
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
+from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 LOOKUP_SECONDS: Final = 60.0
@@ -65,6 +68,55 @@ class Placement(ABC):
         """Each file group with about how many records it takes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """File slices of one partition whose records go to new file groups. Picklable.
+
+    Attributes:
+        sources: the file slices, which are replaced.
+        file_ids: the new file groups.
+        placement: of the records in them.
+    """
+
+    sources: tuple[FileSlice, ...]
+    file_ids: tuple[str, ...]
+    placement: Placement
+
+
+class Resizing(ABC):
+    """A clustering that an index plans itself, and what the index keeps of it in files of the table.
+
+    Attributes:
+        regroupings: what is to be written; a part of it may be left out.
+        watched: file groups that must not be changed meanwhile, beside those of the sources.
+    """
+
+    @property
+    @abstractmethod
+    def regroupings(self) -> Sequence[Regrouping]: ...
+
+    @property
+    @abstractmethod
+    def watched(self) -> frozenset[FileGroupId]: ...
+
+    @abstractmethod
+    def files(self, instant: str, now: Snapshot, replaced: frozenset[FileGroupId]) -> Mapping[str, bytes]:
+        """Path → content of the files that come into the table with the commit. The caller holds the lease.
+
+        Args:
+            instant: of the commit.
+            now: what the commit comes on top of.
+            replaced: the file groups that are replaced.
+
+        Raises:
+            ConflictError: another commit was first.
+        """
+
+    @abstractmethod
+    def completed(self, storage: Storage, instant: str, replaced: frozenset[FileGroupId]) -> None:
+        """Called once the commit is published; what it does may be lost. Arguments as for ``files``."""
+
+
 class ChangedKeys(ABC):
     """Finds the keys that other writers changed since the state that a write builds on. Picklable.
 
@@ -92,10 +144,17 @@ class TableIndex(ABC):
     Attributes:
         kind: its name, such as ``record`` or ``simple``.
         scope: where a key is unique.
+        computes_file_groups: whether the index computes a record's file group from its key. Then upserts and inserts
+            look nothing up: ``placements`` names the file group of each record that is written, and this file group
+            knows whether it holds the key. Clusterings are those that the index plans itself, or are refused.
+            Such an index has partition scope.
+        bloom_filter_rate: which share of foreign keys the bloom filters of new base files may claim.
     """
 
     kind: str
     scope: Scope = Scope.GLOBAL
+    computes_file_groups: bool = False
+    bloom_filter_rate: float = FALSE_POSITIVE_RATE
 
     @property
     @abstractmethod
@@ -105,6 +164,11 @@ class TableIndex(ABC):
     @property
     def home(self) -> str | None:
         """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
+        return None
+
+    @property
+    def identity(self) -> str | None:
+        """Tells the index from every other one, also under another URL of its store; None for kinds that keep nothing."""
         return None
 
     @property
@@ -156,8 +220,25 @@ class TableIndex(ABC):
         """Where new records must go, for kinds that decide it; None where the sizes of file groups decide.
 
         Args:
-            new_records: partition path → how many records it gains.
+            new_records: partition path → how many records it gains; with ``computes_file_groups``, how many are
+                written to it.
             state: that the write builds on.
+
+        Raises:
+            IndexMismatchError: the table's file groups are not those that the index computes.
+        """
+        return None
+
+    def resizing(
+        self,
+        snapshot: Snapshot,  # noqa: ARG002  (for kinds that plan)
+        smaller_than: int | None,  # noqa: ARG002
+    ) -> Resizing | None:
+        """The clustering of a table, for kinds that plan it; None where the sizes of file groups decide.
+
+        Args:
+            snapshot: the table.
+            smaller_than: see ``Table.cluster``.
         """
         return None
 
@@ -196,16 +277,20 @@ class TableIndex(ABC):
         record_keys: pa.Array,
         timeout: float,
         await_synced: Callable[[float], object],
+        partition_paths: pa.Array | None = None,
     ) -> pa.Table:
         """Where each key lives now: ``LOCATION_SCHEMA``, in input order, nulls where the table does not hold a key.
 
-        The caller has shown the index all commits of the table. Runs in executors. With partition scope, a key that lives in several partitions has a row for each of them.
+        The caller has shown the index all commits of the table. Runs in executors. With partition scope, a key that
+        lives in several partitions has a row for each of them, if the caller does not say in which one to look.
 
         Args:
             table: the table.
             record_keys: string array, shape (n,); keys may repeat.
             timeout: seconds at most.
             await_synced: shows the index all commits of the table, in so many seconds.
+            partition_paths: string array, shape (n,): where the records belong by their own values; None if the caller
+                does not know. With global scope they do not matter.
         """
 
     # Table services --------------------------------------------------------------------------------------------
@@ -335,8 +420,13 @@ class IndexKind(ABC):
     def drop_unfinished(self, url: str, table_id: str) -> None:
         """Drop the index of a table that was never completed; leaves indexes of others, or with commits, alone."""
 
-    def drop_own(self, url: str, table_id: str) -> bool:  # noqa: ARG002  (for kinds that keep something elsewhere)
-        """Drop the index of a table that is gone, damaged or not; leaves an index of another table alone.
+    def drop_own(self, url: str, table_id: str, storage: Storage) -> bool:  # noqa: ARG002  (for kinds that keep something)
+        """Drop the index of a table that is gone, damaged or not; leaves an index of another table, or of a copy, alone.
+
+        Args:
+            url: of the index.
+            table_id: identity of the table.
+            storage: of the table.
 
         Returns:
             Whether there was one.

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.codec import scoped_keys
 from rli.errors import CorruptTableError
 from rli.file_group.batches import coalesce_tables
-from rli.index.reports import Scope
 from rli.locations import LOCATION_SCHEMA
+from rli.model import Scope
 from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
 
 _SAMPLE: Final = 10
-
-_SEPARATOR: Final = "\0"
-"""Stands between a partition path and a key; no name of a folder holds it."""
 
 _LEAST_ROWS: Final = 65_536
 _BYTES_AT_ONCE: Final = 64 * 1024 * 1024
@@ -62,6 +62,18 @@ class Locator(ABC):
         return stored
 
 
+class Unlocated(Locator):
+    """Locates no record: for writes of tables whose index computes where records belong."""
+
+    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:  # noqa: ARG002
+        count = len(record_keys)
+        places = (pa.nulls(count, field.type) for field in list(LOCATION_SCHEMA)[1:])
+        return pa.table([record_keys, *places], schema=LOCATION_SCHEMA)
+
+    def locate_all(self, record_keys: pa.Array) -> pa.Table:  # noqa: ARG002
+        return LOCATION_SCHEMA.empty_table()
+
+
 @dataclass(frozen=True, slots=True)
 class FoundLocations(Locator):
     """Locates keys by a table of all their locations, which somebody has found before.
@@ -79,8 +91,8 @@ class FoundLocations(Locator):
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
         stored, wanted = self.found.column("record_key"), record_keys
         if self.scope is Scope.PARTITION:
-            stored = pc.binary_join_element_wise(self.found.column("partition_path"), stored, _SEPARATOR)
-            wanted = pc.binary_join_element_wise(partition_paths, wanted, _SEPARATOR)
+            stored = scoped_keys.joined(self.found.column("partition_path"), stored)
+            wanted = scoped_keys.joined(partition_paths, wanted)
         _require_once(stored.filter(pc.is_in(stored, value_set=wanted)), self.scope)
         rows = self.found.take(pc.index_in(wanted, value_set=stored))
         return pa.table([record_keys, *rows.columns[1:]], schema=LOCATION_SCHEMA)
@@ -93,21 +105,48 @@ def _require_once(keys: pa.ChunkedArray, scope: Scope) -> None:
     if pc.count_distinct(keys).as_py() == len(keys):
         return
     counts = pc.value_counts(keys)
-    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").slice(0, _SAMPLE).to_pylist()
+    several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values").slice(0, _SAMPLE)
+    sample = several if scope is Scope.GLOBAL else scoped_keys.split(several)[1]
     raise CorruptTableError(
         f"record keys stand in the table more than once: scope={scope} "
-        f"keys={[key.rpartition(_SEPARATOR)[2] for key in several]}; find them with rli index verify TABLE, delete these "
+        f"keys={sample.to_pylist()}; find them with rli index verify TABLE, delete these "
         "keys and insert their records again"
     )
+
+
+def joined_locations(record_keys: pa.Array, distinct: pa.Array, found: pa.Table) -> pa.Table:
+    """The locations of each key, in the order of the keys; nulls for a key without one.
+
+    Args:
+        record_keys: string array, shape (n,); keys may repeat.
+        distinct: the same keys, each once.
+        found: all locations of these keys, in any order.
+    """
+    ordered = found.sort_by([("partition_path", "ascending"), ("file_id", "ascending")])
+    places = pc.index_in(ordered.column("record_key").combine_chunks(), value_set=distinct).to_numpy()
+    order = np.argsort(places, kind="stable")
+    counts = np.bincount(places, minlength=len(distinct))
+    starts = np.cumsum(counts) - counts
+    codes = pc.index_in(record_keys, value_set=distinct).to_numpy()
+    lengths = np.maximum(counts[codes], 1)
+    asked = np.repeat(np.arange(len(record_keys)), lengths)
+    offsets = np.arange(len(asked)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    is_absent = counts[codes[asked]] == 0
+    rows = np.where(is_absent, 0, starts[codes[asked]] + offsets)
+    row_of = pa.array(order[rows] if len(order) else rows, mask=is_absent)
+    columns = ordered.select(LOCATION_SCHEMA.names[1:]).take(row_of).columns
+    return pa.table([record_keys.take(pa.array(asked)), *columns], schema=LOCATION_SCHEMA)
 
 
 class FileLocator(Locator):
     """Locates record keys in the table's own files. An engine may plan the probes itself, file by file.
 
     Attributes:
+        snapshot: the state of the table.
         scope: where a key is unique.
     """
 
+    snapshot: Snapshot
     scope: Scope
 
     @abstractmethod
@@ -148,9 +187,85 @@ class FileLocator(Locator):
         found = (batch.filter(pc.is_in(batch.column("record_key"), value_set=record_keys)) for batch in batches)
         return pa.concat_tables([LOCATION_SCHEMA.empty_table(), *found])
 
+    def held(self, file_slice: FileSlice, record_keys: Iterable[pa.Array]) -> Iterator[pa.Array]:
+        """Those of some keys that a file slice holds. Runs in executors.
+
+        Args:
+            file_slice: of the candidates.
+            record_keys: in batches; all of them distinct.
+
+        Raises:
+            CorruptTableError: a base file is damaged.
+        """
+        stored = pa.concat_tables([LOCATION_SCHEMA.empty_table(), *self.stored([file_slice])]).column("record_key")
+        for keys in record_keys:
+            yield keys.filter(pc.is_in(keys, value_set=stored))
+
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
         slices = self.candidates(pc.unique(partition_paths).to_pylist())
         return FoundLocations(self.probe(slices, record_keys), self.scope).locate(record_keys, partition_paths)
 
     def locate_all(self, record_keys: pa.Array) -> pa.Table:
         return self.probe(self.candidates(None), record_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """What looking keys up in files took. A pair of a key and a file slice that may hold it is a *comparison*.
+
+    Attributes:
+        keys: that were looked up.
+        file_slices: that were candidates.
+        compared: of them, how many had comparisons: their keys were read.
+        pairs: all comparisons.
+        found: the comparisons that found a record.
+    """
+
+    keys: int
+    file_slices: int
+    compared: int
+    pairs: int
+    found: int
+
+    @property
+    def false_positives(self) -> int:
+        """The comparisons that found nothing."""
+        return self.pairs - self.found
+
+
+class PruningLocator(FileLocator):
+    """A file locator that tells which keys a file slice may hold before it reads the slice's keys.
+
+    So an engine can share out the comparisons that are left.
+    """
+
+    @abstractmethod
+    def comparisons(
+        self, file_slices: Sequence[FileSlice], record_keys: pa.Array, partition_paths: pa.Array | None
+    ) -> Iterator[tuple[FileSlice, pa.Array]]:
+        """The file slices that may hold some keys, each with those keys (string array, shape (m,)).
+
+        Runs in executors.
+
+        Args:
+            file_slices: of the candidates.
+            record_keys: string array, shape (n,); distinct, with partition paths distinct in each partition.
+            partition_paths: of the partition that each record belongs to: string array, shape (n,); other partitions
+                are not searched for it. None to look for every key everywhere.
+
+        Raises:
+            CorruptTableError: a base file is damaged.
+        """
+
+    @abstractmethod
+    def compare(self, file_slice: FileSlice, record_keys: pa.Array) -> pa.Table:
+        """The locations of those of some keys that a file slice holds. Runs in executors; raises as ``comparisons``.
+
+        Args:
+            file_slice: of the candidates.
+            record_keys: that the slice may hold.
+        """
+
+    @abstractmethod
+    def report(self, comparisons: Comparisons, seconds: float) -> None:
+        """Log and count what a look-up took."""

@@ -5,24 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from rli.index.bloom.table_index import BloomIndex
+from rli.index.bucket.kind import BucketKind
+from rli.index.consistent_bucket.kind import ConsistentBucketKind
 from rli.index.contract import IndexKind
+from rli.index.record.in_process import URL as IN_PROCESS
+from rli.index.record.in_process import InProcessKind
 from rli.index.record.kind import RecordKind
-from rli.index.reports import Scope
-from rli.index.simple.kind import SimpleKind
-from rli.model import LeasePlace
+from rli.index.simple.table_index import SimpleIndex
+from rli.index.table_files.kind import BareKind
+from rli.index_urls import IndexUrl
+from rli.model import LeasePlace, Scope
 
 _RECORD: Final = RecordKind()
 
+_IN_PROCESS: Final = InProcessKind()
+
 _KINDS: Final[Mapping[str, IndexKind]] = {
-    "simple": SimpleKind("simple:", Scope.PARTITION),
-    "global-simple": SimpleKind("global-simple:", Scope.GLOBAL),
+    "simple": BareKind("simple", Scope.PARTITION, SimpleIndex),
+    "global-simple": BareKind("global-simple", Scope.GLOBAL, SimpleIndex),
+    "bucket": BucketKind(),
+    "bloom": BareKind("bloom", Scope.PARTITION, BloomIndex),
+    "global-bloom": BareKind("global-bloom", Scope.GLOBAL, BloomIndex),
+    "consistent-bucket": ConsistentBucketKind(),
 }
 """The kinds whose URLs do not name a store, by scheme."""
 
 
 def index_kind(url: str) -> IndexKind:
     """The kind of index that a URL names; every store's URL names the record index in that store."""
-    return _KINDS.get(url.partition(":")[0], _RECORD)
+    scheme = url.partition(":")[0]
+    if scheme == "memory" and IndexUrl.parse(url).store == IN_PROCESS:
+        return _IN_PROCESS
+    return _KINDS.get(scheme, _RECORD)
+
+
+def is_kind(url: str) -> bool:
+    """Whether a URL names a kind of index that needs no store."""
+    return url.partition(":")[0] in _KINDS
 
 
 def default_lease(url: str) -> LeasePlace:

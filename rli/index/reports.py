@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import pyarrow as pa
 
 from rli.model import KeyMode
+from rli.model import Scope as Scope  # noqa: PLC0414  (as kinds name it)
 
 _SAMPLE: Final = 10
-
-
-class Scope(StrEnum):
-    """Where a record key is unique."""
-
-    GLOBAL = "global"
-    """In the whole table: a record whose partition changes is moved."""
-
-    PARTITION = "partition"
-    """In its partition: a record with another partition value is another record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -24,8 +24,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.commit.readiness import await_synced
-from rli.errors import ConflictError, CorruptIndexError, CorruptTableError, IndexNotReadyError, InstantNotFoundError
+from rli.errors import (
+    ConflictError,
+    CorruptIndexError,
+    CorruptTableError,
+    IndexMismatchError,
+    IndexNotReadyError,
+    InstantNotFoundError,
+)
 from rli.index.contract import IndexState, TableIndex
+from rli.index.locators import FileLocator, Locator
 from rli.locations import named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads
@@ -33,10 +41,13 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.scan import wanted_columns
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import is_whole_for
+from rli.view.time_travel import RemovedFiles, is_whole_for
 from rli.view.whole_commits import require_last_files
 
 _SAMPLE: Final = 5
+
+MISSING: Final = (CorruptTableError, IndexMismatchError, InstantNotFoundError)
+"""What a look-up in files raises where one is missing, or the metadata of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +193,27 @@ def _found(
     table: TableDefinition, index: TableIndex, record_keys: pa.Array, deadline: float
 ) -> tuple[IndexState, pa.Table]:
     """A state of table and index, and where the keys are as of it."""
+    removed = RemovedFiles()
     while True:
         state = await_synced(table, index, max(0.0, deadline - time.monotonic()))
         try:
-            return state, index.locator(state).locate_all(record_keys)
+            locator = index.locator(state)
+            found = locator.locate_all(record_keys)
+            if has_seen_all(locator, state.snapshot):
+                return state, found
         except ConflictError:
-            require_time_left(index, deadline)
+            pass
+        except MISSING as error:
+            removed.require_removed(state.snapshot, error)
+        require_time_left(index, deadline)
+
+
+def has_seen_all(locator: Locator, snapshot: Snapshot) -> bool:
+    """Whether the keys that a look-up did not find are absent from a state.
+
+    Where files are asked, a clean may have removed some before they were listed (P16).
+    """
+    return not isinstance(locator, FileLocator) or is_whole_for(replace(snapshot))
 
 
 def records_of(

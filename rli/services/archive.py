@@ -8,7 +8,7 @@ Hudi and rli take every base file that is older than the oldest active write for
 2. replacements stay as long as a base file of a file group that they replaced is there.
 
 Instants are in the archive before they leave the active timeline, and leave it in the order of their times: there are
-never holes. The archive's file gets its name by a step that only a holder of the lease can take, and whoever has the
+never holes. The archive's file gets its name by a step that only a holder of the lease can take, and the process that has the
 lease next finishes what has got so far, before anything else (``rli.commit.recovery``). So a process that was paused
 within an archive finds nothing left to remove when it goes on.
 """

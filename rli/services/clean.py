@@ -1,6 +1,6 @@
 """Clean: removing the base files that no reader within the kept commits needs, and journals that nobody needs.
 
-On the timeline it is Hudi's clean action, planned before anything is deleted. Whoever finds a plan that was not
+On the timeline it is Hudi's clean action, planned before anything is deleted. A writer that finds a plan that was not
 carried out, rli or Hudi, carries it out. Kept are
 
 1. what the table needs now, and as of each kept commit;
@@ -185,7 +185,7 @@ def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence
         switch_off_metadata_table(table.storage, table.reloaded().properties)
         fence.start(instant, Action.CLEAN)
         live = {file.path for file_slice in Snapshot(table, timeline).slices.values() for file in file_slice.files}
-        # In any order: none of them is needed, and whoever repeats the clean deletes those that are left.
+        # In any order: none of them is needed, and a repeated clean deletes the rest.
         table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
         milliseconds = int((time.monotonic() - started) * 1000)
         fence.complete(instant, Action.CLEAN, plan.completed(instant, milliseconds))

@@ -72,6 +72,12 @@ class Fence:
         self.table.storage.sync(folders=[posixpath.dirname(path)])
         return created
 
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a file in place of the one of that name, in one step."""
+        with self._prepared(content) as draft:
+            self.table.storage.replace(draft, path)
+        self.table.storage.sync(folders=[posixpath.dirname(path)])
+
     @contextmanager
     def _prepared(self, content: bytes) -> Iterator[Draft]:
         storage, path = self.table.storage, f"{paths.PREPARED}/{uuid4().hex}"

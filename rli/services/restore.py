@@ -16,7 +16,7 @@ from rli.hudi.timeline.restore_metadata import RestoreMetadata, RestorePlan
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata
 from rli.hudi.timeline.timeline import Timeline
 from rli.services.fence import Fence
-from rli.services.undo_plan import planned_files, require_undoable, written_files
+from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -53,8 +53,7 @@ def request_restore(table: TableDefinition, snapshot: Snapshot, instant_time: st
         InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
         UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps one.
     """
-    require_commit(snapshot.timeline, instant_time)
-    later = [instant for instant in reversed(snapshot.timeline.completed_writes) if instant.time > instant_time]
+    later = commits_after(snapshot.timeline, instant_time)
     if not later:
         return None
     require_undoable(snapshot, later)
@@ -87,6 +86,7 @@ def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> Restor
         writer.withdraw(rollback.instant_time, rollback.action)
     for rollback in metadata.rollbacks:
         storage.delete_files(planned_files(rollback.deleted))
+        storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
         storage.sync(folders=rollback.deleted)
     milliseconds = int((time.monotonic() - started) * 1000)
     fence.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro())
@@ -117,6 +117,12 @@ def restore_outcome(table: TableDefinition, restore: str) -> RestoreResult | Non
 def _plan_of(table: TableDefinition, restore: str) -> RestorePlan:
     content = table.timeline_writer.requested(restore, Action.RESTORE)
     return RestorePlan.from_avro(content or b"", f"{restore}.{Action.RESTORE}.requested")
+
+
+def commits_after(timeline: Timeline, instant_time: str) -> list[Instant]:
+    """The commits that a restore undoes, the newest first; raises as ``require_commit``."""
+    require_commit(timeline, instant_time)
+    return [instant for instant in reversed(timeline.completed_writes) if instant.time > instant_time]
 
 
 def require_commit(timeline: Timeline, instant_time: str) -> Instant:

@@ -15,7 +15,7 @@ from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
 from rli.services.fence import Fence
-from rli.services.undo_plan import planned_files, require_undoable, written_files
+from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -131,6 +131,7 @@ def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
     # instant that is older than all others would pass for one of an archived commit.
     writer.withdraw(plan.instant_time, plan.action)
     storage.delete_files(planned_files(plan.files))
+    storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
     storage.sync(folders=plan.files)
     metadata = RollbackMetadata(
         start_time=rollback,

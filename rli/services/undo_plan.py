@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 
 from rli.errors import UnsupportedTableError
+from rli.hudi.consistent_hashing import files_of
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
 from rli.hudi.timeline.instant import Action, Instant
 from rli.storage import Storage
@@ -51,3 +52,14 @@ def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """
     for partition_path, full_paths in files.items():
         yield from (posixpath.join(partition_path, posixpath.basename(path)) for path in full_paths)
+
+
+def kept_by_index(files: Mapping[str, object], instant: str, action: str) -> list[str]:
+    """Paths within the table of what an index may have kept of a commit: the rings of a resize of buckets.
+
+    Args:
+        files: by partition path, the base files of the commit.
+        instant: time of the commit.
+        action: of the commit.
+    """
+    return files_of(files, instant) if action == Action.REPLACE_COMMIT else []

@@ -55,6 +55,14 @@ class FileChanges(ABC):
         """
 
     @abstractmethod
+    def replace(self, draft: Draft, target: str) -> None:
+        """Give a draft the name ``target``, in one step, in place of the file that has that name.
+
+        Raises:
+            FileNotFoundError: the draft was taken back.
+        """
+
+    @abstractmethod
     def retract(self, draft: str) -> bool:
         """Take a draft back, by its path, so that nobody can publish it any more.
 

@@ -68,6 +68,10 @@ class LocalChanges(FileChanges):
             return False
         return True
 
+    def replace(self, draft: Draft, target: str) -> None:
+        local_files.forget_checksum(target)
+        os.replace(draft.path, target)
+
     def retract(self, draft: str) -> bool:
         self.delete_file(draft)
         return True

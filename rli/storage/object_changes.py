@@ -38,6 +38,9 @@ class ObjectChanges(FileChanges):
     def publish(self, draft: Draft, target: str) -> bool:
         return self._publications.publish(draft, key_of(target))
 
+    def replace(self, draft: Draft, target: str) -> None:
+        self._publications.replace(draft, key_of(target))
+
     def retract(self, draft: str) -> bool:
         return self._publications.retract(key_of(draft))
 

@@ -109,6 +109,12 @@ class Publications:
             self._carry_out(draft.path, decision)
         return decision is not None
 
+    def replace(self, draft: Draft, target: str) -> None:
+        """Give a draft its name in place of the object of that name; raises as ``publish``."""
+        decision = until_answered(lambda: self._decide(draft, target, set(), replaces=True))
+        if decision is not None:
+            self._carry_out(draft.path, decision)
+
     def retract(self, path: str) -> bool:
         """Retract a draft unless its publication is decided; whether it is gone."""
         return until_answered(lambda: self._retract(path)) is None
@@ -132,12 +138,12 @@ class Publications:
             raise OSError(f"there is a draft already: path={path}")
         return token
 
-    def _decide(self, draft: Draft, target: str, tried: set[str]) -> _Decision | None:
+    def _decide(self, draft: Draft, target: str, tried: set[str], *, replaces: bool = False) -> _Decision | None:
         """One attempt to decide for a publication; None if there is an object of that name."""
         decision, version = self._read(draft.path)
         if decision is not None and decision.token == draft.version and decision.target is not None:
             return decision
-        taken = self._exists(target)
+        taken = not replaces and self._exists(target)
         if decision is None or decision.token != draft.version or decision.is_retracted:
             if target in tried and taken:
                 # An earlier attempt did decide, and somebody has carried it out and tidied up.
@@ -149,7 +155,7 @@ class Publications:
         decided = replace(decision, target=target)
         if self._writes.replace(draft.path, decided.to_json(), version):
             return decided
-        return self._decide(draft, target, tried)
+        return self._decide(draft, target, tried, replaces=replaces)
 
     def _retract(self, path: str) -> _Decision | None:
         """One attempt to retract a draft; what is decided instead, None if it is gone."""

@@ -29,6 +29,9 @@ class NoChanges(FileChanges):
     def publish(self, draft: Draft, target: str) -> bool:  # noqa: ARG002
         self._refuse()
 
+    def replace(self, draft: Draft, target: str) -> None:  # noqa: ARG002
+        self._refuse()
+
     def retract(self, draft: str) -> bool:  # noqa: ARG002
         self._refuse()
 

@@ -156,6 +156,14 @@ class Storage:
         """
         return self._changes.publish(draft, self._own_file(target))
 
+    def replace(self, draft: Draft, target: str) -> None:
+        """Give a draft the name ``target`` in place of the file that has it; decided as ``publish`` is.
+
+        Raises:
+            FileNotFoundError: the draft was taken back.
+        """
+        self._changes.replace(draft, self._own_file(target))
+
     def retract(self, path: str) -> bool:
         """Take a draft back, so that nobody can publish it any more.
 

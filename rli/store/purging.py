@@ -11,7 +11,7 @@ from rli.codec.encoded_keys import EncodedKeys
 class SupportsPurge(Protocol):
     """A store with a *floor*: a commit sequence up to which tombstones may be gone, and entries are written no more.
 
-    Whoever writes an entry compares its sequence with the floor in the step that writes it. So a process that was
+    A process that writes an entry compares its sequence with the floor in the step that writes it. So a process that was
     paused while it applied an old commit cannot bring a key back whose tombstone was removed.
     """
 

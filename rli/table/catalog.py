@@ -18,6 +18,7 @@ from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
 from rli.index.contract import IndexOptions
 from rli.index.registry import default_lease, index_kind
+from rli.index_urls import IndexUrl
 from rli.model import KeyMode, LeasePlace
 from rli.storage import Storage
 from rli.table.agreement import Wanted
@@ -176,7 +177,7 @@ def _require_common_lease(lease: str, index_url: str) -> None:
             f"this URL does not name the same store in every process: lease={lease}; give an absolute one, such as "
             "lmdb:///path"
         )
-    if lease == without_secrets(index_url):
+    if lease == without_secrets(IndexUrl.parse(index_url).store):
         raise SettingsError(
             f"a bootstrap of the index would drop the lease with it: lease={lease} index={without_secrets(index_url)}; "
             "leave lease out, or give another URL"

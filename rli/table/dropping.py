@@ -26,13 +26,18 @@ from rli.errors import (
     ConflictError,
     IndexMismatchError,
     IndexNotReadyError,
+    InvalidInputError,
     LeaseBusyError,
+    RliError,
     SettingsError,
     StoreUnavailableError,
     UnsupportedTableError,
 )
 from rli.hudi.properties import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from rli.index.contract import TableIndex
+from rli.index.record.record_index import RecordIndex
+from rli.index.record.snapshot import identity_of
+from rli.index.record.table_location import known_locations
 from rli.index.registry import index_kind
 from rli.storage import Storage
 from rli.table.table import Table
@@ -61,7 +66,7 @@ class DroppedTable:
         location: of the table.
         index: store URL of the index that is gone, without a password; None if there was none.
         files: how many files are gone, those of rli and of Hudi in ``.hoodie`` among them.
-        left: files in the table's folder that are none of a table's, so that they stay.
+        left: files in the table's folder that belong to no table, so that they stay.
     """
 
     location: str
@@ -103,6 +108,24 @@ def drop_table(
     if storage.exists(PROPERTIES_PATH) or not storage.exists(paths.DROPPING):
         _end_table(storage, index, force=force)
     return _remove_rest(storage, index, force=force)
+
+
+def require_unused(index: RecordIndex) -> None:
+    """Raise ``InvalidInputError`` if a table uses an index, as far as this process reaches the table."""
+    for location in known_locations(index):
+        try:
+            definition = load_definition(Storage(location))
+            if definition.settings is None or definition.settings.table_id != index.settings.table_id:
+                continue
+            with closing(index_kind(definition.index_url).open(definition)) as used:
+                is_used = used.identity == identity_of(index.store)
+        except (RliError, OSError):
+            continue
+        if is_used:
+            raise InvalidInputError(
+                f"a table uses this index: index={index.url} table={location}; give the table another one first "
+                f"(rli index migrate {location} --to URL), or drop the index of the table (rli index drop {location})"
+            )
 
 
 def _end_table(storage: Storage, index: str | None, *, force: bool) -> None:
@@ -173,7 +196,7 @@ def _remove_rest(storage: Storage, index: str | None, *, force: bool) -> Dropped
         try:
             settings, url = from_stored(storage, content)
             opens = url if index is None else index
-            if index_kind(opens).drop_own(opens, settings.table_id):
+            if index_kind(opens).drop_own(opens, settings.table_id, storage):
                 dropped = without_password(opens)
         except (SettingsError, StoreUnavailableError):
             if not force:

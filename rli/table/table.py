@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -24,8 +25,10 @@ from rli.commit.write_transaction import OnStep
 from rli.errors import (
     CorruptIndexError,
     IndexMismatchError,
+    IndexNotFoundError,
     IndexNotReadyError,
     InvalidInputError,
+    RliError,
     SettingsError,
     StoreUnavailableError,
     UnsupportedTableError,
@@ -36,7 +39,7 @@ from rli.hudi.timeline.instant import Instant, parse_instant_time
 from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
-from rli.model import CommitResult, KeyMode, MissingColumns, OnExisting, OnPartitionChange
+from rli.model import CommitResult, KeyMode, MigrationResult, MissingColumns, OnExisting, OnPartitionChange
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
 from rli.services.clean import CleanResult, clean
@@ -46,13 +49,15 @@ from rli.services.restore import RestoreResult
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
 from rli.table.info import TableInfo, table_info
+from rli.table.migration import Migration, OnMigrationStep, migrate, target_of
 from rli.tasks import InProcess, TaskRunner
 from rli.telemetry import events
 from rli.urls import without_password
+from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.history import HistoryEntry, history
 from rli.view.index_location import default_index_url
-from rli.view.registration import adopt, save_settings
+from rli.view.registration import adopt, as_stored_now, has_index_of, has_other_index, stored_form
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.time_travel import whole_snapshot
@@ -62,6 +67,8 @@ from rli.write.insert import insert
 from rli.write.local_engine import LocalEngine
 from rli.write.options import WriteOptions, pass_over
 from rli.write.upsert import upsert
+
+Found = TypeVar("Found")
 
 
 class Table:
@@ -77,6 +84,7 @@ class Table:
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
         self._index: TableIndex | None = None
+        self._former: list[TableIndex] = []
         self._opening = Lock()
 
     @property
@@ -103,9 +111,43 @@ class Table:
         with self._opening:
             # Another thread may have opened it meanwhile.
             if self._index is None or self._index is index:
-                self.close()
+                self._close_index()
                 self._index = self._kind.open(self.definition)
             return self._index
+
+    def refreshed(self) -> tuple[TableDefinition, TableIndex]:
+        """Definition and index as they are now, for engines: another process may have given the table another index."""
+        while True:
+            definition = as_stored_now(self.definition)
+            self._adopt(definition)
+            index = self.index
+            # Another thread may have gone over to another index meanwhile.
+            if has_index_of(self.definition, definition):
+                return definition, index
+
+    def write_with(self, write: Callable[[TableDefinition, TableIndex], CommitResult]) -> CommitResult:
+        """Run a write, for engines; again if it failed because the table was given another index meanwhile (P37)."""
+        while True:
+            definition, index = self.refreshed()
+            try:
+                return write(definition, index)
+            except RliError:
+                # A write that is published does not fail because of its former index.
+                if not has_other_index(definition):
+                    raise
+
+    def look_up_with(self, look_up: Callable[[TableDefinition, TableIndex], Found]) -> Found:
+        """Ask the index, for engines; again if the table was given another index meanwhile: the former one may be behind."""
+        while True:
+            definition, index = self.refreshed()
+            try:
+                found = look_up(definition, index)
+            except RliError:
+                if not has_other_index(definition):
+                    raise
+            else:
+                if not has_other_index(definition):
+                    return found
 
     # Writing ---------------------------------------------------------------------------------------------------
 
@@ -141,7 +183,7 @@ class Table:
                 counts are 0. A write with a transaction commits even if it changes no record.
             metadata: texts that are kept with the commit, which is made even if no record changes. Names do not begin
                 with ``rli.``.
-            on_step: called after each step of the write; the steps begin anew with each attempt.
+            on_step: called after each step of the write; each attempt begins with the first step again.
 
         Example:
             >>> moved = pa.table({"id": ["a"], "city": ["Bern"], "ts": [2]})
@@ -156,14 +198,17 @@ class Table:
             StoreUnavailableError: the index's store does not answer. What was committed before is kept; whether
                 this write was committed, the timeline tells.
         """
-        return upsert(
-            self._refreshed(),
-            self.index,
-            LocalEngine(),
-            as_arrow_table(records),
-            WriteOptions.of(attempts, transaction, metadata, on_step),
-            on_partition_change=on_partition_change,
-            missing=missing,
+        source, options = as_arrow_table(records), WriteOptions.of(attempts, transaction, metadata, on_step)
+        return self.write_with(
+            lambda definition, index: upsert(
+                definition,
+                index,
+                LocalEngine(),
+                source,
+                options,
+                on_partition_change=on_partition_change,
+                missing=missing,
+            )
         )
 
     def insert(
@@ -200,13 +245,9 @@ class Table:
             RecordExistsError: with ``on_existing="fail"``, the table holds a key of the records.
             RliError: otherwise as for ``upsert``.
         """
-        return insert(
-            self._refreshed(),
-            self.index,
-            LocalEngine(),
-            as_arrow_table(records),
-            WriteOptions.of(attempts, transaction, metadata, on_step),
-            on_existing=on_existing,
+        source, options = as_arrow_table(records), WriteOptions.of(attempts, transaction, metadata, on_step)
+        return self.write_with(
+            lambda definition, index: insert(definition, index, LocalEngine(), source, options, on_existing=on_existing)
         )
 
     def delete(
@@ -234,13 +275,9 @@ class Table:
         Raises:
             RliError: as for ``upsert``.
         """
-        return delete(
-            self._refreshed(),
-            self.index,
-            LocalEngine(),
-            pa.table({RECORD_KEY: as_key_array(record_keys)}),
-            WriteOptions.of(attempts, transaction, metadata, on_step),
-        )
+        source = pa.table({RECORD_KEY: as_key_array(record_keys)})
+        options = WriteOptions.of(attempts, transaction, metadata, on_step)
+        return self.write_with(lambda definition, index: delete(definition, index, LocalEngine(), source, options))
 
     def rollback(self, instant: str, *, timeout: float | None = None) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
@@ -262,16 +299,17 @@ class Table:
 
         Raises:
             InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
-            UnsupportedTableError: the commit is another engine's and replaced whole file groups, or a savepoint keeps it.
+            UnsupportedTableError: the commit is another engine's and replaced whole file groups, a savepoint keeps it, or
+                record keys would be in several partitions again, which the index does not allow.
             LeaseBusyError: the lease was not free in that time.
             LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
         """
-        return roll_back(self.definition, self.index, instant, patience=_patience(timeout))
+        return roll_back(*self.refreshed(), instant, patience=_patience(timeout))
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, timeout: float | None = None) -> str:
         """Keep the table's state as of a commit, until ``delete_savepoint``; returns the commit's instant.
 
-        No clean removes files that it needs, whoever cleans, and the commit is not rolled back. A commit that has a
+        No clean removes files that it needs, by any engine, and the commit is not rolled back. A commit that has a
         savepoint keeps that one.
 
         Args:
@@ -327,7 +365,7 @@ class Table:
             LeaseLostError: this process was paused so long that another one took over; nothing was undone.
             ConflictError: another writer committed before the restore was done; call it again.
         """
-        return restore(self.definition, self.index, instant, patience=_patience(timeout))
+        return restore(*self.refreshed(), instant, patience=_patience(timeout))
 
     def cluster(
         self,
@@ -339,6 +377,9 @@ class Table:
         timeout: float | None = None,
     ) -> CommitResult:
         """Rewrite the small base files of each partition into fewer, of about the table's ``target_file_size``.
+
+        With the index ``consistent-bucket:``, buckets that are too large are split, and small neighbours are merged. With
+        ``bucket:`` it is refused, because the number of buckets is fixed.
 
         No record changes: each keeps its version, and look-ups report the instant that they did before. So it takes no
         transaction: a clustering that is repeated does no harm, and finds nothing more to do. File groups
@@ -360,15 +401,17 @@ class Table:
         """
         if smaller_than is not None and smaller_than < 1:
             raise InvalidInputError(f"smaller_than must be at least 1: smaller_than={smaller_than}; give bytes")
-        definition = self._refreshed()
-        return cluster(
-            definition,
-            self.index,
-            smaller_than,
-            tasks=tasks or InProcess(),
-            attempts=WriteOptions(attempts).attempts_of(definition),
-            on_step=on_step,
-            patience=_patience(timeout),
+        patience = _patience(timeout)
+        return self.write_with(
+            lambda definition, index: cluster(
+                definition,
+                index,
+                smaller_than,
+                tasks=tasks or InProcess(),
+                attempts=WriteOptions(attempts).attempts_of(definition),
+                on_step=on_step,
+                patience=patience,
+            )
         )
 
     def clean(self, keep_commits: int = 10, *, timeout: float | None = None) -> CleanResult:
@@ -425,11 +468,14 @@ class Table:
         Args:
             maintenance: the new settings; ``Maintenance.off()`` for nothing.
         """
-        storage = self.definition.durable().storage
-        # As they are stored now: this handle may have an index of its own, or be older than another one's change.
-        stored = load_definition(storage)
-        changed = stored.require_settings().model_copy(update={"maintenance": maintenance})
-        save_settings(stored.with_settings(changed))
+        stored = load_definition(self.definition.storage)
+        # This handle may have an index of its own; if it has the table's, it may know a password of it.
+        is_same = has_index_of(self.definition, stored)
+        opened = Table(replace(stored, given_url=self.definition.given_url) if is_same else stored)
+        # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
+        with opened, opened._exclusively("change of the maintenance", None) as (definition, fence):
+            changed = definition.require_settings().model_copy(update={"maintenance": maintenance})
+            fence.replace(paths.SETTINGS, stored_form(stored.with_settings(changed)))
         self.definition = self.definition.with_settings(self.settings.model_copy(update={"maintenance": maintenance}))
 
     # Reading ---------------------------------------------------------------------------------------------------
@@ -487,12 +533,15 @@ class Table:
             IndexNotReadyError: the index has not seen all commits of the table after that time.
             CorruptIndexError, CorruptTableError: index or table is damaged.
         """
-        definition = self._refreshed()
         record_keys = (
-            definition.key_generator.record_keys(as_arrow_table(keys)) if is_tabular(keys) else as_key_array(keys)
+            self._refreshed().key_generator.record_keys(as_arrow_table(keys))
+            if is_tabular(keys)
+            else as_key_array(keys)
         )
         require_record_keys(record_keys)
-        return get_records(definition, self.index, record_keys, columns, timeout)
+        return self.look_up_with(
+            lambda definition, index: get_records(definition, index, record_keys, columns, timeout)
+        )
 
     def scan(
         self, columns: Sequence[str] | None = None, filters: object = None, as_of: str | date | None = None
@@ -541,11 +590,14 @@ class Table:
         """
         keys = as_key_array(record_keys)
         require_record_keys(keys)
-        definition, index = self._refreshed(), self.index
         latest = time.monotonic() + timeout
-        await_synced(definition, index, timeout)
-        left = max(0.0, latest - time.monotonic())
-        return index.locate_now(definition, keys, left, partial(await_synced, definition, index))
+
+        def locate(definition: TableDefinition, index: TableIndex) -> pa.Table:
+            await_synced(definition, index, max(0.0, latest - time.monotonic()))
+            left = max(0.0, latest - time.monotonic())
+            return index.locate_now(definition, keys, left, partial(await_synced, definition, index))
+
+        return self.look_up_with(locate)
 
     def history(self, limit: int | None = None) -> tuple[HistoryEntry, ...]:
         """What has become of the table: the instants of the active timeline, the oldest first.
@@ -577,9 +629,8 @@ class Table:
         Raises:
             CorruptTableError: the timeline cannot be read.
         """
-        definition = self._refreshed()
         try:
-            return table_info(definition, self.index)
+            return table_info(*self.refreshed())
         except (
             IndexNotReadyError,
             IndexMismatchError,
@@ -587,7 +638,7 @@ class Table:
             StoreUnavailableError,
             SettingsError,
         ) as error:
-            return table_info(definition, error)
+            return table_info(self._refreshed(), error)
 
     def timeline(self) -> tuple[Instant, ...]:
         """All instants of the active timeline, in order."""
@@ -611,8 +662,8 @@ class Table:
         """Build the index again from the table's files; returns how many records it holds.
 
         It waits for nobody. A write at work fails with ``IndexNotFoundError`` when it finds the index that it began with
-        dropped; what the write left is removed by the next one. With another ``url``, who had opened the table before
-        fails to write with ``IndexMismatchError``, and opens the table again.
+        dropped; what the write left is removed by the next one. With another ``url``, all who have opened the table go
+        over to the new index; ``migrate_index`` builds that one first, and lets writers go on meanwhile.
 
         Args:
             url: where; by default where the table's index is. A table of another engine that has none yet gets it in
@@ -626,6 +677,7 @@ class Table:
             CorruptTableError: a record key lives in more than one place, or a file cannot be read.
             UnsupportedTableError: the records have no keys.
         """
+        self._adopt(as_stored_now(self.definition))
         if url is None and self.definition.settings is None:
             url = default_index_url(self.definition.storage)
         chosen = self.definition.index_url if url is None else url
@@ -644,20 +696,73 @@ class Table:
         self._index, records = self._kind.rebuild(definition, options, tasks or InProcess())
         return records
 
+    def migrate_index(
+        self,
+        to: str,
+        *,
+        shards: int | None = None,
+        key_mode: KeyMode | str = KeyMode.EXACT,
+        drop_old: bool = False,
+        tasks: TaskRunner | None = None,
+        timeout: float | None = None,
+        on_step: OnMigrationStep = lambda _: None,
+    ) -> MigrationResult:
+        """Give the table another index, of any kind and in any store, while others write and read it.
+
+        The new index is built from a snapshot, follows the commits made meanwhile, and is compared with the table. Then
+        writers wait for a moment, and one change of the table's settings switches to it. Who has opened the table goes
+        over to the new index; a write at work is tried again with it. A migration that was interrupted changed nothing
+        that others see: call it again, and it goes on. The former index stays until it is dropped.
+
+        Args:
+            to: URL of the new index. An index of this table that is there already is used if it agrees with the table.
+            shards: see ``create_index``.
+            key_mode: see ``create_index``.
+            drop_old: drop the former index after the switch; also one that an earlier call to this URL has kept.
+            tasks: runs the work on each base file and on shards; in this process by default.
+            timeout: as for ``rollback``.
+            on_step: called after each step.
+
+        Example:
+            >>> table.migrate_index("global-simple:").index
+            'global-simple:'
+
+        Raises:
+            SettingsError: the URL or an option is wrong, or record keys are in several partitions and the new index wants
+                them unique in the table; the table keeps its index.
+            IndexMismatchError: there is an index of something else at the URL.
+            IndexNotReadyError: the table has no index, or the new index could not follow the table.
+            LeaseBusyError: the lease was not free in that time, or another process migrates the index.
+            LeaseLostError: this process was paused so long that another one took over; call it again.
+        """
+        options, patience = IndexOptions(shards, key_mode), _patience(timeout)
+        definition, index = self.refreshed()
+        target = target_of(definition, to, options)
+        migration = Migration(
+            definition.durable(), index, target.durable(), options, tasks or InProcess(), patience, on_step
+        )
+        now, new, done = migrate(migration, drop_old=drop_old)
+        if new is not index:
+            with self._opening:
+                self._former.append(index)
+                self.definition = replace(now, storage=target.storage, stored_url=None)
+                self._index = new
+        return done
+
     def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> IndexState:
-        """Apply all completed instants that the index has not applied, whoever made them.
+        """Apply all completed instants that the index has not applied, of any writer.
 
         What dead writers and power cuts left is cleaned up first: a rollback that was interrupted is finished.
         ``timeout`` is as for ``rollback``; only a table that needs such a cleanup needs the lease.
         """
-        definition, writer = self._refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
-        recover(definition, self.index, writer, patience=_patience(timeout))
-        undo_torn(definition, self.index, writer, patience=_patience(timeout))
+        (definition, index), writer = self.refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
+        recover(definition, index, writer, patience=_patience(timeout))
+        undo_torn(definition, index, writer, patience=_patience(timeout))
         began = time.monotonic()
-        state = self.index.sync(self._refreshed(), tasks or InProcess())
+        state = index.sync(definition.reloaded(), tasks or InProcess())
         events.SYNC_DONE.log(
             table=self.location,
-            index=self.index.url,
+            index=index.url,
             instants=state.applied,
             sequence=state.sequence,
             seconds=time.monotonic() - began,
@@ -680,7 +785,7 @@ class Table:
             CorruptTableError: a base file is damaged.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
-        definition, index = self._refreshed(), self.index
+        definition, index = self.refreshed()
         return index.verify_against(definition, tasks or InProcess(), partial(await_synced, definition, index, timeout))
 
     def repair_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> VerifyReport:
@@ -692,7 +797,7 @@ class Table:
         """
         runner = tasks or InProcess()
         # Under the lease from the first look on: entries are corrected as those of the next commit.
-        definition, index = self._refreshed(), self.index
+        definition, index = self.refreshed()
         with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}", patience=_patience(timeout)):
             return index.repair_from(definition, runner)
 
@@ -712,6 +817,7 @@ class Table:
             IndexNotFoundError: there is no index at its URL.
             StoreUnavailableError: its store does not answer.
         """
+        self._adopt(as_stored_now(self.definition))
         with closing(self._kind.open_to_relocate(self.definition)) as index:
             return index.relocate(self.definition, also=also)
 
@@ -720,6 +826,7 @@ class Table:
 
         An index that has lost what says whose it is can be removed too: the table's settings name it as the table's.
         """
+        self._adopt(as_stored_now(self.definition))
         try:
             self.index.drop()
         except CorruptIndexError:
@@ -728,9 +835,25 @@ class Table:
 
     def close(self) -> None:
         """Give the index's connections back."""
+        self._close_index()
+        while self._former:
+            self._former.pop().close()
+
+    def _close_index(self) -> None:
         index, self._index = self._index, None
         if index is not None:
             index.close()
+
+    def _adopt(self, definition: TableDefinition) -> None:
+        """Keep a definition that was just read; go over to another index if it names one."""
+        with self._opening:
+            if not has_index_of(self.definition, definition):
+                # Other threads may have done so since it was read, and may be using the former index.
+                definition = as_stored_now(self.definition)
+                if not has_index_of(self.definition, definition):
+                    self._former += [] if self._index is None else [self._index]
+                    self._index = None
+            self.definition = definition
 
     def __enter__(self) -> Self:
         return self
@@ -746,7 +869,7 @@ class Table:
     @contextmanager
     def _exclusively(self, service: str, timeout: float | None) -> Iterator[tuple[TableDefinition, Fence]]:
         """Hold the lease for a table service; the index has followed the timeline."""
-        with table_service(self._refreshed(), self.index, service, patience=_patience(timeout)) as entered:
+        with table_service(*self.refreshed(), service, patience=_patience(timeout)) as entered:
             yield entered
 
     @property
@@ -755,8 +878,12 @@ class Table:
 
     def _undo_torn(self, definition: TableDefinition) -> None:
         """Undo what a power cut has torn, as far as the index that is about to go tells it."""
-        with suppress(IndexNotReadyError):
-            undo_torn(definition, self.index, f"bootstrap at {datetime.now(UTC).isoformat()}", is_index_kept=False)
+        # Its scope may be another one than that of the index to be.
+        with (
+            suppress(IndexNotReadyError, IndexNotFoundError),
+            closing(self._kind.open_to_relocate(definition)) as index,
+        ):
+            undo_torn(definition, index, f"bootstrap at {datetime.now(UTC).isoformat()}", is_index_kept=False)
 
     def __repr__(self) -> str:
         settings = self.definition.settings

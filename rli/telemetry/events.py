@@ -171,6 +171,10 @@ SYNC_WAITING: Final = _event(
     "sync.waiting", logging.INFO, "a look-up is waiting until the index has seen commits", "table", "index", "unapplied",
     "withdrawn",
 )  # fmt: skip
+INDEX_PROBED: Final = _event(
+    "index.probed", logging.INFO, "looked keys up in the table's files by key ranges and bloom filters",
+    "table", "index", "keys", "files", "files_read", "comparisons", "false_positives", "seconds",
+)  # fmt: skip
 INDEX_BUILT: Final = _event(
     "index.built", logging.INFO, "built the index from the table's files", "table", "index", "records", "seconds"
 )

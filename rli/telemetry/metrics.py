@@ -95,6 +95,12 @@ RECOVERED_WRITERS: Final = _counter(
 )
 APPLIED_COMMITS: Final = _counter("rli.sync.commits", "{commit}", "Commits applied to an index")
 SYNC_SECONDS: Final = _durations("rli.sync.duration", "Duration of a sync that applied commits")
+COMPARISONS: Final = _counter(
+    "rli.index.comparisons",
+    "{comparison}",
+    "Record keys compared with the keys of a file that may hold them",
+    "outcome",
+)
 SERVICES: Final = _counter("rli.services", "{service}", "Table services that were completed", "service")
 STORE_SECONDS: Final = _durations(
     "rli.store.duration", "Duration of a batch of look-ups or changes in a store", "store", "call"

@@ -58,7 +58,7 @@ class MarkCases:
         assert store.applied_sequence() == store.applied().least == 7
 
     def test_a_store_that_went_back_is_not_marked(self, store: Store) -> None:
-        """As whoever began to write before it went back would do it."""
+        """As a writer does it that began before the store went back."""
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         assert store.mark_applied(store.applied(), 3)
         since = replace(store.applied(), least=6, greatest=6)

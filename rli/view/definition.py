@@ -53,7 +53,7 @@ class TableDefinition:
         )
 
     def now(self) -> datetime:
-        """The clock that the table's instants are taken from: UTC, or the local time of whoever writes."""
+        """The clock that the table's instants are taken from: UTC, or the writer's local time."""
         in_utc = self.properties.raw.get(Key.TIMEZONE, "LOCAL").upper() == "UTC"
         return datetime.now(UTC) if in_utc else datetime.now()  # noqa: DTZ005  (local time is what is meant)
 

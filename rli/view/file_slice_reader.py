@@ -24,7 +24,11 @@ from rli.view.key_columns import KeyColumns
 READ_BATCH_ROWS: Final = 65_536
 
 _FEW_ROWS: Final = 16_384
-"""Decoded at once on the way to a few records: what follows the last of them is not decoded."""
+"""Decoded at once on the way to a few records, or as many as are sought: what follows the last of them is not decoded."""
+
+
+_KEYS_PER_ROW_GROUP: Final = 2
+"""Of more keys than that, hardly a row group holds none."""
 
 
 class FileSliceReader:
@@ -57,6 +61,28 @@ class FileSliceReader:
         """Of the stored record keys; None if the slice has none."""
         return self._base.bloom_filter()
 
+    def key_range(self, columns: KeyColumns) -> tuple[str, str] | None:
+        """The least and the greatest record key, in the order of their bytes; None where the footers do not tell.
+
+        Args:
+            columns: where the keys of this slice stand.
+        """
+        if columns.ordered_as_keys is None:
+            return None
+        bounds = [self._base.bounds(group, columns.ordered_as_keys) for group in range(self._base.row_groups)]
+        known = [found for found in bounds if found is not None]
+        if not known or len(known) < len(bounds):
+            return None
+        return min(least for least, _ in known), max(greatest for _, greatest in known)
+
+    @property
+    def written_key_range(self) -> tuple[str, str] | None:
+        """The least and the greatest record key as the writer has noted them; None if it has not.
+
+        In the order of UTF-8 bytes or of UTF-16 code units: writers differ.
+        """
+        return self._base.key_range()
+
     def read_columns(self, schema: pa.Schema) -> pa.Table:
         """All records, reduced to the columns of ``schema`` and made to fit it."""
         return self._base.read_columns(schema)
@@ -78,10 +104,9 @@ class FileSliceReader:
         Returns:
             For parts of the slice, in its order: the record keys found there (shape (m,)), and their records.
         """
-        left, column = record_keys, columns.ordered_as_keys
+        left = record_keys
         for row_group in range(self._base.row_groups):
-            bounds = None if column is None else self._base.bounds(row_group, column)
-            candidates = left if bounds is None else _within(left, *bounds)
+            candidates = self._candidates(left, columns.ordered_as_keys, row_group)
             if not len(candidates):
                 continue
             positions, found = self._positions(candidates, columns, row_group)
@@ -95,12 +120,27 @@ class FileSliceReader:
             if not len(left):
                 return
 
+    def _candidates(self, record_keys: pa.Array, column: str | None, row_group: int) -> pa.Array:
+        """Those of some keys that a row group may hold, as far as its least and greatest key and its filter tell."""
+        if column is None:
+            return record_keys
+        bounds = self._base.bounds(row_group, column)
+        candidates = record_keys if bounds is None else _within(record_keys, *bounds)
+        # Of many keys, each row group is likely to hold one.
+        if not 0 < len(candidates) <= _KEYS_PER_ROW_GROUP * self._base.row_groups:
+            return candidates
+        row_filter = self._base.row_group_filter(row_group, column)
+        if row_filter is None:
+            return candidates
+        return pa.array([key for key in candidates.to_pylist() if row_filter.may_hold(key)], pa.string())
+
     def _positions(
         self, record_keys: pa.Array, columns: KeyColumns, row_group: int
     ) -> tuple[NDArray[np.intp], pa.Array]:
         """Where some keys are in a row group, in rising order, and which keys are there."""
         start, positions, found = 0, list[NDArray[np.intp]](), list[pa.Array]()
-        for batch in self._base.batches_of(row_group, columns.schema, _FEW_ROWS):
+        # Each comparison hashes all the sought keys.
+        for batch in self._base.batches_of(row_group, columns.schema, max(_FEW_ROWS, len(record_keys))):
             keys = columns.keys_of(conform(batch, columns.schema))
             matches = np.flatnonzero(pc.is_in(keys, value_set=record_keys).to_numpy(zero_copy_only=False))
             if len(matches):

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from rli.errors import SettingsError
+from rli.index_urls import IndexUrl, with_scope
 from rli.settings import TableSettings
 from rli.storage import Storage
 from rli.urls import StoredUrl
@@ -39,13 +40,15 @@ def default_index_url(storage: Storage) -> str:
 
 def is_in_table(storage: Storage, index_url: str) -> bool:
     """Whether an index is in the folder of its table."""
-    return storage.is_local and index_url == own_index_url(storage)
+    return storage.is_local and IndexUrl.parse(index_url).store == own_index_url(storage)
 
 
 def to_stored(storage: Storage, settings: TableSettings) -> bytes:
     """The settings as they are stored with the table."""
-    is_own = is_in_table(storage, settings.index_url)
-    return settings.model_copy(update={"index_url": _STORED} if is_own else {}).to_json()
+    if not is_in_table(storage, settings.index_url):
+        return settings.to_json()
+    own = with_scope(_STORED, IndexUrl.parse(settings.index_url).scope)
+    return settings.model_copy(update={"index_url": own}).to_json()
 
 
 def from_stored(storage: Storage, content: bytes) -> tuple[TableSettings, StoredUrl]:
@@ -57,9 +60,9 @@ def from_stored(storage: Storage, content: bytes) -> tuple[TableSettings, Stored
         SettingsError: the settings are damaged.
     """
     settings = TableSettings.from_json(content)
-    is_own = settings.index_url == _STORED or _was_own(storage, settings.index_url)
-    if is_own:
-        settings = settings.model_copy(update={"index_url": own_index_url(storage)})
+    named = IndexUrl.parse(settings.index_url)
+    if named.store == _STORED or _was_own(storage, named.store):
+        settings = settings.model_copy(update={"index_url": with_scope(own_index_url(storage), named.scope)})
         return settings, StoredUrl(settings.index_url)
     return settings, StoredUrl(json.loads(content)["index_url"])
 

@@ -14,6 +14,7 @@ FOLDERS: Final = (_FOLDER, ".hoodie", "")
 SETTINGS: Final = f"{_FOLDER}/table.json"
 CLAIM: Final = f"{_FOLDER}/creating.json"
 DROPPING: Final = f"{_FOLDER}/dropping.json"
+MIGRATION: Final = f"{_FOLDER}/migration.json"
 WORK: Final = f"{_FOLDER}/work"
 REQUESTS: Final = f"{_FOLDER}/requests"
 JOURNAL: Final = f"{_FOLDER}/journal"
@@ -26,6 +27,7 @@ RECORDS: Final = f"{_FOLDER}/records"
 INDEX: Final = f"{_FOLDER}/index"
 MARKS: Final = f"{_FOLDER}/marks"
 TRANSACTIONS: Final = f"{_FOLDER}/transactions"
+STREAMS: Final = f"{_FOLDER}/streams"
 
 
 def work_folder(instant: str) -> str:
@@ -36,6 +38,11 @@ def work_folder(instant: str) -> str:
 def request_folder(name: str) -> str:
     """Holds what a write has computed before it has an instant."""
     return f"{REQUESTS}/{name}"
+
+
+def stream_folder(name: str) -> str:
+    """Holds what a stream has read of the table to fill its state."""
+    return f"{STREAMS}/{name}"
 
 
 def begun(instant: str) -> str:

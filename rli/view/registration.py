@@ -8,12 +8,13 @@ from typing import Any
 from uuid import uuid4
 
 from rli.errors import IndexMismatchError, RliError
-from rli.model import LeasePlace
+from rli.index_urls import IndexUrl
+from rli.model import LeasePlace, Scope
 from rli.settings import Maintenance, TableSettings
 from rli.store.registry import open_store
 from rli.urls import StoredUrl, has_secrets, without_secrets
 from rli.view import paths
-from rli.view.definition import TableDefinition, load_settings
+from rli.view.definition import TableDefinition, durable_as, load_settings
 from rli.view.index_location import to_stored
 
 
@@ -39,25 +40,29 @@ def adopt(definition: TableDefinition, index_url: str | None, lease: LeasePlace 
             save_settings(definition)
         return definition
     found = with_index_at(definition, index_url, lease)
-    settings = found.require_settings()
-    if settings.lease is LeasePlace.INDEX:
-        found = found.with_settings(settings.model_copy(update={"lease": lease}))
+    if definition.settings is not None:
+        found = given(found, lease)
     if found.settings != definition.settings or definition.stored_url is not None or stores_password(definition):
         save_settings(found)
     return replace(found, stored_url=None)
 
 
 def save_settings(definition: TableDefinition) -> None:
-    """Store the settings with the table, without passwords.
+    """Store the settings with the table; see ``stored_form``."""
+    storage = definition.storage
+    storage.write_bytes(paths.SETTINGS, stored_form(definition))
+    storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
+
+
+def stored_form(definition: TableDefinition) -> bytes:
+    """The settings as they are stored with the table, without passwords.
 
     A password that an earlier version stored is kept if the index cannot be opened without it.
     """
-    settings, storage = definition.require_settings(), definition.storage
-    content = to_stored(storage, settings)
+    settings = definition.require_settings()
     if _needs_stored_password(definition):
-        content = settings.model_copy(update={"index_url": str(definition.index_url)}).to_json()
-    storage.write_bytes(paths.SETTINGS, content)
-    storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
+        return settings.model_copy(update={"index_url": str(definition.index_url)}).to_json()
+    return to_stored(definition.storage, settings)
 
 
 def stores_password(definition: TableDefinition) -> bool:
@@ -70,7 +75,7 @@ def _needs_stored_password(definition: TableDefinition) -> bool:
     if not stores_password(definition):
         return False
     try:
-        open_store(StoredUrl(definition.require_settings().index_url)).close()
+        open_store(IndexUrl.parse(StoredUrl(definition.require_settings().index_url)).store).close()
     except RliError:
         return True
     return False
@@ -94,12 +99,27 @@ def with_index_at(definition: TableDefinition, index_url: str, lease: LeasePlace
     return replace(definition, settings=settings, given_url=index_url, stored_url=stored_url)
 
 
+def given(definition: TableDefinition, lease: LeasePlace) -> TableDefinition:
+    """A table that is given the index of a definition: its next generation, if it is another one than the stored index.
+
+    Args:
+        definition: names the index.
+        lease: where writers agree with such an index. A table that agrees in the store of its index goes over to it.
+    """
+    settings, changes = definition.require_settings(), dict[str, object]()
+    if settings.lease is LeasePlace.INDEX:
+        changes["lease"] = lease
+    if definition.stored_url not in {None, settings.index_url}:
+        changes["index_generation"] = settings.index_generation + 1
+    return definition.with_settings(settings.model_copy(update=changes))
+
+
 def require_same_lease(definition: TableDefinition) -> None:
     """Pass a table whose writers still agree where they did when this process opened it (docs/protocol.md, P3).
 
     Raises:
-        IndexMismatchError: the table has been given another index since, whose writers agree elsewhere, or whose record
-            keys are unique in another scope.
+        IndexMismatchError: the table has been given another index since, whose writers agree elsewhere, whose record
+            keys are unique in another scope, or which has other options.
         CorruptTableError: the settings are damaged.
     """
     opened, (stored, _) = definition.require_settings(), load_settings(definition.storage)
@@ -107,17 +127,65 @@ def require_same_lease(definition: TableDefinition) -> None:
     if stored is None or now is None:
         is_same = False
     elif opened.lease is LeasePlace.INDEX:
-        is_same = stored.lease == opened.lease and now == before
+        is_same = _index_and_lease(stored) == _index_and_lease(opened, before)
     else:
-        # Hosts with an index each may go on, whichever of these the settings name; another scheme may be another scope.
-        is_same = stored.lease == opened.lease and _scheme(now) == _scheme(before)
+        # Hosts with an index each may go on, whichever of these the settings name; another kind may have another scope.
+        is_same = stored.lease == opened.lease and _kind(now) == _kind(before)
     if not is_same:
         raise IndexMismatchError(
             f"the table has been given another index since this process opened it: table={definition.location} "
             f"index={before} lease={opened.lease} now={now} lease now={stored and stored.lease}; open the table again, "
-            "and write again"
+            "and try again"
         )
 
 
-def _scheme(url: str) -> str:
-    return url.partition(":")[0]
+def as_stored_now(definition: TableDefinition) -> TableDefinition:
+    """The definition with the table's properties as they are now, and with the index that the table has now.
+
+    A process that opened the table with another index than the stored one keeps that index.
+
+    Raises:
+        CorruptTableError: properties or settings are damaged.
+    """
+    current = definition.reloaded()
+    changed = _changed_settings(definition)
+    if changed is None:
+        return current
+    settings, url = changed
+    return replace(current, storage=durable_as(current.storage, settings), settings=settings, given_url=url)
+
+
+def has_other_index(definition: TableDefinition) -> bool:
+    """Whether the table has been given another index, or another lease, since the definition was read.
+
+    Raises:
+        CorruptTableError: the settings are damaged.
+    """
+    return _changed_settings(definition) is not None
+
+
+def has_index_of(definition: TableDefinition, other: TableDefinition) -> bool:
+    """Whether two definitions of a table name the same index and lease."""
+    return _index_and_lease(definition.settings) == _index_and_lease(other.settings)
+
+
+def _changed_settings(definition: TableDefinition) -> tuple[TableSettings, StoredUrl] | None:
+    """The stored settings with the URL of the index, if these name another index or lease than the definition."""
+    if definition.stored_url is not None:
+        return None
+    stored, url = load_settings(definition.storage)
+    if stored is None or url is None or _index_and_lease(stored) == _index_and_lease(definition.settings):
+        return None
+    return stored, url
+
+
+def _index_and_lease(settings: TableSettings | None, index_url: str | None = None) -> tuple[str, int, str] | None:
+    if settings is None:
+        return None
+    return index_url or settings.index_url, settings.index_generation, str(settings.lease)
+
+
+def _kind(url: str) -> tuple[str, Scope]:
+    """What writers must agree about: the scheme and the scope; of a URL of options alone, without a place, all of it."""
+    scheme, _, rest = url.partition(":")
+    return url if rest.startswith("?") else scheme, IndexUrl.parse(url).scope

@@ -1,4 +1,4 @@
-"""What commits found when they first changed a file group: whoever compares two states of a table needs to know it."""
+"""What commits found when they first changed a file group: needed to compare two states of a table."""
 
 from __future__ import annotations
 

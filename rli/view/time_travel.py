@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rli.errors import InstantNotFoundError
+from rli.errors import InstantNotFoundError, RliError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
@@ -93,12 +93,30 @@ def require_files_as_of(current: Snapshot, past: Snapshot) -> None:
         )
 
 
-def is_whole_for(snapshot: Snapshot, groups: Collection[FileGroupId]) -> bool:
+def is_latest(snapshot: Snapshot) -> bool:
+    """Whether nothing has happened since a snapshot; if something has, files that it names may be gone (P16)."""
+    return snapshot.timeline.instants == snapshot.table.load_timeline().instants
+
+
+class RemovedFiles:
+    """Tells files that others removed beside a look-up from files that are missing (P16)."""
+
+    def __init__(self) -> None:
+        self._problem = ""
+
+    def require_removed(self, snapshot: Snapshot, problem: RliError) -> None:
+        """Pass a problem that others may have made since a snapshot; raise it if they did not, or if it comes again."""
+        if is_latest(snapshot) or str(problem) == self._problem:
+            raise problem
+        self._problem = str(problem)
+
+
+def is_whole_for(snapshot: Snapshot, groups: Collection[FileGroupId] | None = None) -> bool:
     """Whether a snapshot of the present state shows some file groups as they were; if not, it is out of date (P16).
 
     Args:
         snapshot: the state; the file groups have been listed, and may have been read.
-        groups: the file groups.
+        groups: the file groups; None for all.
     """
     current = Snapshot.now(snapshot.table)
     if current.timeline == snapshot.timeline:

@@ -13,26 +13,27 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Final
 
 import pyarrow as pa
 
 from rli.commit.conflicts import ReadSet
 from rli.commit.retries import write_until_committed
 from rli.commit.write_transaction import OnStep, PreparedWrite, WriteTransaction
-from rli.errors import ConflictError
+from rli.errors import ConflictError, SettingsError
+from rli.file_group.writer import FileGroupResult
+from rli.hudi.file_names import new_file_id
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action
-from rli.index.contract import TableIndex
+from rli.index.contract import Regrouping, TableIndex
 from rli.model import CommitResult, Step
 from rli.settings import TableSettings
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
 from rli.write.file_group_clustering import ClusteringContext, cluster_file_groups
-
-_NO_READS: Final = ReadSet(frozenset())
+from rli.write.placement import SizedPlacement
 
 
 def cluster(
@@ -49,6 +50,7 @@ def cluster(
     """Rewrite small base files into fewer, at most so many bytes of them; see ``Table.cluster``.
 
     Raises:
+        SettingsError: the index computes file groups, and plans no clusterings.
         LeaseBusyError: the lease was not free for ``patience`` seconds.
     """
     require_writable(table.properties)
@@ -85,11 +87,32 @@ def plan_clustering(
     return [found for found in clusters if len(found) > 1]
 
 
-def first_clusters(plan: Sequence[tuple[FileSlice, ...]], most_bytes: int) -> list[tuple[FileSlice, ...]]:
-    """As many new file groups of a plan as have sources of so many bytes together, those of the most sources first."""
-    by_gain = sorted(plan, key=len, reverse=True)
-    sizes = accumulate(sum(file_slice.size for file_slice in cluster) for cluster in by_gain)
-    return [cluster for cluster, size in zip(by_gain, sizes, strict=True) if size <= most_bytes]
+def planned_regroupings(index: TableIndex, snapshot: Snapshot) -> Sequence[Regrouping]:
+    """What a clustering would do; nothing for kinds of index that take none."""
+    resizing = index.resizing(snapshot, None)
+    if resizing is not None:
+        return resizing.regroupings
+    return [] if index.computes_file_groups else _by_sizes(snapshot, None)
+
+
+def first_regroupings(plan: Sequence[Regrouping], most_bytes: int) -> list[Regrouping]:
+    """As much of a plan as has sources of so many bytes together, but some of it: what has most sources first."""
+    by_gain = sorted(plan, key=lambda regrouping: len(regrouping.sources), reverse=True)
+    sizes = accumulate(sum(source.size for source in regrouping.sources) for regrouping in by_gain)
+    return [
+        regrouping
+        for number, (regrouping, size) in enumerate(zip(by_gain, sizes, strict=True))
+        if number == 0 or size <= most_bytes
+    ]
+
+
+def _by_sizes(snapshot: Snapshot, smaller_than: int | None) -> list[Regrouping]:
+    plan = plan_clustering(snapshot.slices.values(), snapshot.table.require_settings(), smaller_than)
+    file_ids = [new_file_id() for _ in plan]
+    return [
+        Regrouping(sources, (file_id,), SizedPlacement((file_id,), (1,)))
+        for sources, file_id in zip(plan, file_ids, strict=True)
+    ]
 
 
 def _fill(slices: list[FileSlice], target_size: int) -> list[tuple[FileSlice, ...]]:
@@ -110,14 +133,20 @@ def _write_clusters(
     tasks: TaskRunner, smaller_than: int | None, most_bytes: int | None, write: WriteTransaction
 ) -> PreparedWrite:
     schema = write.snapshot.schema or pa.schema([])
-    plan = plan_clustering(write.snapshot.slices.values(), write.table.require_settings(), smaller_than)
+    resizing = write.index.resizing(write.snapshot, smaller_than)
+    if resizing is None and write.index.computes_file_groups:
+        raise SettingsError(
+            f"the index computes the file group of each record, so that file groups cannot be put together: "
+            f"table={write.table.location} index={write.index.url}; leave clustering out, or bootstrap another index first"
+        )
+    plan = _by_sizes(write.snapshot, smaller_than) if resizing is None else resizing.regroupings
     if most_bytes is not None:
-        plan = first_clusters(plan, most_bytes)
+        plan = first_regroupings(plan, most_bytes)
     write.on_step(Step.RESOLVED)
     context = ClusteringContext(write.context(schema), write.locator)
-    results = []
-    for result in tasks.run(partial(cluster_file_groups, context), plan):
-        if result is not None:
+    results = list[FileGroupResult]()
+    for written in tasks.run(partial(cluster_file_groups, context), plan):
+        for result in written or ():
             results.append(result)
             write.on_step(Step.FILE_GROUP_WRITTEN)
     write.on_step(Step.WRITTEN)
@@ -126,4 +155,5 @@ def _write_clusters(
             f"other writers changed all file groups of this clustering: new file groups={len(plan)}; cluster "
             "again later"
         )
-    return PreparedWrite(results, schema, CLUSTER, 0, _NO_READS)
+    read = ReadSet(frozenset() if resizing is None else resizing.watched)
+    return PreparedWrite(results, schema, CLUSTER, 0, read, resizing)

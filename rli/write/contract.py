@@ -46,7 +46,7 @@ class WorkloadProfile:
     """Counts of tagged rows, by which a write is planned.
 
     Attributes:
-        inserted: partition path → new record keys.
+        inserted: partition path → new record keys, and those of which their file group decides whether they are new.
         changed: file group → records that are updated in it or deleted from it.
         leaving: file group → records stored in it that came with another partition, late ones included.
         arriving: partition path → moving records that it gains; empty until late ones are left out.
@@ -66,7 +66,7 @@ class WorkloadProfile:
 
     @property
     def new(self) -> dict[str, int]:
-        """Partition path → records that it gains, by inserts and moves."""
+        """Partition path → records that are placed in it: inserted, moved, or undecided ones."""
         gained = dict(self.inserted)
         for partition_path, count in self.arriving.items():
             gained[partition_path] = gained.get(partition_path, 0) + count
@@ -159,6 +159,7 @@ class TaggedRows(ABC):
         """Write all file groups that the rows change; gives the results of the accepted attempts.
 
         Raises:
+            RecordExistsError: a file group holds a key that must be new.
             VoidAttemptError: the tasks have written other records than were tagged.
             CorruptIndexError: index and file group contradict each other.
             CorruptTableError: a base file cannot be read.

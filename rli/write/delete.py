@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from rli.commit.conflicts import ReadSet
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
 from rli.hudi.table_features import require_writable
 from rli.index.contract import ChangedKeys, TableIndex
@@ -18,7 +17,7 @@ from rli.write.contract import Engine, Request
 from rli.write.keying import KeysAlone
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
-from rli.write.planning import plan_write, run_plan
+from rli.write.planning import plan_write, read_set, run_plan
 from rli.write.tagging import DeleteTagging
 
 
@@ -54,7 +53,7 @@ def _write_deletes(engine: Engine, request: Request, write: WriteTransaction) ->
         context = write.context(schema, is_synced=engine.syncs_in_tasks)
         plan = plan_write(write, context, profile, request.bytes_per_row)
         results = run_plan(write, rows, plan)
-    read = ReadSet(profile.origins, partial(_changed_keys, request))
+    read = read_set(profile, results, partial(_changed_keys, request))
     return PreparedWrite(results, schema, "DELETE", profile.left_out, read)
 
 

@@ -17,17 +17,21 @@ from rli.file_group.writer import FileGroupResult
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
-from rli.index.locators import FileLocator, FoundLocations, Locator
-from rli.index.reports import Scope, SomeKeys, sum_of
+from rli.index.following import Position, relocated, relocations_of, unseen_writes
+from rli.index.locators import Comparisons, FileLocator, FoundLocations, Locator, PruningLocator
+from rli.index.reports import SomeKeys, sum_of
 from rli.locations import LOCATION_SCHEMA
-from rli.model import FileGroupId
+from rli.model import FileGroupId, Scope
 from rli.reads import point_reads
 from rli.storage import Storage
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
+from rli.view.paths import stream_folder
 from rli.view.snapshot import Snapshot
+from rli.view.time_travel import RemovedFiles
+from rli.write.choices import one_of
 from rli.write.contract import (
     Engine,
     FileGroupWriting,
@@ -40,7 +44,8 @@ from rli.write.contract import (
 )
 from rli.write.delete import delete
 from rli.write.insert import insert
-from rli.write.keying import Keying
+from rli.write.keying import FirstRecordKeying, Keying, RecordKeying
+from rli.write.local_engine import LocalRows
 from rli.write.options import WriteOptions, pass_over
 from rli.write.tagging import LateMoves, TaggedBatch, groups_of, partitions_of
 from rli.write.tally import Tally, require_same
@@ -51,6 +56,7 @@ __all__ = [
     "LOOKUP_SECONDS",
     "META_COLUMNS",
     "Change",
+    "Comparisons",
     "Engine",
     "FileGroupId",
     "FileGroupResult",
@@ -58,12 +64,18 @@ __all__ = [
     "FileIndex",
     "FileLocator",
     "FileSlice",
+    "FirstRecordKeying",
     "FoundLocations",
     "KeyGenerator",
     "Keying",
     "LateMoves",
+    "LocalRows",
     "Locator",
     "OnStep",
+    "Position",
+    "PruningLocator",
+    "RecordKeying",
+    "RemovedFiles",
     "Request",
     "RequestFolder",
     "RowPlacing",
@@ -87,13 +99,18 @@ __all__ = [
     "groups_of",
     "hash_keys",
     "insert",
+    "one_of",
     "only_base_file",
     "partitions_of",
     "pass_over",
     "point_reads",
+    "relocated",
+    "relocations_of",
     "request_folder_of",
     "require_same",
+    "stream_folder",
     "sum_of",
+    "unseen_writes",
     "upsert",
     "with_meta_columns",
     "work_rows",

@@ -1,9 +1,11 @@
-"""Writing one file group that takes over the records of others: a task of a clustering."""
+"""Writing file groups that take over the records of others: a task of a clustering."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from secrets import randbelow
 from typing import Final
 
 import pyarrow as pa
@@ -16,9 +18,10 @@ from rli.file_group.journal import Journal, open_journal
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path, with_file_name
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
-from rli.hudi.file_names import BaseFileName, new_file_id
+from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.index.contract import Regrouping
 from rli.index.locators import Locator
 from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId, WriteCounts
@@ -27,7 +30,9 @@ from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file
 
-_ATTEMPT: Final = "0-0-0"
+_TOKENS: Final = 2**31
+"""Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
+
 _SAMPLE: Final = 5
 
 
@@ -44,61 +49,105 @@ class ClusteringContext:
     locator: Locator
 
 
-def cluster_file_groups(context: ClusteringContext, sources: Sequence[FileSlice]) -> FileGroupResult | None:
-    """Write the records of some file slices of one partition to a new file group, and its journal.
+def cluster_file_groups(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroupResult] | None:
+    """Write the records of some file slices of one partition to new file groups, and a journal of each.
 
-    Each attempt makes a file group of its own, so attempts may be repeated or raced. Memory is bounded by a batch of
-    records.
+    Each attempt has file names of its own, so attempts may be repeated or raced. Memory is bounded by a batch of records.
 
     Returns:
-        The base file; None if another writer has changed a record of them since.
+        The base file of each new file group; None if another writer has changed a record of them since.
 
     Raises:
         CorruptIndexError: the index does not place the records where they are.
         CorruptTableError: a base file cannot be read.
     """
-    group = FileGroupId(sources[0].group.partition_path, new_file_id())
     try:
-        return _write(context, sources, group)
+        return _write(context, regrouping)
     except ConflictError:
         return None
 
 
-def _write(context: ClusteringContext, sources: Sequence[FileSlice], group: FileGroupId) -> FileGroupResult:
-    storage, instant = context.write.storage, context.write.instant
-    file_name = str(BaseFileName(group.file_id, _ATTEMPT, instant))
-    path = base_file_path(group, file_name)
-    journal = Journal(instant, f"{group.file_id}_{_ATTEMPT}.parquet", group)
-    with (
-        open_journal(storage, journal) as told,
-        BaseFileWriter(
-            storage,
-            unpublished_file(instant, path),
-            context.write.schema,
-            compression=context.write.compression,
-            bloom_filter=new_bloom_filter(_rows_of(storage, sources)),
-        ) as writer,
-    ):
+def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroupResult]:
+    storage, sources = context.write.storage, regrouping.sources
+    partition_path, token = sources[0].group.partition_path, f"{randbelow(_TOKENS)}-0-0"
+    targets = [_Target(context, FileGroupId(partition_path, file_id), token) for file_id in regrouping.file_ids]
+    with ExitStack() as stack:
+        rows = _rows_of(storage, sources)
+        for target in targets:
+            stack.enter_context(target.opened(rows))
         for batch in coalesce_tables(
             _stored(storage, sources, context.write.schema), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP
         ):
-            told.write(_journal_rows(context, group, batch))
-            records = with_file_name(batch.drop_columns([work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT]), file_name)
-            writer.write(records, records.column(RECORD_KEY))
-        written = writer.finish()
-    stat = WriteStat(
-        file_id=group.file_id,
-        path=path,
-        partition_path=group.partition_path,
-        previous_instant=None,
-        writes=written.rows,
-        inserts=written.rows,
-        update_writes=0,
-        deletes=0,
-        written_bytes=written.size,
-        file_size=written.size,
-    )
-    return FileGroupResult(WriteCounts(), stat, journal.name, tuple(source.group for source in sources))
+            for target, records in zip(targets, _by_target(regrouping, batch), strict=True):
+                if records.num_rows:
+                    target.write(records)
+        written = [target.finish() for target in targets]
+    replaces = tuple(source.group for source in sources)
+    return [FileGroupResult(journal.group, WriteCounts(), stat, journal.name, replaces) for stat, journal in written]
+
+
+def _by_target(regrouping: Regrouping, batch: pa.Table) -> list[pa.Table]:
+    """The records of each new file group."""
+    if len(regrouping.file_ids) == 1:
+        return [batch]
+    placed = regrouping.placement.file_ids_of(batch.column(RECORD_KEY).combine_chunks())
+    return [batch.filter(pc.equal(placed, file_id)) for file_id in regrouping.file_ids]
+
+
+class _Target:
+    """A new file group, while it is written.
+
+    Args:
+        context: of the task.
+        group: the file group.
+        token: of the attempt.
+    """
+
+    def __init__(self, context: ClusteringContext, group: FileGroupId, token: str) -> None:
+        self._context = context
+        self._group = group
+        self._file_name = str(BaseFileName(group.file_id, token, context.write.instant))
+        self._journal = Journal(context.write.instant, f"{group.file_id}_{token}.parquet", group)
+
+    @contextmanager
+    def opened(self, rows: int) -> Iterator[None]:
+        """Open its files for at most so many rows."""
+        write = self._context.write
+        with (
+            open_journal(write.storage, self._journal) as self._told,
+            BaseFileWriter(
+                write.storage,
+                unpublished_file(write.instant, base_file_path(self._group, self._file_name)),
+                write.schema,
+                compression=write.compression,
+                bloom_filter=new_bloom_filter(rows, write.bloom_filter_rate),
+            ) as self._writer,
+        ):
+            yield
+
+    def write(self, batch: pa.Table) -> None:
+        """Add records, which come with the file id and the instant of their source."""
+        self._told.write(_journal_rows(self._context, self._group, batch))
+        stored = batch.drop_columns([work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT])
+        records = with_file_name(stored, self._file_name)
+        self._writer.write(records, records.column(RECORD_KEY))
+
+    def finish(self) -> tuple[WriteStat, Journal]:
+        """Complete the base file; what was written."""
+        written = self._writer.finish()
+        stat = WriteStat(
+            file_id=self._group.file_id,
+            path=base_file_path(self._group, self._file_name),
+            partition_path=self._group.partition_path,
+            previous_instant=None,
+            writes=written.rows,
+            inserts=written.rows,
+            update_writes=0,
+            deletes=0,
+            written_bytes=written.size,
+            file_size=written.size,
+        )
+        return stat, self._journal
 
 
 def _rows_of(storage: Storage, sources: Iterable[FileSlice]) -> int:

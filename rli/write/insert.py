@@ -8,8 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from rli.commit.conflicts import ReadSet
+import pyarrow as pa
+
+from rli.commit.conflicts import no_keys
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.file_group.work_rows import Change
 from rli.hudi.table_features import require_writable
 from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys
@@ -20,8 +23,8 @@ from rli.write.contract import Engine, Request
 from rli.write.keying import FirstRecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
-from rli.write.planning import plan_write, run_plan
-from rli.write.tagging import InsertTagging
+from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
+from rli.write.tagging import InsertTagging, UndecidedTagging
 
 _MOST_REWRITTEN: Final = 16.0
 """A file group of more times the bytes that arrive is left alone: a batch of mostly known records has few new ones, and
@@ -64,15 +67,20 @@ def _insert_records(
     engine: Engine, request: Request, on_existing: OnExisting, write: WriteTransaction
 ) -> PreparedWrite:
     schema = write.schema_with(request.schema)
-    with request.tag(write.locator, InsertTagging(schema, on_existing)) as rows:
+    with tagged_rows(write, request, InsertTagging(schema, on_existing), _undecided(schema, on_existing)) as rows:
         write.on_step(Step.TAGGED)
         profile = rows.profile
         context = write.context(schema, is_synced=engine.syncs_in_tasks)
         plan = plan_write(write, context, profile, request.bytes_per_row, most_rewritten=_MOST_REWRITTEN)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
-    read = ReadSet(profile.origins, partial(_changed_keys, request))
-    return PreparedWrite(results, schema, "INSERT", profile.left_out, read)
+    # Where file groups have decided, they tell of changes too.
+    looked_up = no_keys if write.index.computes_file_groups else partial(_changed_keys, request)
+    return PreparedWrite(results, schema, "INSERT", profile.left_out, read_set(profile, results, looked_up))
+
+
+def _undecided(schema: pa.Schema, on_existing: OnExisting) -> UndecidedTagging:
+    return UndecidedTagging(schema, Change.INSERT_OR_FAIL if on_existing is OnExisting.FAIL else Change.INSERT_OR_SKIP)
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

@@ -13,7 +13,7 @@ from rli.file_group import work_rows
 from rli.file_group.merge import first_records
 from rli.hudi.key_generator import KeyGenerator, require_record_keys
 from rli.hudi.meta_columns import RECORD_KEY
-from rli.index.reports import Scope
+from rli.model import Scope
 from rli.write.tagging import newest_of, scoped_keys, with_keys
 
 _KEYS_ALONE: Final = pa.schema([(work_rows.RECORD_KEY, pa.string())])

@@ -26,7 +26,7 @@ from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request, TaggedRows, Tagging, WorkloadProfile, WritePlan
 from rli.write.keying import Keying
-from rli.write.tagging import LateMoves, groups_of
+from rli.write.tagging import LateMoves, TaggedBatch, groups_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,15 @@ class _LocalRequest(Request):
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
-        tagged = tagging(self.keyed, locator)
-        yield _LocalRows.of(tagged.rows, tagged.left_out)
+        yield LocalRows.of(tagging(self.keyed, locator))
 
     def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
         return choose(self._keys)
 
 
 @dataclass(frozen=True, slots=True)
-class _LocalRows(TaggedRows):
-    """Work rows by what they do.
+class LocalRows(TaggedRows):
+    """Work rows in this process, by what they do.
 
     Attributes:
         staying: update or delete a record where it is.
@@ -86,18 +85,20 @@ class _LocalRows(TaggedRows):
     profile: WorkloadProfile
 
     @classmethod
-    def of(cls, rows: pa.Table, left_out: int) -> _LocalRows:
+    def of(cls, tagged: TaggedBatch) -> LocalRows:
+        """The rows of a batch that holds all rows of an attempt."""
+        rows = tagged.rows
         staying = _of_changes(rows, Change.UPDATE, Change.DELETE)
-        inserted, moving = _of_changes(rows, Change.INSERT), _of_changes(rows, Change.MOVE_IN)
+        inserted, moving = _of_changes(rows, *work_rows.NEW), _of_changes(rows, Change.MOVE_IN)
         profile = WorkloadProfile(
             inserted=_partition_counts(inserted),
             changed=_origin_counts(staying),
             leaving=_origin_counts(moving),
-            left_out=left_out,
+            left_out=tagged.left_out,
         )
         return cls(staying, inserted, moving, profile)
 
-    def without_late_moves(self, late: LateMoves) -> TaggedRows:
+    def without_late_moves(self, late: LateMoves) -> LocalRows:
         by_origin = groups_of(self.moving, work_rows.PRIOR_FILE_GROUP)
         moving = pa.concat_tables(InThreads().run(lambda moves: late.without(*moves), by_origin))
         return replace(self, moving=moving, profile=replace(self.profile, arriving=_partition_counts(moving)))

@@ -28,7 +28,7 @@ from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import load_definition
 from rli.view.snapshot import Snapshot
-from rli.write.clustering import cluster, plan_clustering
+from rli.write.clustering import cluster, planned_regroupings
 
 _MOST_FILES: Final = 2_000
 """Base files that one inline clean deletes; the next one deletes the rest."""
@@ -114,7 +114,7 @@ def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) ->
 
 def _cluster(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> None:
     table, settings = write.table, write.table.require_settings()
-    if plan_clustering(Snapshot(table, timeline).slices.values(), settings):
+    if planned_regroupings(write.index, Snapshot(table, timeline)):
         most = _MOST_TARGETS * settings.target_file_size
         cluster(
             table,

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
+from rli.commit.conflicts import ReadSet, no_keys
 from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
-from rli.index.contract import Placement
+from rli.index.contract import ChangedKeys, Placement
+from rli.index.locators import Unlocated
+from rli.index.reports import SomeKeys
 from rli.model import FileGroupId, Step
-from rli.write.contract import FileGroupWriting, RowPlacing, TaggedRows, WorkloadProfile, WritePlan
+from rli.write.contract import (
+    FileGroupWriting,
+    Request,
+    RowPlacing,
+    TaggedRows,
+    Tagging,
+    WorkloadProfile,
+    WritePlan,
+)
 from rli.write.placement import plan_placements
-from rli.write.tagging import require_slices
+from rli.write.tagging import UndecidedTagging, require_slices
 
 
 def plan_write(
@@ -48,6 +60,31 @@ def plan_write(
         group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
     }
     return WritePlan(RowPlacing(placements), FileGroupWriting(context, slices), sizes)
+
+
+def tagged_rows(
+    write: WriteTransaction, request: Request, tagging: Tagging, undecided: UndecidedTagging
+) -> AbstractContextManager[TaggedRows]:
+    """The work rows of an attempt, released when the context ends; raises as ``Request.tag``.
+
+    Args:
+        write: the attempt.
+        request: the rows.
+        tagging: for an index that looks keys up.
+        undecided: for one that computes where they belong.
+    """
+    if write.index.computes_file_groups:
+        return request.tag(Unlocated(), undecided)
+    return request.tag(write.locator, tagging)
+
+
+def read_set(
+    profile: WorkloadProfile,
+    results: Iterable[FileGroupResult],
+    changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys,
+) -> ReadSet:
+    """What a write depends on: the file groups that hold its keys, also where it changed nothing; see ``ReadSet``."""
+    return ReadSet(profile.origins | {result.group for result in results}, changed_keys)
 
 
 def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequence[FileGroupResult]:

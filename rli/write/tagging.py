@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.errors import CorruptIndexError, PartitionChangeError, RecordExistsError, SchemaError
+from rli.codec import scoped_keys as scoped_keys_codec
+from rli.errors import CorruptIndexError, PartitionChangeError, SchemaError
 from rli.file_group import work_rows
-from rli.file_group.merge import is_late, newest_records
+from rli.file_group.merge import is_late, newest_records, require_absent
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import read_stored
 from rli.hudi.key_generator import KeyGenerator
@@ -22,9 +23,8 @@ from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
 from rli.index.contract import Placement
 from rli.index.locators import Locator
-from rli.index.reports import Scope
 from rli.locations import named_groups
-from rli.model import FileGroupId, OnExisting, OnPartitionChange
+from rli.model import FileGroupId, OnExisting, OnPartitionChange, Scope
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
@@ -90,6 +90,24 @@ class InsertTagging:
             keyed, locations = keyed.filter(absent), locations.filter(absent)
         fitting = fitted(keyed, self.schema)
         return TaggedBatch(to_work_rows(fitting, locations, OnPartitionChange.FAIL), len(keys) - new)
+
+
+@dataclass(frozen=True, slots=True)
+class UndecidedTagging:
+    """Tags records without a look-up, where the index computes their file groups: these decide. Picklable.
+
+    Attributes:
+        schema: of the records after the write.
+        change: what each row does: one of ``work_rows.UNDECIDED``.
+    """
+
+    schema: pa.Schema
+    change: Change
+
+    def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
+        fitting = fitted(keyed, self.schema)
+        keys, wanted = (fitting.column(name).combine_chunks() for name in KEY_COLUMNS)
+        return TaggedBatch(to_work_rows(fitting, locator.locate(keys, wanted), OnPartitionChange.FAIL, self.change))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +193,7 @@ def scoped_keys(keyed: pa.Table, scope: Scope) -> pa.Array:
     keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
     if scope is Scope.GLOBAL:
         return keys
-    # A partition path holds no null character.
-    wanted = keyed.column(work_rows.WANTED_PARTITION_PATH).combine_chunks()
-    return pc.binary_join_element_wise(wanted, keys, "\x00")
+    return scoped_keys_codec.joined(keyed.column(work_rows.WANTED_PARTITION_PATH).combine_chunks(), keys)
 
 
 def newest_of(keyed: pa.Table, ordering_field: str | None, scope: Scope = Scope.GLOBAL) -> pa.Table:
@@ -188,7 +204,9 @@ def newest_of(keyed: pa.Table, ordering_field: str | None, scope: Scope = Scope.
     return keyed if positions is None else keyed.take(pa.array(positions))
 
 
-def to_work_rows(keyed: pa.Table, locations: pa.Table, on_change: OnPartitionChange) -> pa.Table:
+def to_work_rows(
+    keyed: pa.Table, locations: pa.Table, on_change: OnPartitionChange, absent_change: Change = Change.INSERT
+) -> pa.Table:
     """Work rows of keyed records, a row for each.
 
     New and arriving records have no file group yet; ``place`` gives them one. With ``FAIL``, records that changed
@@ -198,6 +216,7 @@ def to_work_rows(keyed: pa.Table, locations: pa.Table, on_change: OnPartitionCha
         keyed: from ``with_keys``.
         locations: of its keys, row by row.
         on_change: what becomes of records whose partition changed.
+        absent_change: what rows without a location do.
     """
     wanted = keyed.column(work_rows.WANTED_PARTITION_PATH)
     prior = locations.column("partition_path")
@@ -205,7 +224,7 @@ def to_work_rows(keyed: pa.Table, locations: pa.Table, on_change: OnPartitionCha
     stays = pc.fill_null(pc.equal(wanted, prior), False)
     if on_change is OnPartitionChange.KEEP:
         stays = pc.invert(absent)
-    change = pc.if_else(absent, int(Change.INSERT), pc.if_else(stays, int(Change.UPDATE), int(Change.MOVE_IN)))
+    change = pc.if_else(absent, int(absent_change), pc.if_else(stays, int(Change.UPDATE), int(Change.MOVE_IN)))
     nothing = pa.scalar(None, pa.string())
     columns = {
         work_rows.CHANGE: change.cast(pa.int8()),
@@ -240,15 +259,6 @@ def departures(arriving: pa.Table) -> pa.Table:
         ),
         data,
     )
-
-
-def require_absent(known: pa.Array) -> None:
-    """Raise ``RecordExistsError`` if there are record keys that the table holds."""
-    if len(known):
-        raise RecordExistsError(
-            f"records to insert are in the table already: count={len(known)} keys={known.slice(0, _SAMPLE).to_pylist()}; "
-            'leave them out, or insert with on_existing="skip"'
-        )
 
 
 def require_no_moves(count: int, sample: Sequence[str]) -> None:

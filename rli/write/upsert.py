@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from rli.commit.conflicts import ReadSet
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.file_group.work_rows import Change
 from rli.hudi.table_features import require_writable
 from rli.index.contract import TableIndex
 from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step
@@ -18,8 +18,8 @@ from rli.write.contract import Engine, Request, TaggedRows
 from rli.write.keying import RecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
-from rli.write.planning import plan_write, run_plan
-from rli.write.tagging import LateMoves, UpsertTagging, require_no_moves, require_slices
+from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
+from rli.write.tagging import LateMoves, UndecidedTagging, UpsertTagging, require_no_moves, require_slices
 
 _SAMPLE: Final = 5
 
@@ -70,7 +70,9 @@ def _write_records(
 ) -> PreparedWrite:
     schema = write.schema_with(request.schema, may_lack=missing is not MissingColumns.FAIL)
     kept = write.missing_in(request.schema) if missing is MissingColumns.KEEP else ()
-    with request.tag(write.locator, UpsertTagging(schema, on_change)) as tagged:
+    with tagged_rows(
+        write, request, UpsertTagging(schema, on_change), UndecidedTagging(schema, Change.UPSERT)
+    ) as tagged:
         write.on_step(Step.TAGGED)
         before = tagged.profile
         rows = _in_time(tagged, write, schema, on_change, kept)
@@ -79,7 +81,7 @@ def _write_records(
         plan = plan_write(write, context, rows.profile, request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
-    return PreparedWrite(results, schema, "UPSERT", before.left_out + late, ReadSet(before.origins))
+    return PreparedWrite(results, schema, "UPSERT", before.left_out + late, read_set(before, results))
 
 
 def _in_time(

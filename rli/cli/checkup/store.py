@@ -10,6 +10,7 @@ from uuid import uuid4
 from rli.cli.output import entry_size, human_bytes
 from rli.errors import CorruptIndexError, IndexNotFoundError, RliError
 from rli.index.record.record_index import RecordIndex, open_index
+from rli.index_urls import IndexUrl
 from rli.model import KeyMode
 from rli.store.contract import Store
 from rli.store.health import Finding, SupportsHealth, Verdict
@@ -23,7 +24,7 @@ _FEW_TOMBSTONES: Final = 100_000
 def look_at_index(url: str) -> Iterator[Finding]:
     """Findings about the index at a store URL, whatever its state."""
     try:
-        store = open_store(url)
+        store = open_store(IndexUrl.parse(url).store)
     except RliError as error:
         yield problem("store", error)
         return

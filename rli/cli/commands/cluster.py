@@ -35,7 +35,7 @@ def cluster(
 ) -> None:
     """Merge small base files into fewer files; no record changes.
 
-    The old files stay for readers of older commits until rli clean removes them.
+    With the index consistent-bucket:, buckets that are too large are split, and small neighbours are merged. The old files stay for readers of older commits until rli clean removes them.
     """
     opened = rli.open_table(table, index=index)
     with write_progress(table) as on_step:
@@ -47,7 +47,7 @@ def cluster(
             {
                 "base files replaced": done.files_replaced,
                 "base files written": f"{done.files_created:,}, {human_bytes(done.written_bytes)}",
-                "instant": done.instant or "none, no small files to merge",
+                "instant": done.instant or "none, there was nothing to do",
             }
         ),
     )

@@ -120,10 +120,11 @@ def maintenance(
             show_default=False,
         ),
     ] = None,
+    index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show or change the maintenance that writers do after every few commits."""
-    opened = rli.open_table(table)
+    opened = rli.open_table(table, index=index)
     if on is not None:
         opened.set_maintenance(Maintenance() if on else Maintenance.off())
     found = opened.settings.maintenance

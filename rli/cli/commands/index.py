@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -23,14 +24,15 @@ from rli.cli.options import (
     require_confirmation,
 )
 from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts, print_note, report, with_table
-from rli.cli.progress import ShownTasks
+from rli.cli.progress import ShownTasks, migration_progress
 from rli.errors import CorruptIndexError, InvalidInputError
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.record.record_index import RecordIndex, drop_store
 from rli.index.record.self_check import IndexCheck
 from rli.index.registry import index_kind
 from rli.index.reports import IndexStats, VerifyReport
-from rli.model import KeyMode
+from rli.model import KeyMode, MigrationResult
+from rli.table.dropping import require_unused
 from rli.urls import without_password
 
 
@@ -54,6 +56,13 @@ def register(app: typer.Typer) -> None:
         group, stats, "rli index stats trips", "rli index stats trips --json", "rli index stats redis://host:6379/0"
     )
     add_command(group, sync, "rli index sync trips", "rli index sync trips --timeout 60")
+    add_command(
+        group,
+        migrate,
+        "rli index migrate trips --to redis://host:6379/0",
+        "rli index migrate trips --to global-simple: --drop-old",
+        "rli index migrate trips --to lmdb:///data/idx/trips --json",
+    )
     add_command(group, drop, "rli index drop trips", "rli index drop redis://host:6379/0 --yes")
     app.add_typer(group, name="index")
 
@@ -238,6 +247,48 @@ def sync(
     report(done, as_json=as_json, render=lambda: print_facts(facts))
 
 
+def migrate(
+    table: TableArgument,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="URL of the new index.", show_default=False)],
+    *,
+    drop_old: Annotated[
+        bool, typer.Option("--drop-old", help="Drop the former index after the switch. Default: keep it.")
+    ] = False,
+    shards: ShardsOption = None,
+    key_mode: KeyModeOption = KeyMode.EXACT,
+    timeout: LeaseTimeoutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give the table another index, of any kind and in any store, while others write and read it.
+
+    The new index is built, follows the commits made meanwhile, and is compared with the table. Then the table switches to
+    it in one step, and open programs go over to it. After an interruption, run the command again: it goes on. The former
+    index stays until it is dropped.
+    """
+    tasks = ShownTasks("building the new index")
+    with migration_progress(table, tasks) as on_step:
+        done = rli.open_table(table).migrate_index(
+            to, shards=shards, key_mode=key_mode, drop_old=drop_old, tasks=tasks, timeout=timeout, on_step=on_step
+        )
+    report(done, as_json=as_json, render=lambda: _print_migration(done))
+
+
+def _print_migration(done: MigrationResult) -> None:
+    print_facts(
+        {
+            "index": done.index,
+            "former index": "none: the table had this index already" if done.former is None else done.former,
+            **({} if done.records is None else {"records compared": done.records}),
+            "lease": done.lease,
+            **(
+                {"to drop the former index": f"rli index drop {shlex.quote(done.former)}"}
+                if done.former and done.is_former_kept
+                else {}
+            ),
+        }
+    )
+
+
 def drop(
     target: TargetArgument,
     *,
@@ -248,7 +299,7 @@ def drop(
     """Remove a table's index, or the index at a URL.
 
     The table stays, and bootstrap rebuilds its index. An index without a table is lost: there the command asks for
-    confirmation.
+    confirmation. By its URL, an index is not dropped while a table uses it.
     """
     done = Dropped(_drop_at(target, index, yes=yes) if is_store_url(target) else _drop_of_table(target, index))
     report(done, as_json=as_json, render=lambda: print_facts({"dropped": done.url}))
@@ -267,6 +318,7 @@ def _drop_at(url: str, index: str | None, *, yes: bool) -> str:
             if opened.settings.table_id is None:
                 question = f"Drop the index {opened.url} with its {counted(opened.stats().entries, 'entry')}?"
                 require_confirmation(question, yes=yes, refusal="the index was not dropped")
+            require_unused(opened)
             opened.drop()
     except CorruptIndexError:
         question = f"The index at {without_password(url)} is damaged. Drop all that the store has there?"

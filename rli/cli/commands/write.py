@@ -32,6 +32,7 @@ from rli.cli.options import (
 from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError, SettingsError
+from rli.index.registry import index_kind
 from rli.model import CommitResult, Durability, KeyMode, MissingColumns, OnExisting, OnPartitionChange
 from rli.table.options import TableOptions
 from rli.table.table import Table
@@ -186,7 +187,7 @@ def create(
         if_exists=if_exists.value,
         **given,
     )
-    if index is not None and index.startswith("memory:"):
+    if index is not None and index.startswith("memory:") and index_kind(index).has_store:
         print_note(
             "the index is in the memory of this command and ends with it; bootstrap an index in another store before use"
         )

@@ -133,7 +133,7 @@ class History:
         content = self.storage.read_bytes(self._path(_VERSION_FILE))
         if content is not None and content.strip().isdigit():
             return int(content)
-        # Hudi removes the file before it writes it anew, and then goes by the manifests itself.
+        # Hudi removes the file before it writes it again, and then goes by the manifests itself.
         numbers = (file.name.removeprefix(_MANIFEST) for file in self.storage.list_files(self.folder))
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 

@@ -73,7 +73,7 @@ def entry(time: str, action: str, state: str, metadata: tuple[str, dict[str, Any
 
 
 def completed_entries(content: bytes, path: str) -> set[tuple[str, str]]:
-    """Times and actions of the completed instants in a log file, whoever wrote it.
+    """Times and actions of the completed instants in a log file, of any writer.
 
     Raises:
         CorruptTableError: the file is damaged; names it.

@@ -57,7 +57,7 @@ class CleanPlan:
 
     @classmethod
     def from_avro(cls, content: bytes, file_name: str) -> CleanPlan:
-        """Read a requested clean, whoever requested it.
+        """Read a requested clean, of any engine.
 
         Raises:
             CorruptTableError: the content is no plan; names the file.

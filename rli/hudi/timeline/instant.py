@@ -139,7 +139,7 @@ def parse_instant_time(text: str) -> str:
     milliseconds; it is UTC unless it has an offset.
 
     Raises:
-        SettingsError: the text is none of these.
+        SettingsError: the text has none of these forms.
     """
     stripped = text.strip()
     try:

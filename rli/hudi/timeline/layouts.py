@@ -80,6 +80,6 @@ class TimelineLayout:
         return commit.to_avro() if self.keeps_completion_times else commit.to_json()
 
     def decode(self, content: bytes, path: str) -> CommitMetadata:
-        """Read the content of a completed write; raises ``CorruptTableError`` if it is none."""
+        """Read the content of a completed write; raises ``CorruptTableError`` for anything else."""
         read = CommitMetadata.from_avro if self.keeps_completion_times else CommitMetadata.from_json
         return read(content, path)

@@ -29,7 +29,7 @@ class SavepointMetadata:
     Attributes:
         saved_by: who made it.
         saved_at: milliseconds since the epoch.
-        comment: of whoever made it.
+        comment: from the user who made it.
         files: partition path → names of the base files that it keeps.
     """
 

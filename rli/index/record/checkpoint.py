@@ -228,6 +228,11 @@ class Checkpoint:
                     found[group] = page.first_group + position
         return found
 
+    def partition_paths(self) -> set[str]:
+        """The partitions of all file groups that have a number."""
+        self._learn_groups()
+        return self._known_groups.partition_paths(self._names_of_pages)
+
     def records_after(self, sequence: int) -> list[LogRecord]:
         """Those of its records whose sequences are greater, in order; they are read from the log."""
         return self._records_between(sequence + 1, self.head + 1)
@@ -264,7 +269,7 @@ class Checkpoint:
         """Read the pages whose file groups are not known yet; their names are not kept, only hashes of them."""
         missing = [name for name in self._names_of_pages if name not in self._known_groups]
         for name, page in self._read_many(missing):
-            self._known_groups.add(name, page.names.file_ids)
+            self._known_groups.add(name, page.names.partition_paths, page.names.file_ids)
 
     def _read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Page]]:
         """Pages by their names, which ascend; no more than a few dozen are in memory at once."""
@@ -392,7 +397,7 @@ def _page_bytes(records: Sequence[LogRecord]) -> bytes:
 
 
 def _page_in(content: bytes) -> Page | None:
-    """The page that was written; None if it is none. Arrow reads what was forged wherever its offsets lead, so it is checked."""
+    """The page that was written; None for other bytes. Arrow reads what was forged wherever its offsets lead, so it is checked."""
     try:
         batch = ipc.open_stream(content).read_next_batch()
         batch.validate(full=True)

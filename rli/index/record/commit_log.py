@@ -3,7 +3,7 @@
 Every commit that the index knows is one record of the log, a control record named ``commit/<sequence>``, added by
 compare-and-set at the log's head. A record owns one or more commit sequences and introduces the file groups that
 no earlier record named, numbered on from the last. So sequences and file-group numbers are given out once, in one
-atomic step, whoever races; and the log read from its start is both dictionaries of the index. Checkpoints
+atomic step, also in a race; and the log read from its start is both dictionaries of the index. Checkpoints
 (``rli.index.record.checkpoint``) save readers that.
 
 A record of a table's commit repeats nothing that the timeline says. A record of a transaction on the index alone

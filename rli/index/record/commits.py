@@ -87,7 +87,7 @@ class PendingTransaction:
         """Commit it: its writer's table has the commit.
 
         Args:
-            metadata: in addition to that which it was prepared with.
+            metadata: in addition to what it was prepared with.
 
         Raises:
             ConflictError: it was aborted.

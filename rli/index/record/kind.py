@@ -6,10 +6,19 @@ from contextlib import suppress
 
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, IndexNotReadyError, RliError
 from rli.index.contract import IndexKind, IndexOptions
-from rli.index.record.record_index import create_index, drop_store, open_index, require_settings
+from rli.index.record.record_index import (
+    RecordIndex,
+    create_index,
+    drop_store,
+    open_as_it_is,
+    require_scope,
+    require_settings,
+)
 from rli.index.record.sync.bootstrap import bootstrap
 from rli.index.record.table_index import RecordTableIndex
-from rli.index.record.table_location import require_known_location
+from rli.index.record.table_location import require_known_location, serves_another_copy
+from rli.index_urls import IndexUrl
+from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.tasks import TaskRunner
 from rli.urls import without_password
@@ -23,8 +32,9 @@ class RecordKind(IndexKind):
     def has_store(self) -> bool:
         return True
 
-    def require_valid(self, url: str, options: IndexOptions) -> None:
-        """Pass every URL: its store judges it when it is opened."""
+    def require_valid(self, url: str, options: IndexOptions) -> None:  # noqa: ARG002  (a store judges them)
+        """Pass every URL with a known scope: its store judges the rest when it is opened."""
+        IndexUrl.parse(url)
 
     def create(self, table: TableDefinition, options: IndexOptions) -> RecordTableIndex:
         created = self._create(table, options)
@@ -34,7 +44,7 @@ class RecordKind(IndexKind):
 
     def open(self, table: TableDefinition) -> RecordTableIndex:
         try:
-            index = _opened(table.index_url)
+            index = self._opened(table)
         except IndexNotFoundError as error:
             raise IndexNotReadyError(
                 f"the index of the table is missing: table={table.location} "
@@ -42,6 +52,7 @@ class RecordKind(IndexKind):
                 "run: rli index bootstrap TABLE"
             ) from error
         try:
+            require_scope(index, table.index_url)
             require_settings(index, table.expected_index_settings(index.settings))
             require_known_location(table, index)
         except RliError:
@@ -51,13 +62,13 @@ class RecordKind(IndexKind):
 
     def require_own(self, table: TableDefinition, url: str) -> None:
         try:
-            with open_index(url) as index:
+            with open_as_it_is(url) as index:
                 is_own = table.settings is not None and index.settings.table_id == table.require_settings().table_id
                 if is_own:
                     require_known_location(table, index)
         except IndexNotFoundError:
             # A URL that cannot be used is refused before the table keeps it.
-            open_store(url, create=True).close()
+            open_store(IndexUrl.parse(url).store, create=True).close()
             return
         if not is_own:
             raise IndexMismatchError(
@@ -66,7 +77,7 @@ class RecordKind(IndexKind):
             )
 
     def rebuild(self, table: TableDefinition, options: IndexOptions, tasks: TaskRunner) -> tuple[RecordTableIndex, int]:
-        with suppress(IndexNotFoundError), open_index(table.index_url) as old:
+        with suppress(IndexNotFoundError), self._opened(table) as old:
             old.drop()
         index = self._create(table, options)
         try:
@@ -77,7 +88,7 @@ class RecordKind(IndexKind):
             raise
 
     def open_to_relocate(self, table: TableDefinition) -> RecordTableIndex:
-        index = _opened(table.index_url)
+        index = self._opened(table)
         try:
             require_settings(index, table.expected_index_settings(index.settings))
         except RliError:
@@ -86,14 +97,14 @@ class RecordKind(IndexKind):
         return index
 
     def drop_unfinished(self, url: str, table_id: str) -> None:
-        with suppress(IndexNotFoundError), open_index(url) as index:
+        with suppress(IndexNotFoundError), open_as_it_is(self._store_of(url, table_id)) as index:
             if index.settings.table_id == table_id and not index.applied_sequence():
                 index.drop()
 
-    def drop_own(self, url: str, table_id: str) -> bool:
+    def drop_own(self, url: str, table_id: str, storage: Storage) -> bool:
         try:
-            with open_index(url) as index:
-                if index.settings.table_id != table_id:
+            with open_as_it_is(self._store_of(url, table_id)) as index:
+                if index.settings.table_id != table_id or serves_another_copy(storage, table_id, index):
                     return False
                 index.drop()
         except IndexNotFoundError:
@@ -101,23 +112,30 @@ class RecordKind(IndexKind):
         except CorruptIndexError:
             # The table names it as its own, as for ``Table.drop_index``.
             with suppress(IndexNotFoundError):
-                drop_store(url)
+                drop_store(self._store_of(url, table_id))
         return True
 
     def drop_damaged(self, url: str) -> None:
         drop_store(url)
 
     def _create(self, table: TableDefinition, options: IndexOptions) -> RecordTableIndex:
-        with_log = create_index(
-            table.index_url,
+        table_id = table.require_settings().table_id
+        created = create_index(
+            self._store_of(table.index_url, table_id),
             shards=options.shards,
             key_mode=options.key_mode,
             key_fields=table.properties.record_key_fields,
-            table_id=table.require_settings().table_id,
+            table_id=table_id,
         )
-        return RecordTableIndex(with_log.store, with_log.settings)
+        return self._of_table(created)
 
+    def _opened(self, table: TableDefinition) -> RecordTableIndex:
+        return self._of_table(open_as_it_is(self._store_of(table.index_url, table.require_settings().table_id)))
 
-def _opened(url: str) -> RecordTableIndex:
-    index = open_index(url)
-    return RecordTableIndex(index.store, index.settings)
+    def _store_of(self, url: str, table_id: str) -> str:  # noqa: ARG002  (for kinds with one for each table)
+        """URL of the store, with the options of the index."""
+        return url
+
+    def _of_table(self, index: RecordIndex) -> RecordTableIndex:
+        """The index as that of a table."""
+        return RecordTableIndex(index.store, index.settings)

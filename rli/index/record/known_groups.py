@@ -10,20 +10,26 @@ from numpy.typing import NDArray
 
 
 class KnownGroups:
-    """For each page the hashes of its file ids: eight bytes each, with a meaning in this process alone.
+    """For each page the hashes of its file ids (eight bytes each, with a meaning in this process alone), and its partitions.
 
     Threads may share it: a page never changes, and is added as a whole.
     """
 
     def __init__(self) -> None:
         self._hashes: dict[str, NDArray[np.int64]] = {}
+        self._partition_paths: dict[str, frozenset[str]] = {}
 
     def __contains__(self, page: str) -> bool:
         return page in self._hashes
 
-    def add(self, page: str, file_ids: pa.StringArray) -> None:
+    def add(self, page: str, partition_paths: pa.StringArray, file_ids: pa.StringArray) -> None:
         """Remember the file groups of a page, by its name."""
+        self._partition_paths[page] = frozenset(partition_paths.unique().to_pylist())
         self._hashes[page] = _hashes_of(file_ids.to_pylist())
+
+    def partition_paths(self, pages: Sequence[str]) -> set[str]:
+        """The partitions of the file groups that pages name."""
+        return set[str]().union(*(self._partition_paths[page] for page in pages))
 
     def find(self, file_ids: Collection[str], pages: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
         """The pages that seem to name some of the file ids, and the positions in them; hashes may deceive."""

@@ -198,6 +198,12 @@ class LogState:
         known = self._sequences.get(instant)
         return self.base.sequence_of(instant) if known is None else known
 
+    @cached_property
+    def partition_paths(self) -> pa.StringArray:
+        """The partitions that any file group of the log is in, in order."""
+        recent = {group.partition_path for group in self._numbers}
+        return pa.array(sorted(recent | self.base.partition_paths()), pa.string())
+
     def _first_group_behind(self, count: int) -> int:
         last = self.records[count - 1]
         return last.first_file_group + len(last.file_groups)

@@ -8,7 +8,7 @@ A control record ``prepared/<writer>`` stands for each of them, with a state:
 * *preparing*: the caller does not know yet that it is prepared. Then a record of the log announces it, behind all records
   that it was checked against.
 * *prepared*: it waits for the decision.
-* *committing* or *aborting*: it is decided. Whoever finds it finishes it.
+* *committing* or *aborting*: it is decided. Any process that finds it finishes it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Prepared:
         return _PREFIX + self.writer
 
     def is_announced_in(self, log: LogState) -> bool:
-        """Whether the log has the record that announces it, so that whoever appends behind that must heed it."""
+        """Whether the log has the record that announces it, so that a process that appends behind it must heed it."""
         if self.fence:
             return self.fence <= log.head
         return self._finds(log, self.snapshot, PREPARE) is not None

@@ -23,6 +23,7 @@ from rli.errors import (
     SettingsError,
 )
 from rli.index.contract import LOOKUP_SECONDS
+from rli.index.locators import joined_locations
 from rli.index.record.applying import apply_transactions
 from rli.index.record.commits import IndexCommit, PendingTransaction, commits_in, pending_in
 from rli.index.record.purging import floor_of_look_ups, purge
@@ -31,8 +32,9 @@ from rli.index.record.snapshot import IndexSnapshot, give_identity
 from rli.index.record.stored_entries import StoredEntries
 from rli.index.record.sweeping import SILENT_SECONDS, sweep
 from rli.index.record.transaction import IndexTransaction
-from rli.index.reports import IndexStats, Scope
-from rli.model import KeyMode
+from rli.index.reports import IndexStats
+from rli.index_urls import IndexUrl
+from rli.model import KeyMode, Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store
 from rli.store.registry import open_store
@@ -43,7 +45,7 @@ _PAUSE_SECONDS: Final = 0.02
 
 
 class RecordIndex(StoredEntries):
-    """A record-level index, global over one table. Use ``open_index`` or ``create_index`` to get one.
+    """A record-level index of one table, global unless its URL says otherwise. Use ``open_index`` or ``create_index`` to get one.
 
     Threads may share it; ``close`` it when none of them uses it any more. A transaction belongs to one thread. Pickled,
     it is its URL and settings, with a snapshot: another process that opens it fails with ``IndexNotReadyError`` where it
@@ -63,7 +65,8 @@ class RecordIndex(StoredEntries):
 
         Returns:
             A table with ``LOCATION_SCHEMA``, a row for each key in input order, nulls where the key is absent. It
-            shows every commit whole or not at all.
+            shows every commit whole or not at all. If keys are unique in their partition only, a key has a row for each
+            partition that holds it; it is looked up in every partition of the table.
 
         Raises:
             InvalidKeyError: a key is null or not text.
@@ -71,16 +74,45 @@ class RecordIndex(StoredEntries):
                 index alone cannot: look up through the table (``rli.open_table``), or sync that.
             StoreUnavailableError: the store does not answer.
         """
-        keys = as_key_array(record_keys)
-        return self.locations(keys, self.settled(keys, timeout))
+        return self.located(as_key_array(record_keys), timeout)
 
-    def settled(
-        self, record_keys: pa.Array, timeout: float, complete: Callable[[float], object] | None = None
-    ) -> Entries:
-        """The entry of each record key (string array, shape (n,)), all as of one commit (P8).
+    def located(
+        self,
+        record_keys: pa.Array,
+        timeout: float,
+        complete: Callable[[float], object] | None = None,
+        partition_paths: pa.Array | None = None,
+    ) -> pa.Table:
+        """As ``lookup``, for string arrays of shape (n,); keys may repeat.
 
         Args:
-            record_keys: in any order; they may repeat.
+            record_keys: in any order.
+            timeout: as for ``lookup``.
+            complete: as for ``settled``.
+            partition_paths: where to look each key up, if keys are unique in their partition; None: everywhere.
+
+        Raises:
+            IndexNotReadyError: as ``lookup``.
+        """
+        if self.scope is Scope.GLOBAL or partition_paths is not None:
+            stored = record_keys if partition_paths is None else self.stored_keys(record_keys, partition_paths)
+            _, entries = self.settled(lambda applied: (record_keys, self.get(stored, applied)), timeout, complete)
+            return self.locations(record_keys, entries)
+        distinct = record_keys.unique()
+        keys, entries = self.settled(partial(self.get_everywhere, distinct), timeout, complete)
+        live = codec.is_live(entries)
+        return joined_locations(record_keys, distinct, self.locations(keys.filter(pa.array(live)), entries[live]))
+
+    def settled(
+        self,
+        look_up: Callable[[int], tuple[pa.Array, Entries]],
+        timeout: float,
+        complete: Callable[[float], object] | None = None,
+    ) -> tuple[pa.Array, Entries]:
+        """Record keys and their entries, all as of one commit (P8).
+
+        Args:
+            look_up: gives them, knowing that all commits up to a sequence were applied; it may be called again.
             timeout: as for ``lookup``.
             complete: brings commits of the table into the index that are there in part, in so many seconds; None for
                 a caller that knows only the index.
@@ -92,13 +124,13 @@ class RecordIndex(StoredEntries):
         while True:
             # Before the entries: whatever is applied by now is found whole.
             applied = self.applied_sequence() or 0
-            entries = self.get(record_keys, applied)
+            keys, entries = look_up(applied)
             if floor_of_look_ups(self) > applied:
                 # Tombstones of later commits may be gone, by which those would have been noticed (P30).
                 self._require_time_left(deadline, timeout)
                 continue
             if codec.sequences(entries).max(initial=0) <= applied:
-                return entries
+                return keys, entries
             self._require_time_left(deadline, timeout)
             if self.settings.table_id is None:
                 apply_transactions(self, partial(self._require_time_left, deadline, timeout))
@@ -219,7 +251,7 @@ class RecordIndex(StoredEntries):
         kept = stored.live_entries + stored.tombstones
         return IndexStats(
             kind="record",
-            scope=Scope.GLOBAL,
+            scope=self.scope,
             entries=stored.live_entries,
             tombstones=stored.tombstones,
             bytes=stored.stored_bytes,
@@ -272,10 +304,22 @@ def open_index(url: str) -> RecordIndex:
 
     Raises:
         IndexNotFoundError: there is none.
+        IndexMismatchError: it was made with another scope than the URL has.
         SettingsError: the URL is not understood, or the index was made by a newer version of rli.
         StoreUnavailableError: the store does not answer.
     """
-    store = open_store(url)
+    index = open_as_it_is(url)
+    try:
+        require_scope(index, url)
+    except IndexMismatchError:
+        index.close()
+        raise
+    return index
+
+
+def open_as_it_is(url: str) -> RecordIndex:
+    """Open the index in a URL's store, whatever its scope; raises as ``open_index``."""
+    store = open_store(IndexUrl.parse(url).store)
     try:
         content = store.read_control(_SETTINGS)
         if content is None:
@@ -297,7 +341,8 @@ def create_index(
     """Create an index at a store URL.
 
     Args:
-        url: names the store, such as ``lmdb:///data/idx/trips``.
+        url: names the store, such as ``lmdb:///data/idx/trips``. With ``?scope=partition``, record keys are unique in
+            their partition only; an index that is used on its own is global.
         shards: how many shards to cut the key space into; by default what suits the store.
         key_mode: "exact" (lossless) or "digest" (128-bit hashes stand for the keys, under a random key of the index).
         key_fields: record-key columns of the table, for a check when it is opened again.
@@ -315,8 +360,16 @@ def create_index(
         StoreUnavailableError: the store does not answer.
     """
     given = {} if shards is None else {"shard_count": shards}
-    settings = IndexSettings.new(key_mode=key_mode, key_fields=tuple(key_fields), table_id=table_id, **given)
-    store = open_store(url, create=True)
+    named = IndexUrl.parse(url)
+    if table_id is None and named.scope is not Scope.GLOBAL:
+        raise SettingsError(
+            f"an index that is used on its own is global: url={named} scope={named.scope}; leave scope out, and make the "
+            "partition a part of each record key"
+        )
+    settings = IndexSettings.new(
+        key_mode=key_mode, key_fields=tuple(key_fields), table_id=table_id, scope=named.scope, **given
+    )
+    store = open_store(named.store, create=True)
     if shards is None:
         settings = settings.model_copy(update={"shard_count": store.preferred_shards})
     try:
@@ -343,8 +396,18 @@ def drop_store(url: str) -> None:
         IndexNotFoundError: there is nothing.
         StoreUnavailableError: the store does not answer.
     """
-    with open_store(url) as store:
+    with open_store(IndexUrl.parse(url).store) as store:
         store.drop()
+
+
+def require_scope(index: RecordIndex, url: str) -> None:
+    """Refuse an index that was made with another scope than its URL has; raises ``IndexMismatchError``."""
+    wanted = IndexUrl.parse(url)
+    if index.scope is not wanted.scope:
+        raise IndexMismatchError(
+            f"the index was made with another scope: url={wanted} scope={index.scope}; name it {index.url}, or bootstrap "
+            "it again with the scope that you want"
+        )
 
 
 def require_settings(index: RecordIndex, expected: IndexSettings) -> None:

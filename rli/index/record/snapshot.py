@@ -68,6 +68,12 @@ def require_applied(store: Store, sequence: int) -> int:
     return applied
 
 
+def identity_of(store: Store) -> str:
+    """Tells the index in a store from every other one; from a copy of its folder, too."""
+    snapshot = IndexSnapshot.of(store)
+    return f"{snapshot.identity}@{snapshot.home}"
+
+
 def give_identity(store: Store) -> None:
     """Give the index in a store an identity, unless it has one: those of older versions have none."""
     if store.read_control(_IDENTITY) is None:

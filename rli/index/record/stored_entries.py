@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.codec import entries as codec
-from rli.codec.entries import Entries
+from rli.codec import scoped_keys
+from rli.codec.entries import ABSENT, Entries
 from rli.codec.key_codec import KeyCodec
 from rli.errors import CorruptIndexError
 from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_state import LogState
 from rli.index.record.owner import Owner
-from rli.index.record.snapshot import require_applied
+from rli.index_urls import with_scope
 from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
-from rli.model import FileGroupId
+from rli.model import FileGroupId, Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store, Watermarks
 from rli.store.home import SupportsHome
 from rli.telemetry.store_calls import store_call
 from rli.urls import without_password
 
+_KEYS_AT_ONCE: Final = 1 << 18
+"""Stored keys that are looked up together, where one record key has a stored key in each partition."""
+
 
 class StoredEntries:
-    """What an index keeps in its store: an entry for each record key, the commit log, and how far it was applied.
+    """What an index keeps in its store: an entry for each key, the commit log, and how far it was applied.
+
+    A *stored key* is a record key; with partition scope, it is a partition path and a record key as one text.
 
     Attributes:
         store: where all of it is.
@@ -34,6 +42,7 @@ class StoredEntries:
         codec: turns record keys into the bytes that are stored.
         log: the commit log.
         owner: this process, as the owner of staged changes.
+        scope: where a record key is unique.
     """
 
     def __init__(self, store: Store, settings: IndexSettings) -> None:
@@ -42,7 +51,8 @@ class StoredEntries:
         self.codec = KeyCodec(settings)
         self.log = CommitLog(store)
         self.owner = Owner(store)
-        self._shown_url = without_password(store.url)
+        self.scope = settings.scope
+        self._shown_url = with_scope(without_password(store.url), settings.scope)
 
     @property
     def url(self) -> str:
@@ -54,30 +64,68 @@ class StoredEntries:
         """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
         return self.store.home if isinstance(self.store, SupportsHome) else None
 
-    def get(self, record_keys: pa.Array, applied: int = 0) -> Entries:
-        """The entry of each record key (string array, shape (n,)), in order; tombstones included.
+    # Keys ------------------------------------------------------------------------------------------------------
+
+    def stored_keys(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Array:
+        """The stored key of each record key in its partition (string arrays, shape (n,))."""
+        return record_keys if self.scope is Scope.GLOBAL else scoped_keys.joined(partition_paths, record_keys)
+
+    def stored_keys_in(self, partition_path: str, record_keys: pa.Array) -> pa.Array:
+        """The stored keys of record keys (string array, shape (n,)) of one partition."""
+        return self.stored_keys(record_keys, pa.scalar(partition_path, pa.string()))
+
+    def record_keys_of(self, stored_keys: pa.Array) -> pa.Array:
+        """The record keys of stored keys, in order."""
+        return stored_keys if self.scope is Scope.GLOBAL else scoped_keys.split(stored_keys)[1]
+
+    def removal_of(self, stored_keys: pa.Array) -> LocationUpdate:
+        """The changes that delete stored keys."""
+        if self.scope is Scope.GLOBAL:
+            return LocationUpdate.removing(stored_keys)
+        partition_paths, record_keys = scoped_keys.split(stored_keys)
+        return replace(LocationUpdate.removing(record_keys), partition_paths=partition_paths)
+
+    # Entries ---------------------------------------------------------------------------------------------------
+
+    def get(self, stored_keys: pa.Array, applied: int = 0) -> Entries:
+        """The entry of each stored key (string array, shape (n,)), in order; tombstones included.
 
         Args:
-            record_keys: to look up.
+            stored_keys: to look up.
             applied: the caller knows that all commits up to this sequence were applied.
 
         Raises:
             IndexNotReadyError: a part of the store has lost entries of these commits.
         """
-        found = np.zeros(len(record_keys), dtype=np.uint64)
-        places, batches = tuple(zip(*self.codec.encode(record_keys), strict=True)) or ((), ())
-        with store_call(self.url, "look_up", len(record_keys)):
+        found = np.zeros(len(stored_keys), dtype=np.uint64)
+        places, batches = tuple(zip(*self.codec.encode(stored_keys), strict=True)) or ((), ())
+        with store_call(self.url, "look_up", len(stored_keys)):
             for positions, entries in zip(places, self.store.look_up(batches, applied), strict=True):
                 found[positions] = entries
         return found
 
-    def get_as_of(self, record_keys: pa.Array, sequence: int) -> Entries:
-        """The entry of each record key, with all commits up to a sequence applied; entries may be newer than that.
+    def get_everywhere(self, record_keys: pa.Array, applied: int) -> tuple[pa.Array, Entries]:
+        """The entries of record keys (distinct, shape (n,)) in all partitions; raises as ``get``.
 
-        Raises:
-            IndexNotReadyError: the index is behind.
+        With partition scope, each key is looked up in every partition that the index knows.
+
+        Returns:
+            Record keys and their entries, in the order of the keys, tombstones included: with partition scope only the
+            entries that are there, in the order of the partitions.
         """
-        return self.get(record_keys, require_applied(self.store, sequence))
+        if self.scope is Scope.GLOBAL:
+            return record_keys, self.get(record_keys, applied)
+        paths = self.log.refresh().partition_paths
+        keys, entries = [record_keys.slice(0, 0)], [np.empty(0, np.uint64)]
+        step = max(1, _KEYS_AT_ONCE // max(1, len(paths)))
+        for start in range(0, len(record_keys), step):
+            some = record_keys.slice(start, step)
+            repeated = some.take(pa.array(np.repeat(np.arange(len(some)), len(paths))))
+            in_each = paths.take(pa.array(np.tile(np.arange(len(paths)), len(some))))
+            found = self.get(self.stored_keys(repeated, in_each), applied)
+            keys.append(repeated.filter(pa.array(found != ABSENT)))
+            entries.append(found[found != ABSENT])
+        return pa.concat_arrays(keys), np.concatenate(entries)
 
     def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""
@@ -105,10 +153,10 @@ class StoredEntries:
                 )
         return log
 
-    def put(self, record_keys: pa.Array, entries: Entries) -> None:
-        """Write an entry for each record key (distinct, shape (n,)) unless a newer one is stored."""
-        encoded = [(keys, entries[positions]) for positions, keys in self.codec.encode(record_keys)]
-        with store_call(self.url, "put", len(record_keys)):
+    def put(self, stored_keys: pa.Array, entries: Entries) -> None:
+        """Write an entry for each stored key (distinct, shape (n,)) unless a newer one is stored."""
+        encoded = [(keys, entries[positions]) for positions, keys in self.codec.encode(stored_keys)]
+        with store_call(self.url, "put", len(stored_keys)):
             self.store.put_all(encoded)
 
     def apply(self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]) -> None:
@@ -123,7 +171,7 @@ class StoredEntries:
             CorruptIndexError: the log names no such file group.
         """
         numbers = _file_group_numbers(log, update.partition_paths, update.file_ids)
-        self.put(update.record_keys, codec.pack(sequence, numbers))
+        self.put(self.stored_keys(update.record_keys, update.partition_paths), codec.pack(sequence, numbers))
 
     def applied_sequence(self) -> int | None:
         """The sequence up to which all commits are in the index; None if it was never bootstrapped."""
@@ -146,7 +194,7 @@ class StoredEntries:
         return applied, log
 
     def scan(self, shard: int, batch_size: int = 65_536) -> Iterator[tuple[pa.StringArray, Entries]]:
-        """All entries of a shard with their record keys, tombstones included, in batches."""
+        """All entries of a shard with their stored keys, tombstones included, in batches."""
         for keys, entries in self.store.scan(shard, batch_size):
             yield self.codec.decode(keys), entries
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rli.codec import entries as codec
+from rli.codec.entries import Entries
 from rli.errors import ConflictError, IndexNotFoundError
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
@@ -18,7 +19,7 @@ from rli.index.contract import ChangedKeys, IndexState, PointIndex
 from rli.index.locators import Locator
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.snapshot import give_identity
+from rli.index.record.snapshot import give_identity, identity_of, require_applied
 from rli.index.record.sync.repair import repair
 from rli.index.record.sync.result import SyncResult
 from rli.index.record.sync.sync import sync, unseen_instants
@@ -41,6 +42,10 @@ class RecordTableIndex(RecordIndex, PointIndex):
     """The record index of one table."""
 
     kind = "record"
+
+    @property
+    def identity(self) -> str | None:
+        return identity_of(self.store)
 
     @property
     def shared_store(self) -> Store | None:
@@ -106,8 +111,9 @@ class RecordTableIndex(RecordIndex, PointIndex):
         record_keys: pa.Array,
         timeout: float,
         await_synced: Callable[[float], object],
+        partition_paths: pa.Array | None = None,
     ) -> pa.Table:
-        return self.locations(record_keys, self.settled(record_keys, timeout, await_synced))
+        return self.located(record_keys, timeout, await_synced, partition_paths)
 
     # Table services --------------------------------------------------------------------------------------------
 
@@ -184,8 +190,20 @@ class RecordLocator(Locator):
         self._index = index
         self._sequence = sequence
 
-    def locate(self, record_keys: pa.Array, partition_paths: pa.Array | None = None) -> pa.Table:  # noqa: ARG002
-        entries = self._index.get_as_of(record_keys, self._sequence)
+    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
+        stored = self._index.stored_keys(record_keys, partition_paths)
+        entries = self._index.get(stored, require_applied(self._index.store, self._sequence))
+        return self._unless_changed(record_keys, entries)
+
+    def locate_all(self, record_keys: pa.Array) -> pa.Table:
+        applied = require_applied(self._index.store, self._sequence)
+        found = self._unless_changed(*self._index.get_everywhere(record_keys, applied))
+        return found.filter(found.column("file_id").is_valid())
+
+    def trace(self, stored: pa.Table) -> pa.Table:
+        return self.locate(*(stored.column(name).combine_chunks() for name in ("record_key", "partition_path")))
+
+    def _unless_changed(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         newer = np.flatnonzero(codec.sequences(entries) > self._sequence)
         # Tombstones of later commits may be gone, by which those would be noticed (P30).
         if len(newer) or floor_of_look_ups(self._index) > self._sequence:
@@ -197,13 +215,6 @@ class RecordLocator(Locator):
                 key_count=len(newer),
             )
         return self._index.locations(record_keys, entries)
-
-    def locate_all(self, record_keys: pa.Array) -> pa.Table:
-        found = self.locate(record_keys)
-        return found.filter(found.column("file_id").is_valid())
-
-    def trace(self, stored: pa.Table) -> pa.Table:
-        return self.locate(stored.column("record_key").combine_chunks())
 
 
 class RecordChanges(ChangedKeys):
@@ -226,11 +237,17 @@ class RecordChanges(ChangedKeys):
         return sum_of(tasks.run(self._placed_by_one, journals))
 
     def among(self, record_keys: pa.Array) -> SomeKeys:
-        newer = codec.sequences(self._index.get_as_of(record_keys, self._sequence)) > self._sequence
-        return SomeKeys.of([record_keys.filter(pa.array(newer))])
+        keys, entries = self._index.get_everywhere(record_keys, require_applied(self._index.store, self._sequence))
+        return self._newer(keys, entries)
 
     def _placed_by_one(self, journal: Journal) -> SomeKeys:
-        return sum_of(self.among(keys) for keys in journal.placed_keys(self._storage))
+        index, path = self._index, journal.group.partition_path
+        applied = require_applied(index.store, self._sequence)
+        placed = journal.placed_keys(self._storage)
+        return sum_of(self._newer(keys, index.get(index.stored_keys_in(path, keys), applied)) for keys in placed)
+
+    def _newer(self, record_keys: pa.Array, entries: Entries) -> SomeKeys:
+        return SomeKeys.of([record_keys.filter(pa.array(codec.sequences(entries) > self._sequence)).unique()])
 
 
 def _own(state: IndexState) -> SyncResult:

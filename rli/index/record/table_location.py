@@ -117,6 +117,30 @@ def relocate(table: TableDefinition, index: RecordIndex, *, also: bool) -> tuple
             return (*others, here)
 
 
+def serves_another_copy(storage: Storage, table_id: str, index: RecordIndex) -> bool:
+    """Whether an index serves another folder with a table's identity, which is still there, and not the table's own folder.
+
+    Args:
+        storage: of the table; its settings may be all that is left of it.
+        table_id: identity of the table, and of its copies.
+        index: with this identity.
+    """
+    stored = index.store.read_control(_PLACE)
+    if stored is None:
+        return False
+    place = _Place.from_json(stored, index.url)
+    if location_of(storage) in place.locations or _is_elsewhere(index.store, place):
+        return False
+    seen = {_look(storage, table_id, known) for known in place.locations}
+    return _Seen.OTHER in seen and _Seen.SAME not in seen
+
+
+def known_locations(index: RecordIndex) -> tuple[str, ...]:
+    """Where the table of an index is, as far as the index knows; none for an index that is used on its own."""
+    stored = index.store.read_control(_PLACE)
+    return () if stored is None else _Place.from_json(stored, index.url).locations
+
+
 def location_of(storage: Storage) -> str:
     """The location of a table's folder, the same for every way to write it down."""
     if storage.is_local:
@@ -128,7 +152,7 @@ def location_of(storage: Storage) -> str:
 def _is_known_by_another_path(table: TableDefinition, index: RecordIndex, place: _Place) -> bool:
     """Whether a known location is the folder of the table; raises ``IndexMismatchError`` if it is another folder."""
     for known in place.locations:
-        seen = _look(table, known)
+        seen = _look(table.storage, table.require_settings().table_id, known)
         if seen is _Seen.SAME:
             return True
         if seen is _Seen.OTHER:
@@ -140,21 +164,21 @@ def _is_known_by_another_path(table: TableDefinition, index: RecordIndex, place:
     return False
 
 
-def _look(table: TableDefinition, known: str) -> _Seen:
+def _look(storage: Storage, table_id: str, known: str) -> _Seen:
     """Compare the table's folder with a known location of the table: a file that is made in one appears in the other."""
-    there = Storage(known, table.storage.options if "://" in known else {})
+    there = Storage(known, storage.options if "://" in known else {})
     mark = f"{paths.MARKS}/{uuid4().hex}"
     try:
         content = there.read_bytes(paths.SETTINGS)
-        if content is None or TableSettings.from_json(content).table_id != table.require_settings().table_id:
+        if content is None or TableSettings.from_json(content).table_id != table_id:
             return _Seen.NOTHING
-        if there.is_local and table.storage.is_local and os.path.samefile(there.root, table.storage.root):
+        if there.is_local and storage.is_local and os.path.samefile(there.root, storage.root):
             return _Seen.SAME
-        table.storage.write_bytes(mark, b"")
+        storage.write_bytes(mark, b"")
         try:
             return _Seen.SAME if there.exists(mark) else _Seen.OTHER
         finally:
-            table.storage.delete_files([mark])
+            storage.delete_files([mark])
     except (OSError, RliError):
         return _Seen.NOTHING
 
@@ -173,7 +197,8 @@ def _is_missed_elsewhere(table: TableDefinition, store: Store, place: _Place) ->
     is_inside = table.storage.is_local and path is not None and path.startswith(f"{root.rstrip('/')}/")
     if is_inside or (place.index_path is not None and os.path.exists(place.index_path)):
         return False
-    return any(_look(table, known) is _Seen.OTHER for known in place.locations)
+    table_id = table.require_settings().table_id
+    return any(_look(table.storage, table_id, known) is _Seen.OTHER for known in place.locations)
 
 
 def _set(index: RecordIndex, stored: bytes | None, locations: tuple[str, ...]) -> bool:

@@ -36,7 +36,7 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     applied = index.store.applied()
     snapshot = whole_snapshot(table)
     slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.group)
-    # What the index has followed, the table must not lose (P17), whoever wrote it.
+    # What the index has followed, the table must not lose (P17), of any writer.
     sync_table(snapshot)
     completed = [instant.time for instant in snapshot.timeline.completed]
     instants = sorted({file_slice.instant for file_slice in slices})

@@ -1,7 +1,7 @@
 """The tasks of a comparison of index and table: on the keys of a base file, and on the entries of a shard.
 
 A comparison is as of a commit sequence S. Entries only ever grow newer. So an entry that is not newer than S is the one
-that its key had at S, whoever writes meanwhile, and a newer one says nothing about S (docs/protocol.md, P31).
+that its key had at S, also beside writers, and a newer one says nothing about S (docs/protocol.md, P31).
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def check_slice(
     for keys in _unless_gone(snapshot, file_slice):
         if keys is None:
             return file_slice.group, None
-        entries = index.get(keys, sequence)
+        stored = index.stored_keys_in(file_slice.group.partition_path, keys)
+        entries = index.get(stored, sequence)
         counted = _counted(index, entries, sequence)
         absent, wrong = (kind & counted for kind in judge(number, entries))
         records += len(keys)
@@ -129,7 +130,7 @@ def check_slice(
         misplaced += int(wrong.sum())
         newer += int((~counted).sum())
         sample += keys.filter(pa.array(absent | wrong)).slice(0, SAMPLE - len(sample)).to_pylist()
-        for _, found in _fingerprints(index, keys.filter(pa.array(counted & ~absent & ~wrong)), number):
+        for _, found in _fingerprints(index, stored.filter(pa.array(counted & ~absent & ~wrong)), number):
             add_to(sums, buckets_of(found, buckets), found)
     return file_slice.group, SliceCheck(records, missing, misplaced, newer, tuple(sample), sums)
 
@@ -159,7 +160,8 @@ def hold_slice(
     for keys in _unless_gone(snapshot, file_slice):
         if keys is None:
             return file_slice.group, None
-        parts += [found[chosen[buckets_of(found, len(chosen))]] for _, found in _fingerprints(index, keys, number)]
+        stored = index.stored_keys_in(file_slice.group.partition_path, keys)
+        parts += [found[chosen[buckets_of(found, len(chosen))]] for _, found in _fingerprints(index, stored, number)]
     every, counts = np.unique(np.concatenate(parts), return_counts=True)
     repeated = every[counts > 1]
     sample = _keys_with(snapshot, index, file_slice, number, repeated) if len(repeated) else ()
@@ -186,8 +188,9 @@ def hold_misplaced(
     for keys in _unless_gone(snapshot, file_slice):
         if keys is None:
             return file_slice.group, None
-        entries = index.get(keys)
-        for positions, encoded in index.codec.encode(keys):
+        stored = index.stored_keys_in(file_slice.group.partition_path, keys)
+        entries = index.get(stored)
+        for positions, encoded in index.codec.encode(stored):
             placed = codec.file_groups(entries[positions])
             found = placed_fingerprints(encoded, placed)
             wrong = judge(number, entries[positions])[1]
@@ -211,7 +214,8 @@ def find_dangling(
     for keys in dangling_keys(index, judged, chosen, held, shards):
         count += len(keys)
         if index.settings.key_mode is KeyMode.EXACT:
-            sample += index.codec.decode(keys.take(np.arange(min(len(keys), SAMPLE - len(sample))))).to_pylist()
+            some = index.codec.decode(keys.take(np.arange(min(len(keys), SAMPLE - len(sample)))))
+            sample += index.record_keys_of(some).to_pylist()
     return Dangling(count, tuple(sample))
 
 
@@ -254,12 +258,12 @@ def _counted(index: RecordIndex, entries: Entries, sequences: int | NDArray[np.u
 
 
 def _fingerprints(
-    index: RecordIndex, keys: pa.Array, number: int | None
+    index: RecordIndex, stored_keys: pa.Array, number: int | None
 ) -> Iterator[tuple[NDArray[np.intp], Fingerprints]]:
-    """Fingerprints of keys in one file group, with their positions."""
+    """Fingerprints of stored keys in one file group, with their positions."""
     if number is None:
         return
-    for positions, encoded in index.codec.encode(keys):
+    for positions, encoded in index.codec.encode(stored_keys):
         yield positions, placed_fingerprints(encoded, np.full(len(encoded), number))
 
 

@@ -75,7 +75,7 @@ def apply_group_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord
     keys = _Keys(snapshot, change)
     went = keys.before.filter(pc.invert(pc.is_in(keys.before, value_set=keys.after)))
     log = index.log.refresh()
-    index.apply(LocationUpdate.removing(went), log, record.first_sequence)
+    index.apply(LocationUpdate.removing(went, change.group.partition_path), log, record.first_sequence)
     if change.after is None:
         return
     came = keys.after.filter(pc.invert(pc.is_in(keys.after, value_set=keys.before)))

@@ -91,7 +91,7 @@ def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
     log = index.log.refresh()
     number = log.number_of(file_slice.group)
     for keys in snapshot.record_keys(file_slice):
-        absent, wrong = judge(number, index.get(keys))
+        absent, wrong = judge(number, index.get(index.stored_keys_in(file_slice.group.partition_path, keys)))
         chosen = keys.filter(pa.array(absent | wrong))
         index.apply(LocationUpdate.placing(chosen, file_slice.group), log, sequence)
 
@@ -99,12 +99,12 @@ def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
 def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, shard: int) -> None:
     """Delete the keys of one shard that have no record where the index places them: a task."""
     log = index.log.refresh()
-    for keys in _dangling_keys(snapshot, index, shard):
-        index.apply(LocationUpdate.removing(keys), log, sequence)
+    for update in _dangling_keys(snapshot, index, shard):
+        index.apply(update, log, sequence)
 
 
-def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterable[pa.Array]:
-    """Keys of a shard without a record, in batches. Reads the key columns of the file groups that a batch names."""
+def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterable[LocationUpdate]:
+    """Removes the keys of a shard without a record, in batches. Reads the key columns of the file groups that a batch names."""
     for keys, entries in index.scan(shard):
         live = np.flatnonzero(codec.is_live(entries))
         numbers = codec.file_groups(entries[live])
@@ -115,6 +115,7 @@ def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterab
             file_slice = snapshot.slices.get(FileGroupId(*group))
             if file_slice is not None:
                 for held in snapshot.record_keys(file_slice):
-                    named = named.filter(pc.invert(pc.is_in(named, value_set=held)))
+                    stored = index.stored_keys_in(file_slice.group.partition_path, held)
+                    named = named.filter(pc.invert(pc.is_in(named, value_set=stored)))
             if len(named):
-                yield named
+                yield index.removal_of(named)

@@ -94,9 +94,8 @@ def _register(table: TableDefinition, index: RecordIndex) -> tuple[Snapshot, Log
         # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
         # timeline without a commit whose sequence counts would let that commit be overwritten (P7). Other threads
         # read the log on meanwhile, so from here only the state counts that was read here (P18).
-        log = index.log.refresh()
-        snapshot = Snapshot(table, _settled_timeline(table, log))
-        _require_known_past(table, snapshot.timeline, index, log)
+        log, timeline = _log_and_timeline(table, index, partial(_settled_timeline, table))
+        snapshot = Snapshot(table, timeline)
         registered = _register_all(snapshot, index, log)
         if registered is not None:
             return snapshot, registered
@@ -119,9 +118,7 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
     """
     applied = _require_bootstrapped(table, index, index.applied_sequence())
-    log = index.log.refresh()
-    timeline = table.load_timeline()
-    _require_known_past(table, timeline, index, log)
+    log, timeline = _log_and_timeline(table, index, lambda _: table.load_timeline())
     unseen = (instant.time for instant in _unseen(timeline, log))
     unapplied = (*unseen, *_instants(log.records_after(applied)))
     return SyncResult(Snapshot(table, timeline), log, ()), Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
@@ -190,7 +187,7 @@ def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, jo
 def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
     timeline = table.load_timeline()
-    # Rollbacks and restores of rli are finished by whoever finds them, under the lease; one may complete between these lines.
+    # Rollbacks and restores of rli are finished by the process that finds them, under the lease; one may complete between these lines.
     if not withdrawn_instants(timeline, log) or table.storage.list_files(paths.UNDOING):
         return timeline
     timeline = table.load_timeline()
@@ -204,9 +201,26 @@ def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     return timeline
 
 
+def _log_and_timeline(
+    table: TableDefinition, index: RecordIndex, load: Callable[[LogState], Timeline]
+) -> tuple[LogState, Timeline]:
+    """The commit log, then the timeline that is loaded for it; raises ``IndexNotReadyError`` as ``_require_known_past``."""
+    while True:
+        log = index.log.refresh()
+        timeline = load(log)
+        try:
+            _require_known_past(table, timeline, index, log)
+        except IndexNotReadyError:
+            # In between, a commit may have been undone and that archived, or all that the log knew. Then the log went on.
+            if index.log.refresh().head == log.head:
+                raise
+        else:
+            return log, timeline
+
+
 def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex, log: LogState) -> None:
     """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
-    # Whoever knows the oldest commit that is left has followed all that have left: they were there when it completed.
+    # An index that knows the oldest commit that is left has followed all that have left: they were there when it completed.
     oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
     if oldest is not None and not log.knows(oldest) and table.has_archive():
         raise IndexNotReadyError(

@@ -29,14 +29,15 @@ from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.foreign_changes import changed_groups
 from rli.index.record.sync.repair import correct_slice
-from rli.model import FileGroupId
+from rli.locations import LocationUpdate
+from rli.model import FileGroupId, Scope
 from rli.storage import Storage
 from rli.tasks import TaskRunner
 from rli.view.caller_transactions import delete_records_of
 from rli.view.snapshot import Snapshot
 
 REREAD: Final = "reread"
-"""Action in the commit log: commits were undone, and the file groups that they had changed are indexed anew."""
+"""Action in the commit log: commits were undone, and the file groups that they had changed are indexed again."""
 
 _SCAN_BATCH: Final = 65_536
 
@@ -103,6 +104,11 @@ def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: 
     instants = (None, *takewhile(lambda time: time != record.instant, after))
     for positions, changes in journal.undone(storage, instants):
         index.apply(changes, log, start + positions)
+        if index.scope is Scope.PARTITION:
+            # Of a commit under global scope: what it moved is two keys now, of which one goes.
+            path = journal.group.partition_path
+            moved = changes.record_keys.filter(pc.not_equal(changes.partition_paths, path))
+            index.apply(LocationUpdate.removing(moved, path), log, start)
 
 
 def reread(

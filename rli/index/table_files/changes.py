@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.instant import Instant
 from rli.index.contract import ChangedKeys
-from rli.index.reports import NO_KEYS, Scope, SomeKeys, sum_of
-from rli.index.simple.locator import SimpleLocator
-from rli.model import FileGroupId
+from rli.index.locators import FileLocator
+from rli.index.reports import NO_KEYS, SomeKeys, sum_of
+from rli.model import FileGroupId, Scope
 from rli.tasks import TaskRunner
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -27,14 +26,16 @@ class ChangedSlices:
 
     Attributes:
         snapshot: the state.
+        locator: of that state.
         slices: those that another state does not have.
     """
 
     snapshot: Snapshot
+    locator: FileLocator
     slices: Sequence[FileSlice]
 
 
-class SimpleChanges(ChangedKeys):
+class FileChanges(ChangedKeys):
     """Looks keys up again in the file slices that changed.
 
     A key that the state did not hold, and that is there now, is in one of them. A key that the state held is checked by
@@ -43,14 +44,12 @@ class SimpleChanges(ChangedKeys):
     Args:
         before: the slices of the earlier state that the table has no more.
         now: the slices that the earlier state did not have.
-        scope: where a key is unique.
         instants: what was committed or undone since.
     """
 
-    def __init__(self, before: ChangedSlices, now: ChangedSlices, scope: Scope, instants: tuple[str, ...]) -> None:
+    def __init__(self, before: ChangedSlices, now: ChangedSlices, instants: tuple[str, ...]) -> None:
         self._before = before
         self._now = now
-        self._scope = scope
         self.instants = instants
 
     def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:
@@ -63,7 +62,7 @@ class SimpleChanges(ChangedKeys):
 
     def _places_in(self, slices: ChangedSlices, record_keys: pa.Array) -> set[tuple[str, str]]:
         """Which of some keys changed slices hold, each with its partition path: a clustering changes neither."""
-        found = SimpleLocator(slices.snapshot, self._scope).probe(slices.slices, record_keys)
+        found = slices.locator.probe(slices.slices, record_keys)
         return set(zip(*(found.column(name).to_pylist() for name in ("record_key", "partition_path")), strict=True))
 
     def _placed_in(self, journals: Sequence[Journal], file_slice: FileSlice) -> SomeKeys:
@@ -71,17 +70,26 @@ class SimpleChanges(ChangedKeys):
         concerned = [journal for journal in journals if self._concerns(journal, file_slice)]
         if not concerned:
             return NO_KEYS
-        held = pa.concat_arrays([pa.array([], pa.string()), *self._now.snapshot.record_keys(file_slice)])
         storage = self._now.snapshot.table.storage
         placed = chain.from_iterable(journal.placed_keys(storage) for journal in concerned)
-        return SomeKeys.of(keys.filter(pc.is_in(keys, value_set=held)) for keys in placed)
+        return SomeKeys.of(self._now.locator.held(file_slice, placed))
 
     def _concerns(self, journal: Journal, file_slice: FileSlice) -> bool:
-        return self._scope is Scope.GLOBAL or journal.group.partition_path == file_slice.group.partition_path
+        return (
+            self._now.locator.scope is Scope.GLOBAL or journal.group.partition_path == file_slice.group.partition_path
+        )
 
 
-def changes_between(before: Snapshot, now: Snapshot, scope: Scope) -> SimpleChanges | None:
-    """What changed from one state to a later one; None if nothing did."""
+def changes_between(
+    before: Snapshot, now: Snapshot, locator_of: Callable[[Snapshot], FileLocator]
+) -> FileChanges | None:
+    """What changed from one state to a later one; None if nothing did.
+
+    Args:
+        before: the earlier state.
+        now: the later one.
+        locator_of: locates keys as of a state.
+    """
     then = {instant.time for instant in before.timeline.completed_writes}
     added = [instant for instant in now.timeline.completed_writes if instant.time not in then]
     undone = sorted(time for time in then if not now.timeline.is_visible(time))
@@ -94,10 +102,9 @@ def changes_between(before: Snapshot, now: Snapshot, scope: Scope) -> SimpleChan
     else:
         groups = _groups_changed_by(now, added)
         then_live, now_live = before.slices.of_groups(groups), now.slices.of_groups(groups)
-    return SimpleChanges(
-        ChangedSlices(before, _missing_from(now_live, then_live)),
-        ChangedSlices(now, _missing_from(then_live, now_live)),
-        scope,
+    return FileChanges(
+        ChangedSlices(before, locator_of(before), _missing_from(now_live, then_live)),
+        ChangedSlices(now, locator_of(now), _missing_from(then_live, now_live)),
         instants,
     )
 

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.codec.key_codec import hash_keys
-from rli.index.reports import Scope, VerifyReport
+from rli.index.reports import VerifyReport
+from rli.model import Scope
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 

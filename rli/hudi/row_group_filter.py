@@ -1,0 +1,124 @@
+"""Parquet's own bloom filters: whether a row group may hold a text.
+
+Source of the format: https://github.com/apache/parquet-format/blob/master/BloomFilter.md. Hudi's bloom filter of a
+whole file is another one (``rli.hudi.bloom_filter``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_FILTER_BYTES: Final = 32 * 1024 * 1024
+"""A larger filter is not read: nobody writes one, but a forged footer may name one."""
+
+_BLOCK_BYTES: Final = 32
+_WORD_BYTES: Final = 4
+_SALTS: Final = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
+"""Of the words of a block."""
+
+_SIZE_FIELD: Final = 0x15
+"""In Thrift's compact protocol: field 1, a number of 32 bits."""
+
+_KNOWN_METHODS: Final = b"\x1c\x1c\x00\x00" * 3 + b"\x00"
+"""The rest of a header: split blocks, XXH64, not compressed."""
+
+_P1: Final = 0x9E3779B185EBCA87
+_P2: Final = 0xC2B2AE3D27D4EB4F
+_P3: Final = 0x165667B19E3779F9
+_P4: Final = 0x85EBCA77C2B2AE63
+_P5: Final = 0x27D4EB2F165667C5
+_MASK: Final = 2**64 - 1
+_STRIPE: Final = 32
+_LANE: Final = 8
+
+
+class RowGroupFilter:
+    """The bloom filter of one column of a row group.
+
+    Args:
+        stored: header and bits, as they are in the file.
+    """
+
+    def __init__(self, stored: bytes) -> None:
+        size, header = _header(stored)
+        self._bits = stored[header : header + size] if size else b""
+
+    def may_hold(self, text: str) -> bool:
+        """False if the row group does not hold the text; True also for a filter that is damaged or of another kind."""
+        blocks = len(self._bits) // _BLOCK_BYTES
+        if not blocks:
+            return True
+        hashed = xxh64(text.encode())
+        start = ((hashed >> 32) * blocks >> 32) * _BLOCK_BYTES
+        words = (
+            int.from_bytes(self._bits[place : place + _WORD_BYTES], "little")
+            for place in range(start, start + _BLOCK_BYTES, _WORD_BYTES)
+        )
+        low = hashed & 0xFFFFFFFF
+        return all(word >> ((low * salt & 0xFFFFFFFF) >> 27) & 1 for word, salt in zip(words, _SALTS, strict=True))
+
+
+def _header(stored: bytes) -> tuple[int, int]:
+    """How many bytes of bits there are, and where they begin; 0 bytes for a header that is not understood."""
+    if not stored or stored[0] != _SIZE_FIELD:
+        return 0, 0
+    number, place = 0, 1
+    while place < len(stored):
+        number |= (stored[place] & 0x7F) << 7 * (place - 1)
+        place += 1
+        if stored[place - 1] < 0x80:
+            break
+    size, begin = number >> 1, place + len(_KNOWN_METHODS)
+    is_whole = len(stored) >= begin + size and size % _BLOCK_BYTES == 0
+    return (size, begin) if is_whole and stored[place:begin] == _KNOWN_METHODS else (0, 0)
+
+
+def xxh64(data: bytes) -> int:
+    """XXH64 with seed 0: 64 bits.
+
+    Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
+    """
+    place, length = 0, len(data)
+    if length >= _STRIPE:
+        lanes = [_P1 + _P2 & _MASK, _P2, 0, -_P1 & _MASK]
+        while place + _STRIPE <= length:
+            for lane in range(4):
+                lanes[lane] = _round(lanes[lane], _number(data, place + _LANE * lane, _LANE))
+            place += _STRIPE
+        hashed = sum(_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
+        for lane in lanes:
+            hashed = (hashed ^ _round(0, lane)) * _P1 + _P4 & _MASK
+    else:
+        hashed = _P5
+    return _mixed(_with_rest(hashed + length & _MASK, data, place))
+
+
+def _with_rest(hashed: int, data: bytes, place: int) -> int:
+    """A hash with the bytes that fill no stripe."""
+    while place + _LANE <= len(data):
+        hashed = _rotated(hashed ^ _round(0, _number(data, place, _LANE)), 27) * _P1 + _P4 & _MASK
+        place += _LANE
+    if place + _WORD_BYTES <= len(data):
+        hashed = _rotated(hashed ^ _number(data, place, _WORD_BYTES) * _P1 & _MASK, 23) * _P2 + _P3 & _MASK
+        place += _WORD_BYTES
+    for byte in data[place:]:
+        hashed = _rotated(hashed ^ byte * _P5 & _MASK, 11) * _P1 & _MASK
+    return hashed
+
+
+def _mixed(hashed: int) -> int:
+    hashed = (hashed ^ hashed >> 33) * _P2 & _MASK
+    hashed = (hashed ^ hashed >> 29) * _P3 & _MASK
+    return hashed ^ hashed >> 32
+
+
+def _round(lane: int, number: int) -> int:
+    return _rotated(lane + number * _P2 & _MASK, 31) * _P1 & _MASK
+
+
+def _rotated(number: int, bits: int) -> int:
+    return (number << bits | number >> 64 - bits) & _MASK
+
+
+def _number(data: bytes, place: int, length: int) -> int:
+    return int.from_bytes(data[place : place + length], "little")

@@ -1,0 +1,58 @@
+"""Whether others have made a bucket's first file group meanwhile (docs/protocol.md, P36).
+
+Two writers may both find that a bucket has no file group, and make one each, under different names. What they changed in
+file groups that were there before, the check of these tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from rli.file_group.journal import Journal
+from rli.index.contract import ChangedKeys
+from rli.index.hashed.hashing import Hashing
+from rli.index.hashed.layout import BucketLayout, largest, require_own_keys
+from rli.index.reports import SomeKeys, sum_of
+from rli.tasks import TaskRunner
+from rli.view.snapshot import Snapshot
+
+_CHECKED: Final = 4
+"""File slices of other commits at whose keys a write looks: their writers may have had another number of buckets."""
+
+
+class BucketChanges(ChangedKeys):
+    """Compares the buckets of a write with those that the table has now.
+
+    Args:
+        changes: of the keys that file slices hold.
+        now: the later state.
+        hashing: as of it.
+    """
+
+    def __init__(self, changes: ChangedKeys, now: Snapshot, hashing: Hashing) -> None:
+        self._changes = changes
+        self._now = now
+        self._hashing = hashing
+        self.instants = changes.instants
+
+    def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:  # noqa: ARG002  (little work)
+        partitions = {journal.group.partition_path for journal in journals}
+        slices = self._now.slices.of_partitions(partitions)
+        layout = BucketLayout.of(self._now, self._hashing, slices)
+        others = (found for found in slices if found.instant in self.instants)
+        require_own_keys(self._now, self._hashing, largest(others, _CHECKED))
+        storage = self._now.table.storage
+        return sum_of(SomeKeys.of(journal.placed_keys(storage)) for journal in journals if _has_rival(layout, journal))
+
+    def among(self, record_keys: pa.Array) -> SomeKeys:
+        return self._changes.among(record_keys)
+
+
+def _has_rival(layout: BucketLayout, journal: Journal) -> bool:
+    """Whether the table has another file group for the bucket that a journal tells of."""
+    group = journal.group
+    bucket, slices = layout.hashing.bucket_of(group), layout.slices.get(group.partition_path, {})
+    return bucket is None or (bucket in slices and slices[bucket].group != group)

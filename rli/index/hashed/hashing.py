@@ -1,0 +1,50 @@
+"""Which bucket of a partition a record key belongs to: what each kind answers in its own way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rli.index.contract import Placement
+from rli.model import FileGroupId
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+
+
+class Hashing(ABC):
+    """The hash function of a table, as of one state of it. Picklable. A partition's buckets have numbers from 0 on."""
+
+    @abstractmethod
+    def hashes(self, record_keys: pa.Array) -> NDArray[np.int64]:
+        """A number of 31 bits for each record key (string array, shape (n,)), the same in all partitions."""
+
+    @abstractmethod
+    def buckets_of(self, partition_path: str, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The bucket of each hash in a partition: shape (n,) → (n,)."""
+
+    @abstractmethod
+    def bucket_of(self, group: FileGroupId) -> int | None:
+        """The bucket that a file group is; None for one that is no bucket of its partition."""
+
+    @abstractmethod
+    def placement(self, partition_path: str, slices: Mapping[int, FileSlice], records: int) -> Placement:
+        """The file groups of some records of a partition; buckets that have no file group yet get one.
+
+        Args:
+            partition_path: of the partition.
+            slices: bucket → its file slice.
+            records: how many are to be placed.
+        """
+
+    @property
+    @abstractmethod
+    def described(self) -> str:
+        """The settings, for messages."""
+
+    @abstractmethod
+    def advice(self, snapshot: Snapshot, slices: Iterable[FileSlice]) -> str:
+        """What to do where some file slices are not the buckets that they should be."""

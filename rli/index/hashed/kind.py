@@ -1,0 +1,22 @@
+"""How the index of a table is opened where hashes compute the file groups: there is nothing to make."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+
+from rli.index.hashed.hashed_index import HashedIndex
+from rli.index.table_files.kind import TableFilesKind
+from rli.view.definition import TableDefinition
+
+
+class HashedKind(TableFilesKind):
+    """A kind of index by hashes."""
+
+    @abstractmethod
+    def index_of(self, table: TableDefinition) -> HashedIndex:
+        """As of ``TableFilesKind``."""
+
+    def require_own(self, table: TableDefinition, url: str) -> None:
+        """Pass a table whose file groups are the buckets that a URL says; raises ``IndexMismatchError`` for others."""
+        self.index_of(replace(table, given_url=url)).require_fitting(table)

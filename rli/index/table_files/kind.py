@@ -1,0 +1,93 @@
+"""A kind of index without data of its own: there is nothing to make, to open or to remove."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+from rli.errors import SettingsError
+from rli.index.contract import IndexKind, IndexOptions
+from rli.index.table_files.table_index import TableFilesIndex
+from rli.model import KeyMode, Scope
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+from rli.view.time_travel import whole_snapshot
+
+
+class TableFilesKind(IndexKind):
+    """A kind whose indexes keep nothing of their own."""
+
+    @abstractmethod
+    def require_url(self, url: str) -> None:
+        """Raise ``SettingsError`` for a URL that this kind does not take."""
+
+    @abstractmethod
+    def index_of(self, table: TableDefinition) -> TableFilesIndex:
+        """The index of a table whose URL is of this kind, and valid."""
+
+    @property
+    def has_store(self) -> bool:
+        return False
+
+    def require_valid(self, url: str, options: IndexOptions) -> None:
+        self.require_url(url)
+        if options.shards is not None or options.key_mode != KeyMode.EXACT:
+            raise SettingsError(
+                f"this index keeps no entries: index={url} shards={options.shards} key_mode={options.key_mode}; leave "
+                "shards and key_mode out, or choose an index in a store, such as lmdb:///path"
+            )
+
+    def create(self, table: TableDefinition, options: IndexOptions) -> TableFilesIndex:  # noqa: ARG002
+        return self.open(table)
+
+    def open(self, table: TableDefinition) -> TableFilesIndex:
+        self.require_url(table.index_url)
+        return self.index_of(table)
+
+    def require_own(self, table: TableDefinition, url: str) -> None:
+        """Pass every table: no index is in the way."""
+
+    def rebuild(
+        self,
+        table: TableDefinition,
+        options: IndexOptions,  # noqa: ARG002
+        tasks: TaskRunner,  # noqa: ARG002
+    ) -> tuple[TableFilesIndex, int]:
+        """There is nothing to build; the keys are checked."""
+        index = self.open(table)
+        report = index.verify(whole_snapshot(table))
+        index.require_sound(table, report)
+        return index, report.records
+
+    def open_to_relocate(self, table: TableDefinition) -> TableFilesIndex:
+        return self.open(table)
+
+    def drop_unfinished(self, url: str, table_id: str) -> None:
+        """There is nothing to remove."""
+
+    def drop_damaged(self, url: str) -> None:
+        """There is nothing to remove."""
+
+
+class BareKind(TableFilesKind):
+    """A kind without options: its URL is a scheme, which a colon ends.
+
+    Args:
+        scheme: of the URL of all its indexes.
+        scope: where a key is unique.
+        index_of: the index of a table, with that scope.
+    """
+
+    def __init__(
+        self, scheme: str, scope: Scope, index_of: Callable[[TableDefinition, Scope], TableFilesIndex]
+    ) -> None:
+        self._scheme = scheme
+        self._scope = scope
+        self._index_of = index_of
+
+    def require_url(self, url: str) -> None:
+        if url != f"{self._scheme}:":
+            raise SettingsError(f"the URL of this index has no further parts: index={url}; write {self._scheme}:")
+
+    def index_of(self, table: TableDefinition) -> TableFilesIndex:
+        return self._index_of(table, self._scope)
