@@ -1,11 +1,12 @@
 """rli for PySpark: tagging, upserts, inserts, deletes, clustering and reads of tables with a record-level index."""
 
-from rli_spark.bootstrap import bootstrap_index
+from rli_spark.bootstrap import bootstrap_index, migrate_index
 from rli_spark.cluster import cluster
 from rli_spark.delete import delete
 from rli_spark.insert import insert
 from rli_spark.read import read
 from rli_spark.stage import stage, stage_deletes
+from rli_spark.streams.write_stream import write_stream
 from rli_spark.tag import tag
 from rli_spark.tasks import SparkTasks
 from rli_spark.upsert import upsert
@@ -16,9 +17,11 @@ __all__ = [
     "cluster",
     "delete",
     "insert",
+    "migrate_index",
     "read",
     "stage",
     "stage_deletes",
     "tag",
     "upsert",
+    "write_stream",
 ]

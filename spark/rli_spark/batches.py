@@ -29,6 +29,7 @@ _BYTES_PER_TASK: Final = 64 * 1024 * 1024
 _TIMEZONE: Final = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
 
 TableFunction = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
+NumberFunction = Callable[[Iterator[int]], Iterator[pa.Table]]
 
 
 def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> DataFrame:
@@ -46,6 +47,25 @@ def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> 
             yield from table.cast(schema).combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
 
     return frame.mapInArrow(run, spark_schema(schema))
+
+
+def map_numbers(
+    spark: SparkSession, count: int, function: NumberFunction, schema: pa.Schema, tasks: int | None = None
+) -> DataFrame:
+    """A frame of what ``function`` makes of the numbers from 0 to ``count - 1``, which stand for pieces of work.
+
+    Args:
+        spark: the session.
+        count: how many numbers.
+        function: picklable; runs in executors; gives tables of ``schema``.
+        schema: of the output.
+        tasks: that share the numbers out; by default each number has its own.
+    """
+
+    def run(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        return function(number for table in tables for number in table.column(0).to_pylist())
+
+    return map_tables(spark.range(0, count, 1, tasks or count), run, schema)
 
 
 def for_look_ups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

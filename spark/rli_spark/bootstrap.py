@@ -1,10 +1,10 @@
-"""Building the index of a table with executors."""
+"""Building the index of a table, and changing it, with executors."""
 
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from rli import KeyMode, Table
+from rli import KeyMode, MigrationResult, Table
 from rli_spark.arguments import require_session_and_table
 from rli_spark.tasks import SparkTasks
 
@@ -17,6 +17,23 @@ def bootstrap_index(
     shards: int | None = None,
     key_mode: KeyMode | str = KeyMode.EXACT,
 ) -> int:
-    """Build the index anew from the table's files, a base file in each task; see ``Table.bootstrap_index``."""
+    """Build the index again from the table's files, a base file in each task; see ``Table.bootstrap_index``."""
     require_session_and_table(spark, table)
     return table.bootstrap_index(url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark))
+
+
+def migrate_index(
+    spark: SparkSession,
+    table: Table,
+    to: str,
+    *,
+    shards: int | None = None,
+    key_mode: KeyMode | str = KeyMode.EXACT,
+    drop_old: bool = False,
+    timeout: float | None = None,
+) -> MigrationResult:
+    """Give the table another index, built and compared a base file in each task; see ``Table.migrate_index``."""
+    require_session_and_table(spark, table)
+    return table.migrate_index(
+        to, shards=shards, key_mode=key_mode, drop_old=drop_old, tasks=SparkTasks(spark), timeout=timeout
+    )

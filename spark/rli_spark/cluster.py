@@ -21,5 +21,5 @@ def cluster(
 ) -> CommitResult:
     """Rewrite small base files into fewer, a new file group in each task; see ``Table.cluster``."""
     require_session_and_table(spark, table)
-    require_reachable(spark, table.index)
+    require_reachable(spark, table.refreshed()[1])
     return table.cluster(smaller_than=smaller_than, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step)

@@ -39,10 +39,13 @@ def delete(
         RliError: as for ``Table.delete``.
     """
     require_frame_and_table(df, table)
-    return write_deletes(
-        table.definition.reloaded(),
-        table.index,
-        SparkEngine(df.sparkSession),
-        df,
-        WriteOptions.of(attempts, transaction, metadata, on_step),
+    engine, options = SparkEngine(df.sparkSession), WriteOptions.of(attempts, transaction, metadata, on_step)
+    return table.write_with(
+        lambda definition, index: write_deletes(
+            definition,
+            index,
+            engine,
+            df,
+            options,
+        )
     )

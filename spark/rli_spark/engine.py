@@ -1,7 +1,8 @@
 """Spark as an engine of writes.
 
-The driver plans and commits; executors form keys, look them up, merge and write. What runs in executors may run more
-than once: nothing that it does is visible before the driver publishes the results that it accepted.
+The driver plans and commits; executors form keys, look them up, merge and write. Small writes the driver does itself, once
+the executors have formed their keys. What runs in executors may run more than once: nothing that it does is visible before
+the driver publishes the results that it accepted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rli.write.engine import Engine, Keying, Request, TableDefinition, TableIndex, TaskRunner, request_folder_of
 from rli_spark.executors import require_reachable
+from rli_spark.keyed_rows import KeyedRows
 from rli_spark.requests import SparkRequest
+from rli_spark.small_requests import SmallRequest, small_write_bytes
 from rli_spark.tasks import SparkTasks
 
 
@@ -38,7 +41,9 @@ class SparkEngine(Engine):
     def request(
         self, source: DataFrame, keying: Keying, table: TableDefinition, index: TableIndex
     ) -> Iterator[Request]:
-        """Each task of the frame is computed once, and its rows are kept in files until the context ends (P19)."""
+        """Each task of the frame is computed once, and its rows are kept until the context ends (P19)."""
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
-            yield SparkRequest.of(source, keying, folder)
+            rows = KeyedRows.of(source, keying, folder, brings=small_write_bytes(self.spark))
+            is_small = rows.parts.brought and not rows.parts.files
+            yield (SmallRequest if is_small else SparkRequest).of(self.spark, folder, rows)

@@ -14,6 +14,7 @@ from rli_spark.workers import require_same_python
 
 _IN_THIS_MACHINE: Final = re.compile(r"local(-cluster)?(\[.*\])?")
 _STANDALONE: Final = "spark://"
+_OF_THE_DRIVER: Final = "memory:"
 
 
 class Located(Protocol):
@@ -36,10 +37,15 @@ def require_reachable(spark: SparkSession, index: Located) -> None:
     Executors that may be here are let pass: each proves for itself that it reads this very index (P20).
 
     Raises:
-        SettingsError: the index's store lies on one machine, and the master is another one; or the executors' Python is
+        SettingsError: the index is in the memory of this process. Or its store lies on one machine, and the master is another one; or the executors' Python is
             another one than the driver's.
     """
     require_same_python(spark)
+    if index.url.startswith(_OF_THE_DRIVER):
+        raise SettingsError(
+            f"no executor reaches an index in the memory of the driver: index={index.url}; bootstrap one in a store, such "
+            "as lmdb:///path on a single machine, or redis: rli index bootstrap TABLE --index URL"
+        )
     master = spark.conf.get("spark.master")
     if index.home is not None and not (master and may_run_here(master)):
         raise SettingsError(

@@ -31,7 +31,7 @@ from rli_spark.connect import is_connect, rows_of
 from rli_spark.row_batches import DATA, SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, table_of, unpack, unpacked
 from rli_spark.zip_directories import watch_zip_directories
 
-_NEW_RECORDS: Final = pa.array([int(Change.INSERT), int(Change.MOVE_IN)], pa.int8())
+_NEW_RECORDS: Final = pa.array([int(change) for change in (*work_rows.NEW, Change.MOVE_IN)], pa.int8())
 _PLACED: Final = pa.schema(
     [(SHUFFLE_KEY, pa.int32()), *((name, pa.string()) for name in work_rows.FILE_GROUP), (DATA, pa.binary())]
 )

@@ -8,7 +8,7 @@ request's own files, arranged by the same hashes. A task of keys then reads the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -27,16 +27,19 @@ from rli.write.engine import (
     Tally,
     work_rows,
 )
-from rli_spark.batches import map_tables
+from rli_spark.batches import map_numbers
 from rli_spark.connect import default_parallelism
-from rli_spark.request_files import PARTS, RequestFile, accepted_files, key_range, read_rows, write_part
+from rli_spark.request_files import PARTS, Parts, RequestFile, key_range, read_rows, write_part
 from rli_spark.row_batches import shared_out
 
-_KEYS_AT_ONCE: Final = 2_000_000
+KEYS_AT_ONCE: Final = 2_000_000
 """Keys that a task looks for at once. For more of them, it reads the key columns of its files more than once."""
 
 _TASKS_PER_CORE: Final = 2
 """Few: each task reads the keys of the request. More than one, because files of one size differ in their work."""
+
+LOCATION_COLUMNS: Final = [work_rows.RECORD_KEY, *LOCATION_SCHEMA.names[1:]]
+"""Of locations in files of a request."""
 
 
 class LocatorOfRange(NamedTuple):
@@ -115,28 +118,26 @@ def probe_files(
         locator: names the candidate files.
     """
     storage, path = folder.storage, folder.path
-    slices = locator.candidates(_partition_paths(requested))
+    slices = locator.candidates(partition_paths_of(requested))
     keys = sum(file.tally.keys for file in requested)
     if not slices or not keys:
         return LocatedInFiles(storage, (), locator.scope)
-    tasks = min(len(slices), default_parallelism(spark) * _TASKS_PER_CORE)
+    tasks = tasks_for_files(spark, slices)
     shares = shared_slices(slices, tasks)
-    ranges = -(-keys // _KEYS_AT_ONCE)
+    ranges = -(-keys // KEYS_AT_ONCE)
 
-    def probed(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        for number in (number for table in numbers for number in table.column(0).to_pylist()):
+    def probed(numbers: Iterator[int]) -> Iterator[pa.Table]:
+        for number in numbers:
             for part in range(ranges):
-                found = locator.probe(shares[number], _keys_of(storage, requested, *key_range(part, ranges)))
+                found = locator.probe(shares[number], keys_of(storage, requested, *key_range(part, ranges)))
                 if found.num_rows:
-                    yield found.rename_columns(_names())
+                    yield found.rename_columns(LOCATION_COLUMNS)
 
-    parts = map_tables(
-        spark.range(0, tasks, 1, tasks), lambda numbers: write_part(storage, path, probed(numbers)), PARTS
-    )
-    return LocatedInFiles(storage, accepted_files(parts.collect(), path), locator.scope)
+    parts = map_numbers(spark, tasks, lambda numbers: write_part(storage, path, probed(numbers)), PARTS)
+    return LocatedInFiles(storage, Parts.accepted(parts.collect(), path).files, locator.scope)
 
 
-def _partition_paths(requested: Sequence[RequestFile]) -> set[str] | None:
+def partition_paths_of(requested: Sequence[RequestFile]) -> set[str] | None:
     """Where the records of a request belong by their own values; None where keys come alone."""
     named: set[str] = set()
     for file in requested:
@@ -144,6 +145,11 @@ def _partition_paths(requested: Sequence[RequestFile]) -> set[str] | None:
             return None
         named.update(file.partition_paths)
     return named
+
+
+def tasks_for_files(spark: SparkSession, files: Sized) -> int:
+    """How many tasks share some files out."""
+    return min(len(files), default_parallelism(spark) * _TASKS_PER_CORE)
 
 
 def shared_slices(slices: Sequence[FileSlice], tasks: int) -> list[list[FileSlice]]:
@@ -155,15 +161,11 @@ def shared_slices(slices: Sequence[FileSlice], tasks: int) -> list[list[FileSlic
     return shares
 
 
-def _keys_of(storage: Storage, requested: Sequence[RequestFile], start: int, stop: int) -> pa.Array:
+def keys_of(storage: Storage, requested: Sequence[RequestFile], start: int, stop: int) -> pa.Array:
     """The distinct keys of a request in a range of hashes."""
     column = work_rows.RECORD_KEY
     tables = read_rows(storage, requested, start, stop, [column])
     return pa.chunked_array([chunk for table in tables for chunk in table.column(column).chunks], pa.string()).unique()
-
-
-def _names() -> list[str]:
-    return [work_rows.RECORD_KEY, *LOCATION_SCHEMA.names[1:]]
 
 
 def _empty() -> pa.Table:

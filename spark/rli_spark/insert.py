@@ -41,11 +41,14 @@ def insert(
         RliError: as for ``Table.insert``.
     """
     require_frame_and_table(df, table)
-    return write_insert(
-        table.definition.reloaded(),
-        table.index,
-        SparkEngine(df.sparkSession),
-        df,
-        WriteOptions.of(attempts, transaction, metadata, on_step),
-        on_existing=on_existing,
+    engine, options = SparkEngine(df.sparkSession), WriteOptions.of(attempts, transaction, metadata, on_step)
+    return table.write_with(
+        lambda definition, index: write_insert(
+            definition,
+            index,
+            engine,
+            df,
+            options,
+            on_existing=on_existing,
+        )
     )

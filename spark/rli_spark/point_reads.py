@@ -14,7 +14,16 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 
 from rli import Table
 from rli.errors import ConflictError
-from rli.write.engine import FileGroupId, FileSlice, Locator, Snapshot, TableDefinition, await_synced, point_reads
+from rli.write.engine import (
+    FileGroupId,
+    FileSlice,
+    Locator,
+    RemovedFiles,
+    Snapshot,
+    TableDefinition,
+    await_synced,
+    point_reads,
+)
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
@@ -69,18 +78,25 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
         SchemaError: a record-key column is missing.
         IndexNotReadyError: the index has not seen all commits of the table after that time.
     """
-    definition, index = table.definition.reloaded(), table.index
+    definition, index = table.refreshed()
     require_reachable(keys.sparkSession, index)
     definition.key_generator.record_keys(arrow_schema(keys).empty_table())
     fields = keys.select(*(F.col(f"`{name}`") for name in definition.key_generator.record_key_fields))
     deadline = time.monotonic() + timeout
+    removed = RemovedFiles()
     while True:
         state = await_synced(definition, index, max(0.0, deadline - time.monotonic()))
-        with unwrapped_errors():
-            # Kept: the same keys may be elsewhere when the frame is computed.
-            located = _located(fields, definition, index.locator(state)).localCheckpoint()
-            rows = located.select(*_GROUP, _CHANGED).distinct().collect()
-        if not any(row[_CHANGED] for row in rows):
+        try:
+            with unwrapped_errors():
+                locator = index.locator(state)
+                # Kept: the same keys may be elsewhere when the frame is computed.
+                located = _located(fields, definition, locator).localCheckpoint()
+                rows = located.select(*_GROUP, _CHANGED).distinct().collect()
+        except point_reads.MISSING as error:
+            removed.require_removed(state.snapshot, error)
+            point_reads.require_time_left(index, deadline)
+            continue
+        if not any(row[_CHANGED] for row in rows) and point_reads.has_seen_all(locator, state.snapshot):
             slices = point_reads.slices_of(state.snapshot, [FileGroupId(row[0], row[1]) for row in rows])
             if slices is not None:
                 return LocatedFrame(state.snapshot, located, slices)

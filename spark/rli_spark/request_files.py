@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from pyspark.sql import Row
 
 from rli.errors import CorruptTableError, RliError, VoidAttemptError
 from rli.write.engine import Storage, Tally, hash_keys, work_rows
+from rli_spark.row_batches import DATA, packed, unpack
 
 HASHES: Final = 1 << 32
 """How many hashes there are."""
@@ -41,9 +43,10 @@ PARTS: Final = pa.schema(
         ("first", pa.binary()),
         ("last", pa.binary()),
         ("partition_paths", pa.list_(pa.string())),
+        (DATA, pa.binary()),
     ]
 )
-"""What a task says of its file, in one row: see ``RequestFile``."""
+"""What a task says of its file, in one row: see ``RequestFile``. Few rows come themselves, and have no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +114,49 @@ def key_range(number: int, ranges: int) -> tuple[int, int]:
     return HASHES * number // ranges, HASHES * (number + 1) // ranges
 
 
-def accepted_files(rows: Iterable[Row], folder: str) -> tuple[RequestFile, ...]:
-    """The files that the tasks of a job wrote, from its rows of ``PARTS``, in the order of the tasks.
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the tasks of a job wrote or brought, in the order of the tasks.
 
-    Of each task Spark takes the row of one attempt. The files of other attempts are named by nobody.
-
-    Raises:
-        VoidAttemptError: a task gave more than one result.
+    Attributes:
+        files: of tasks with many rows.
+        brought: the rows of tasks with few.
     """
-    ordered = sorted(rows, key=lambda row: row.task)
-    if len({row.task for row in ordered}) < len(ordered):
-        raise VoidAttemptError(f"tasks of a request gave more than one result: folder={folder}; write again")
-    return tuple(map(_file_of, ordered))
+
+    files: tuple[RequestFile, ...]
+    brought: tuple[pa.Table, ...]
+
+    @classmethod
+    def accepted(cls, rows: Iterable[Row], folder: str) -> Parts:
+        """The parts that a job's rows of ``PARTS`` tell of.
+
+        Of each task Spark takes the row of one attempt. The files of other attempts are named by nobody.
+
+        Raises:
+            VoidAttemptError: a task gave more than one result.
+        """
+        ordered = sorted(rows, key=lambda row: row.task)
+        if len({row.task for row in ordered}) < len(ordered):
+            raise VoidAttemptError(f"tasks of a request gave more than one result: folder={folder}; write again")
+        return cls(
+            tuple(_file_of(row) for row in ordered if row.path is not None),
+            tuple(unpack(bytes(row.data)) for row in ordered if row.path is None),
+        )
+
+
+def table_of_files(files: Sequence[RequestFile]) -> pa.Table:
+    """Files as a table of ``PARTS``, which ``files_of_table`` reads."""
+    return pa.concat_tables([PARTS.empty_table(), *(_part_of(task, file) for task, file in enumerate(files))])
+
+
+def files_of_table(table: pa.Table) -> tuple[RequestFile, ...]:
+    """The files that ``table_of_files`` has put down."""
+    return tuple(_file_of(Row(**row)) for row in table.to_pylist())
+
+
+def hashes_of(record_keys: pa.Array) -> NDArray[np.uint32]:
+    """The hash of each key (string array, shape (n,)), by which files of requests are arranged."""
+    return hash_keys(record_keys, _SEED)
 
 
 def _file_of(row: Row) -> RequestFile:
@@ -131,12 +165,36 @@ def _file_of(row: Row) -> RequestFile:
     return RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last, partition_paths)
 
 
-def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Write the keyed rows of a task to a file of its own; gives one row of ``PARTS``, none if there are no rows."""
+def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table], brings: int = 0) -> Iterator[pa.Table]:
+    """Write the keyed rows of a task to a file of its own, unless they are few.
+
+    Args:
+        storage: of the table.
+        folder: of the request.
+        tables: the rows.
+        brings: how many bytes all tasks of the job may bring to the driver. Of a harmonic series each task takes its
+            part, so that it need not know how many tasks there are.
+
+    Yields:
+        One row of ``PARTS``; none if there are no rows.
+    """
     task = TaskContext.get()
     if task is None:
         raise RuntimeError("requests are written by Spark tasks only")
-    path = f"{folder}/{task.partitionId()}-{uuid4().hex}.arrow"
+    number, stream = task.partitionId(), iter(tables)
+    first = list(islice(stream, 1))
+    if first and first[0].nbytes <= brings // (number + 1):
+        first += islice(stream, 1)
+        if len(first) == 1:
+            yield _part_with(number, first[0])
+            return
+    file = write_file(storage, f"{folder}/{number}-{uuid4().hex}.arrow", chain(first, stream))
+    if file is not None:
+        yield _part_of(number, file)
+
+
+def write_file(storage: Storage, path: str, tables: Iterable[pa.Table]) -> RequestFile | None:
+    """Write keyed rows to a file; returns None, and writes no file, if there are no rows."""
     tally, size, bounds = Tally(), 0, _Bounds([], [])
     partition_paths: set[str] | None = None
     sink: pa.NativeFile | None = None
@@ -144,7 +202,7 @@ def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table]) -> Ite
     try:
         for table in tables:
             keys = table.column(work_rows.RECORD_KEY).combine_chunks()
-            arranged = _arranged(table, hash_keys(keys, _SEED))
+            arranged = _arranged(table, hashes_of(keys))
             if writer is None:
                 sink = storage.filesystem.open_output_stream(storage.full_path(path))
                 writer = pa.ipc.new_file(sink, arranged.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
@@ -159,10 +217,22 @@ def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table]) -> Ite
         for opened in (writer, sink):
             if opened is not None:
                 opened.close()
-    if writer is not None:
-        named = None if partition_paths is None else sorted(partition_paths)
-        row = (task.partitionId(), path, tally.keys, tally.hashes, size, *bounds.to_bytes(), named)
-        yield pa.table([[value] for value in row], schema=PARTS)
+    if writer is None:
+        return None
+    named = None if partition_paths is None else tuple(sorted(partition_paths))
+    return RequestFile(path, tally, size, *bounds.to_arrays(), named)
+
+
+def _part_of(task: int, file: RequestFile) -> pa.Table:
+    """The row of ``PARTS`` of a task that wrote a file."""
+    bounds = (file.first.tobytes(), file.last.tobytes())
+    row = (task, file.path, file.tally.keys, file.tally.hashes, file.size, *bounds, file.partition_paths, None)
+    return pa.table([[value] for value in row], schema=PARTS)
+
+
+def _part_with(task: int, rows: pa.Table) -> pa.Table:
+    """The row of ``PARTS`` of a task that brings its rows."""
+    return pa.Table.from_pylist([{"task": task, DATA: packed(rows)}], PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +245,8 @@ class _Bounds:
         self.first.append(hashes[0].as_py())
         self.last.append(hashes[-1].as_py())
 
-    def to_bytes(self) -> tuple[bytes, bytes]:
-        return np.array(self.first, np.uint32).tobytes(), np.array(self.last, np.uint32).tobytes()
+    def to_arrays(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        return np.array(self.first, np.uint32), np.array(self.last, np.uint32)
 
 
 def _arranged(table: pa.Table, hashes: NDArray[np.uint32]) -> pa.Table:

@@ -7,15 +7,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from rli.write.engine import (
-    META_COLUMNS,
     FileLocator,
     Keying,
     Locator,
+    PruningLocator,
     Request,
     RequestFolder,
     SomeKeys,
@@ -27,12 +28,13 @@ from rli.write.engine import (
     sum_of,
     work_rows,
 )
-from rli_spark.batches import arrow_schema, for_look_ups, map_tables, tasks_for
+from rli_spark.batches import map_numbers, tasks_for
+from rli_spark.comparisons import compare_files
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import Located, LocatedInTasks, probe_files
-from rli_spark.request_files import PARTS, RequestFile, accepted_files, key_range, read_rows, write_part
+from rli_spark.keyed_rows import KeyedRows
+from rli_spark.request_files import RequestFile, key_range, read_rows, write_file
 from rli_spark.tagged_rows import TAGGED, SparkRows, heading_of_read, tagged_batches
-from rli_spark.tie_breaker import Tied, with_tie_breaker
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,7 @@ _CHOSEN: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SparkRequest(Request):
-    """Keyed rows in files, which outlive the executors that wrote them.
-
-    Spark's cache would be no place for them: what is lost of it is computed again, and a frame may give other rows then.
+    """Keyed rows in files, for Spark's tasks.
 
     Attributes:
         spark: the session.
@@ -90,31 +90,21 @@ class SparkRequest(Request):
     bytes_per_row: float
 
     @classmethod
-    def of(cls, frame: DataFrame, keying: Keying, folder: RequestFolder) -> SparkRequest:
-        """Compute the keyed rows of a frame.
+    def of(cls, spark: SparkSession, folder: RequestFolder, rows: KeyedRows) -> SparkRequest:
+        """The request of keyed rows; those that tasks brought are put into a file.
 
         Args:
-            frame: the input.
-            keying: forms them.
-            folder: takes the files.
+            spark: the session.
+            folder: takes the file.
+            rows: all of them.
         """
-        storage, path = folder.storage, folder.path
-        if keying.has_records:
-            frame = frame.drop(*META_COLUMNS)
-        # Fails here, on no records, if a column is missing or of a wrong type.
-        schema = keying.schema(keying.keyed(arrow_schema(frame).empty_table()).schema)
-        if keying.has_records:
-            frame, keying = with_tie_breaker(frame), Tied(keying)
-
-        def keyed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-            for table in for_look_ups(tables):
-                yield keying.distinct(keying.keyed(table))
-
-        with unwrapped_errors():
-            parts = map_tables(frame, lambda tables: write_part(storage, path, keyed(tables)), PARTS)
-            files = accepted_files(parts.collect(), path)
+        files = rows.parts.files
+        if rows.parts.brought:
+            file = write_file(folder.storage, f"{folder.path}/driver-{uuid4().hex}.arrow", rows.parts.brought)
+            files = files if file is None else (*files, file)
         keys = sum(file.tally.keys for file in files)
-        return cls(frame.sparkSession, folder, keying, files, schema, sum(file.size for file in files) / max(keys, 1))
+        bytes_per_row = sum(file.size for file in files) / max(keys, 1)
+        return cls(spark, folder, rows.keying, files, rows.schema, bytes_per_row)
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
@@ -139,6 +129,8 @@ class SparkRequest(Request):
         if not isinstance(locator, FileLocator):
             return LocatedInTasks(locator)
         self.folder.require_kept()
+        if isinstance(locator, PruningLocator):
+            return compare_files(self.spark, self.folder, self.files, locator)
         return probe_files(self.spark, self.folder, self.files, locator)
 
     def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
@@ -176,19 +168,18 @@ class SparkRequest(Request):
         tasks = tasks_for(self.spark, self.size)
         read = partial(_read_ranges, self.folder.storage, self.files, tasks)
 
-        def run(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        def run(numbers: Iterator[int]) -> Iterator[pa.Table]:
             for part in read(numbers):
                 yield from function(part)
 
-        return map_tables(self.spark.range(0, tasks, 1, tasks), run, schema)
+        return map_numbers(self.spark, tasks, run, schema)
 
 
 def _read_ranges(
-    storage: Storage, files: Sequence[RequestFile], tasks: int, numbers: Iterator[pa.Table]
+    storage: Storage, files: Sequence[RequestFile], tasks: int, numbers: Iterator[int]
 ) -> Iterator[KeyRange]:
     """The range of hashes of each of some task numbers."""
-    for table in numbers:
-        for number in table.column(0).to_pylist():
-            start, stop = key_range(number, tasks)
-            found = list(read_rows(storage, files, start, stop))
-            yield KeyRange(start, stop, pa.concat_tables(found) if found else None)
+    for number in numbers:
+        start, stop = key_range(number, tasks)
+        found = list(read_rows(storage, files, start, stop))
+        yield KeyRange(start, stop, pa.concat_tables(found) if found else None)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rli import IndexTransaction, RecordIndex, Table
-from rli.errors import SchemaError
+from rli.errors import InvalidInputError, SchemaError
 from rli.write.engine import (
     LOOKUP_SECONDS,
     FileIndex,
@@ -22,7 +22,7 @@ from rli.write.engine import (
     await_synced,
 )
 from rli_spark.arguments import require_frame_and_table
-from rli_spark.batches import arrow_schema, for_look_ups, map_tables
+from rli_spark.batches import arrow_schema, for_look_ups, map_numbers, map_tables
 from rli_spark.connect import default_parallelism
 from rli_spark.executors import require_reachable
 from rli_spark.file_probes import shared_slices
@@ -60,7 +60,7 @@ def tag(
     Raises:
         IndexNotReadyError: the index is missing, or has not seen all commits of the table after that time.
         SchemaError: a record-key column is missing, or the frame has tags already.
-        InvalidInputError: the target is something else.
+        InvalidInputError: the target is something else, or an index whose keys are unique in their partition only.
     """
     require_frame_and_table(df, target, RecordIndex, IndexTransaction)
     taken = [name for name in TAG_COLUMNS if name in df.columns]
@@ -69,10 +69,12 @@ def tag(
     schema = arrow_schema(df)
     tagged = pa.schema([*schema, *(pa.field(name, pa.string()) for name in TAG_COLUMNS)])
     if isinstance(target, Table):
-        definition, index = target.definition.reloaded(), target.index
+        definition, index = target.refreshed()
         require_reachable(df.sparkSession, index)
         state = await_synced(definition, index, timeout)
+        # Fails here, on no records, if a column is missing.
         definition.key_generator.record_keys(schema.empty_table())
+        _wanted_paths(schema.empty_table(), definition.key_generator, index)
         if isinstance(index, FileIndex):
             return _joined(df, definition.key_generator, index.locator(state))
         return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged, timeout), tagged)
@@ -85,6 +87,10 @@ def tag(
         require_reachable(df.sparkSession, tasks.index)
         return map_tables(df, lambda tables: _looked_up(tables, record_key, tasks.tag, tagged), tagged)
     require_reachable(df.sparkSession, target)
+    if target.scope is not Scope.GLOBAL:
+        raise InvalidInputError(
+            f"this index finds a key in several partitions: index={target.url} scope={target.scope}; tag with its table"
+        )
     look_up = partial(target.lookup, timeout=timeout)
     return map_tables(df, lambda tables: _looked_up(tables, record_key, look_up, tagged), tagged)
 
@@ -104,8 +110,18 @@ def _tagged(
     for table in for_look_ups(tables):
         keys = key_generator.record_keys(table)
         # A commit whose writer died since the frame was tagged is brought into the index here.
-        locations = index.locate_now(definition, keys, timeout, partial(await_synced, definition, index))
+        await_commits = partial(await_synced, definition, index)
+        locations = index.locate_now(
+            definition, keys, timeout, await_commits, _wanted_paths(table, key_generator, index)
+        )
         yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)
+
+
+def _wanted_paths(table: pa.Table, key_generator: KeyGenerator, index: TableIndex) -> pa.Array | None:
+    """The partition of each row by its own values, where keys are unique in their partition only."""
+    if index.scope is Scope.GLOBAL:
+        return None
+    return key_generator.partition_paths(table).cast(pa.string())
 
 
 def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) -> DataFrame:
@@ -123,8 +139,8 @@ def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) ->
                 columns[_PARTITION_PATH] = key_generator.partition_paths(table).cast(pa.string())
             yield pa.table([*table.columns, *columns.values()], schema=keyed)
 
-    def stored_keys(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        for number in (number for table in numbers for number in table.column(0).to_pylist()):
+    def stored_keys(numbers: Iterator[int]) -> Iterator[pa.Table]:
+        for number in numbers:
             for found in locator.stored(shares[number]):
                 names = [found.column("record_key"), found.column("partition_path")]
                 yield pa.table([*names[: len(on)], *found.columns[1:]], schema=stored)
@@ -134,6 +150,6 @@ def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) ->
     # Fails here, on no records, if a partition column is missing.
     next(with_keys(iter([schema.empty_table()])))
     frame = map_tables(df, with_keys, keyed)
-    tags = map_tables(spark.range(0, tasks, 1, tasks), stored_keys, stored)
+    tags = map_numbers(spark, tasks, stored_keys, stored)
     columns = [f"`{name.replace('`', '``')}`" for name in (*schema.names, *TAG_COLUMNS)]
     return frame.join(tags, on=on, how="left").select(*columns)

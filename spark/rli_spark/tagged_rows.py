@@ -152,12 +152,18 @@ def tagged_batches(tagged: TaggedBatch) -> pa.Table:
     for number in present:
         change = Change(number)
         rows = tagged.rows if len(present) == 1 else tagged.rows.filter(pc.equal(changes, number))
-        if change is Change.INSERT:
+        if change in work_rows.NEW:
             batches.extend(_row_batch(change, path, None, part) for path, part in partitions_of(rows))
         else:
             columns = work_rows.PRIOR_FILE_GROUP if change is Change.MOVE_IN else work_rows.FILE_GROUP
             batches.extend(_row_batch(change, *group, part) for group, part in groups_of(rows, columns))
     return table_of(batches, TAGGED)
+
+
+def arriving_batches(moves: pa.Table) -> pa.Table:
+    """Work rows of moves that are in time as row batches of ``TAGGED``, by the partition that gains them."""
+    parts = partitions_of(moves)
+    return table_of((_row_batch(Change.MOVE_IN, path, None, part) for path, part in parts), TAGGED)
 
 
 def heading_of_read(tally: Tally) -> pa.Table:
@@ -185,5 +191,4 @@ def _in_time(batches: Iterator[pa.Table], late: LateMoves) -> Iterator[pa.Table]
         arriving.append(late.without(group, rows))
     if arriving:
         yield heading_of_read(read)
-        parts = partitions_of(pa.concat_tables(arriving))
-        yield table_of((_row_batch(Change.MOVE_IN, path, None, part) for path, part in parts), TAGGED)
+        yield arriving_batches(pa.concat_tables(arriving))

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rli_spark.batches import map_tables
+from rli_spark.batches import map_numbers
 from rli_spark.connect import default_parallelism, is_connect
 from rli_spark.errors import unwrapped_errors
 from rli_spark.workers import require_same_python
@@ -52,12 +52,11 @@ def _run_by_arrow(
 ) -> list[Result]:
     """The same without RDDs."""
 
-    def run(numbers: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        for table in numbers:
-            for number in table.column(0).to_pylist():
-                yield pa.table([[number], [pickle.dumps(function(items[number]))]], schema=_RESULTS)
+    def run(numbers: Iterator[int]) -> Iterator[pa.Table]:
+        for number in numbers:
+            yield pa.table([[number], [pickle.dumps(function(items[number]))]], schema=_RESULTS)
 
-    rows = map_tables(spark.range(0, len(items), 1, slices), run, _RESULTS).collect()
+    rows = map_numbers(spark, len(items), run, _RESULTS, slices).collect()
     results = {row.number: row.result for row in rows}
     return [pickle.loads(results[number]) for number in range(len(items))]  # noqa: S301  (of our own tasks)
 

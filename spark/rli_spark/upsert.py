@@ -31,7 +31,8 @@ def upsert(
 
     Each task of the frame is computed once, and its records are kept in the table's work folder until the write has
     ended. So neither a lost executor nor a further attempt changes what is written, whatever the frame would give by
-    then. (Shuffles inside the frame are Spark's: it repeats their tasks as it does in any job.)
+    then. (Shuffles inside the frame are Spark's: it repeats their tasks as it does in any job.) Only if the table is given
+    another index during the write, the write begins again with the frame.
 
     Args:
         df: the records.
@@ -41,18 +42,21 @@ def upsert(
         attempts: as for ``Table.upsert``.
         transaction: as for ``Table.upsert``.
         metadata: as for ``Table.upsert``.
-        on_step: called on the driver after each step of the write; the steps begin anew with each attempt.
+        on_step: called on the driver after each step of the write; each attempt begins with the first step again.
 
     Raises:
         RliError: as for ``Table.upsert``.
     """
     require_frame_and_table(df, table)
-    return write_upsert(
-        table.definition.reloaded(),
-        table.index,
-        SparkEngine(df.sparkSession),
-        df,
-        WriteOptions.of(attempts, transaction, metadata, on_step),
-        on_partition_change=on_partition_change,
-        missing=missing,
+    engine, options = SparkEngine(df.sparkSession), WriteOptions.of(attempts, transaction, metadata, on_step)
+    return table.write_with(
+        lambda definition, index: write_upsert(
+            definition,
+            index,
+            engine,
+            df,
+            options,
+            on_partition_change=on_partition_change,
+            missing=missing,
+        )
     )

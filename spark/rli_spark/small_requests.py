@@ -1,0 +1,136 @@
+"""Small writes: the driver tags and writes them itself, because each job of Spark costs more than all of their work.
+
+The rows of a small request come to the driver. A write that turns out to rewrite large files goes back to the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from rli import SettingsError
+from rli.write.engine import (
+    FileGroupResult,
+    FileLocator,
+    LateMoves,
+    LocalRows,
+    Locator,
+    Request,
+    RequestFolder,
+    SomeKeys,
+    TaggedBatch,
+    TaggedRows,
+    Tagging,
+    WorkloadProfile,
+    WritePlan,
+    work_rows,
+)
+from rli_spark.batches import spark_schema
+from rli_spark.errors import unwrapped_errors
+from rli_spark.keyed_rows import KeyedRows
+from rli_spark.requests import SparkRequest
+from rli_spark.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_batches
+
+_REWRITTEN_BYTES: Final = 64 * 1024 * 1024
+"""Of base files that the driver rewrites: about a task's share."""
+
+SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
+"""Spark's setting for the size of rows that come to the driver; 0: tasks do all the work."""
+
+_DEFAULT_BYTES: Final = 4 * 1024 * 1024
+
+
+def small_write_bytes(spark: SparkSession) -> int:
+    """Up to about how many bytes of rows a write is a small one; raises ``SettingsError`` if the setting is no number."""
+    value = spark.conf.get(SMALL_WRITE_BYTES, str(_DEFAULT_BYTES)) or ""
+    if not value.isdecimal():
+        raise SettingsError(f"not a number of bytes: {SMALL_WRITE_BYTES}={value}; set it to 0 or more")
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRequest(Request):
+    """Keyed rows in the driver.
+
+    Attributes:
+        spark: the session.
+        folder: for rows that go back to the tasks.
+        rows: all of them.
+        keyed: one row for each key.
+        schema: of the records.
+        bytes_per_row: on average.
+    """
+
+    spark: SparkSession
+    folder: RequestFolder
+    rows: KeyedRows
+    keyed: pa.Table
+    schema: pa.Schema
+    bytes_per_row: float
+
+    @classmethod
+    def of(cls, spark: SparkSession, folder: RequestFolder, rows: KeyedRows) -> SmallRequest:
+        """The request of rows that have all come to the driver."""
+        keyed = rows.keying.distinct(pa.concat_tables(rows.parts.brought))
+        return cls(spark, folder, rows, keyed, rows.schema, keyed.nbytes / max(keyed.num_rows, 1))
+
+    @contextmanager
+    def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
+        if isinstance(locator, FileLocator):
+            # The keys are few, but the files to look for them in may be many.
+            with SparkRequest.of(self.spark, self.folder, self.rows).tag(locator, tagging) as tagged:
+                yield tagged
+        else:
+            with ExitStack() as kept:
+                local = LocalRows.of(tagging(self.keyed, locator))
+                yield SmallRows(self.spark, kept, local, self.bytes_per_row, local.profile)
+
+    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
+        return choose(self.keyed.column(work_rows.RECORD_KEY).combine_chunks())
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRows(TaggedRows):
+    """Work rows in the driver.
+
+    Attributes:
+        spark: the session.
+        kept: gives back what Spark keeps.
+        local: the rows.
+        bytes_per_row: an estimate.
+        profile: counts of the rows.
+    """
+
+    spark: SparkSession
+    kept: ExitStack
+    local: LocalRows
+    bytes_per_row: float
+    profile: WorkloadProfile
+
+    def without_late_moves(self, late: LateMoves) -> TaggedRows:
+        if sum(file_slice.size for file_slice in late.slices.values()) > _REWRITTEN_BYTES:
+            return self._in_tasks().without_late_moves(late)
+        local = self.local.without_late_moves(late)
+        return replace(self, local=local, profile=local.profile)
+
+    def keys_of_moves(self, most: int) -> list[str]:
+        return self.local.keys_of_moves(most)
+
+    def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
+        rows = self.local if sum(plan.sizes.values()) <= _REWRITTEN_BYTES else self._in_tasks()
+        return rows.write(plan)
+
+    def _in_tasks(self) -> SparkRows:
+        """The rows for Spark's tasks."""
+        staying = tagged_batches(TaggedBatch(pa.concat_tables([self.local.staying, self.local.inserted])))
+        moving = self.local.moving
+        moves = arriving_batches(moving) if self.profile.arriving else tagged_batches(TaggedBatch(moving))
+        batches = pa.concat_tables([staying, moves]).to_pylist()
+        with unwrapped_errors():
+            frame = self.spark.createDataFrame([tuple(batch.values()) for batch in batches], spark_schema(TAGGED))
+            return SparkRows.of(frame, self.kept, self.bytes_per_row)

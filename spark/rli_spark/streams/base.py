@@ -1,0 +1,151 @@
+"""All locations of a table as of one state, in files: what fills the state of a stream.
+
+The files are arranged by the hash of the keys, as those of requests are, so that a task reads no more than it needs.
+They lie in the table's folder, which executors reach. A later base takes the place of an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from rli.errors import CorruptTableError
+from rli.write.engine import FileIndex, FileLocator, Position, Snapshot, Storage, TableDefinition, work_rows
+from rli_spark.batches import map_numbers
+from rli_spark.errors import unwrapped_errors
+from rli_spark.file_probes import shared_slices, tasks_for_files
+from rli_spark.request_files import (
+    PARTS,
+    Parts,
+    RequestFile,
+    files_of_table,
+    key_range,
+    read_rows,
+    table_of_files,
+    write_part,
+)
+from rli_spark.row_batches import packed, unpack
+from rli_spark.tasks import SparkTasks
+
+LOCATION: Final = ("record_key", "partition_path", "file_id")
+LOCATIONS: Final = pa.schema([(name, pa.string()) for name in LOCATION])
+_COLUMNS: Final = (work_rows.RECORD_KEY, "partition_path", "file_id")
+
+_POINTER: Final = "base.arrow"
+_VERSION: Final = b"1"
+
+_KEYS_PER_BUCKET: Final = 65_536
+"""About: a call of Spark's for a bucket costs as much as some hundred thousand keys in it."""
+
+_LEAST_BUCKETS: Final = 16
+_MOST_BUCKETS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LocationBase:
+    """Locations in files. Picklable.
+
+    Attributes:
+        position: the state of the table.
+        buckets: of the stream's state: a power of two.
+        files: with the locations.
+    """
+
+    position: Position
+    buckets: int
+    files: tuple[RequestFile, ...]
+
+    def of_bucket(self, storage: Storage, bucket: int) -> pa.Table | None:
+        """The locations of all keys of a bucket; None where a later base has taken the place of this one."""
+        names = dict(zip(_COLUMNS, LOCATION, strict=True))
+        try:
+            found = list(read_rows(storage, self.files, *key_range(bucket, self.buckets)))
+        except (CorruptTableError, FileNotFoundError):
+            return None
+        named = (table.rename_columns(names).select(LOCATION).cast(LOCATIONS) for table in found)
+        return pa.concat_tables([LOCATIONS.empty_table(), *named])
+
+
+def load_base(storage: Storage, folder: str) -> LocationBase | None:
+    """The base in a stream's folder; None where there is none that can be read."""
+    content = storage.read_bytes(f"{folder}/{_POINTER}")
+    if content is None:
+        return None
+    try:
+        table = unpack(content)
+        # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
+        table.validate(full=True)
+        told = table.schema.metadata or {}
+        if told.get(b"version") != _VERSION:
+            return None
+        position, buckets = Position.from_text(told[b"position"].decode()), int(told[b"buckets"])
+        return LocationBase(position, buckets, files_of_table(table))
+    except (pa.ArrowException, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def build_base(
+    spark: SparkSession, table: TableDefinition, index: FileIndex, folder: str, buckets: int | None = None
+) -> LocationBase:
+    """Read all record keys of a table, and put their locations down as a stream's base.
+
+    Args:
+        spark: the session.
+        table: the table.
+        index: of the table.
+        folder: of the stream.
+        buckets: of the stream's state; by default as suits the table.
+
+    Raises:
+        CorruptTableError: a file is damaged.
+    """
+    locator = index.locator(index.sync(table, SparkTasks(spark)))
+    position = Position.of(locator.snapshot)
+    try:
+        files = _write_locations(spark, table.storage, locator, f"{folder}/{uuid4().hex}")
+    except CorruptTableError:
+        if position == Position.of(Snapshot.now(table)):
+            raise
+        # Files were cleaned while they were read.
+        return build_base(spark, table, index, folder, buckets)
+    base = LocationBase(position, buckets or _buckets_for(sum(file.tally.keys for file in files)), files)
+    _replace_base(table.storage, folder, base)
+    return base
+
+
+def _write_locations(spark: SparkSession, storage: Storage, locator: FileLocator, path: str) -> tuple[RequestFile, ...]:
+    slices = locator.candidates(None)
+    if not slices:
+        return ()
+    storage.make_folder(path)
+    shares = shared_slices(slices, tasks_for_files(spark, slices))
+
+    def stored(numbers: Iterator[int]) -> Iterator[pa.Table]:
+        for number in numbers:
+            for locations in locator.stored(shares[number]):
+                yield locations.select(LOCATION).rename_columns(list(_COLUMNS))
+
+    with unwrapped_errors():
+        written = map_numbers(spark, len(shares), lambda numbers: write_part(storage, path, stored(numbers)), PARTS)
+        return Parts.accepted(written.collect(), path).files
+
+
+def _replace_base(storage: Storage, folder: str, base: LocationBase) -> None:
+    """Name the files of a base; those that no base names are removed."""
+    told = {"version": _VERSION, "position": base.position.to_text(), "buckets": str(base.buckets)}
+    storage.make_folder(folder)
+    storage.write_bytes(f"{folder}/{_POINTER}", packed(table_of_files(base.files).replace_schema_metadata(told)))
+    named = {file.path.rpartition("/")[0] for file in base.files}
+    for other in storage.list_folders(folder):
+        if other not in named:
+            storage.delete_folder(other)
+
+
+def _buckets_for(keys: int) -> int:
+    wanted = max(_LEAST_BUCKETS, min(keys // _KEYS_PER_BUCKET, _MOST_BUCKETS))
+    return 1 << (wanted - 1).bit_length()

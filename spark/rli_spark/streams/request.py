@@ -1,0 +1,189 @@
+"""The request of a micro-batch: its keyed rows, with the locations that the stream's state knows of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, Row
+
+from rli.write.engine import (
+    LOCATION_SCHEMA,
+    FileLocator,
+    FoundLocations,
+    Keying,
+    Locator,
+    Position,
+    Request,
+    SomeKeys,
+    TableDefinition,
+    TableIndex,
+    TaggedRows,
+    Tagging,
+    relocated,
+    relocations_of,
+    request_folder_of,
+    unseen_writes,
+)
+from rli_spark.batches import for_look_ups, map_tables
+from rli_spark.engine import SparkEngine
+from rli_spark.errors import unwrapped_errors
+from rli_spark.executors import require_reachable
+from rli_spark.keyed_rows import KeyedRows
+from rli_spark.request_files import PARTS, Parts, write_part
+from rli_spark.requests import SparkRequest
+from rli_spark.row_batches import DATA, packed, unpack
+from rli_spark.small_requests import SmallRequest, small_write_bytes
+from rli_spark.streams.base import LOCATION, LOCATIONS
+from rli_spark.streams.tagger import FOUND, POSITION
+from rli_spark.tie_breaker import Tied
+
+_POSITIONS: Final = "positions"
+
+_WRITTEN: Final = pa.schema([*PARTS, (FOUND, pa.binary()), (_POSITIONS, pa.list_(pa.string()))])
+"""What tasks say of their rows (``PARTS``), and in rows of their own what the state knows of the keys."""
+
+_NOTHING: Final = ""
+
+
+@dataclass(slots=True)
+class KnownLocations:
+    """The locations of a micro-batch's keys, as the stream's state knows them.
+
+    Attributes:
+        found: ``record_key``, ``partition_path`` and ``file_id`` of the keys that the table held.
+        positions: the states of the table that the locations are from; empty texts for buckets without a state.
+        is_wanting: whether they did not suffice, so that the state must be filled again.
+    """
+
+    found: pa.Table
+    positions: frozenset[str]
+    is_wanting: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_wanting = _NOTHING in self.positions
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> KnownLocations:
+        """From the rows of ``_WRITTEN`` of all tasks."""
+        told = list(rows)
+        found = pa.concat_tables([LOCATIONS.empty_table(), *(unpack(bytes(row[FOUND])) for row in told)])
+        return cls(found, frozenset(position for row in told for position in row[_POSITIONS]))
+
+    def as_of(self, locator: FileLocator) -> Locator:
+        """Locates the keys as of the state of a table's own locator: that one, where the stream's state cannot tell."""
+        followed = None if self.is_wanting else self._followed(locator)
+        if followed is None:
+            self.is_wanting = True
+            return locator
+        return FoundLocations(followed, locator.scope)
+
+    def _followed(self, locator: FileLocator) -> pa.Table | None:
+        """The locations as of the locator's state, with ``LOCATION_SCHEMA``; None where journals do not tell."""
+        snapshot = locator.snapshot
+        unseen: set[str] = set()
+        for position in self.positions:
+            behind = unseen_writes(Position.from_text(position), snapshot)
+            if behind is None:
+                return None
+            unseen.update(behind)
+        instants = (write.time for write in snapshot.timeline.completed_writes if write.time in unseen)
+        commits = [relocations_of(snapshot.table.storage, instant) for instant in instants]
+        told = [commit for commit in commits if commit is not None]
+        return _with_instants(relocated(self.found, told), locator) if len(told) == len(commits) else None
+
+
+def _with_instants(locations: pa.Table, locator: FileLocator) -> pa.Table | None:
+    """Locations with the instants of their file slices; None where one names a file group that is not there."""
+    slices = {file_slice.group: file_slice.instant for file_slice in locator.candidates(None)}
+    groups = zip(*(locations.column(name).to_pylist() for name in LOCATION[1:]), strict=True)
+    instants = pa.array([slices.get(group) for group in groups], pa.string())  # type: ignore[call-overload]
+    if instants.null_count:
+        return None
+    return pa.table([*(locations.column(name) for name in LOCATION), instants], schema=LOCATION_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRequest(Request):
+    """Keyed rows whose locations are known.
+
+    Attributes:
+        rows: the request of the rows.
+        known: the locations.
+        schema: of the records.
+        bytes_per_row: on average.
+    """
+
+    rows: Request
+    known: KnownLocations
+    schema: pa.Schema
+    bytes_per_row: float
+
+    def tag(self, locator: Locator, tagging: Tagging) -> AbstractContextManager[TaggedRows]:
+        return self.rows.tag(self.known.as_of(locator) if isinstance(locator, FileLocator) else locator, tagging)
+
+    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
+        return self.rows.some_keys(choose)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEngine(SparkEngine):
+    """Writes a micro-batch that the stateful operator has tagged.
+
+    Attributes:
+        schema: of the records.
+        requested: the locations that were known of the keys, once there is a request.
+    """
+
+    schema: pa.Schema
+    requested: list[KnownLocations]
+
+    @contextmanager
+    def request(
+        self, source: DataFrame, keying: Keying, table: TableDefinition, index: TableIndex
+    ) -> Iterator[Request]:
+        """The frame is computed once: Spark takes over the state that it leaves."""
+        require_reachable(self.spark, index)
+        with request_folder_of(table, index) as folder:
+            storage, path, brings = folder.storage, folder.path, small_write_bytes(self.spark)
+            with unwrapped_errors():
+                told = map_tables(
+                    source,
+                    lambda tables: _written(tables, lambda rows: write_part(storage, path, rows, brings)),
+                    _WRITTEN,
+                ).collect()
+            parts = Parts.accepted((row for row in told if row[_POSITIONS] is None), path)
+            rows = KeyedRows(Tied(keying), self.schema, parts)
+            is_small = parts.brought and not parts.files
+            inner = (SmallRequest if is_small else SparkRequest).of(self.spark, folder, rows)
+            known = KnownLocations.of(row for row in told if row[_POSITIONS] is not None)
+            self.requested.append(known)
+            yield StreamRequest(inner, known, inner.schema, inner.bytes_per_row)
+
+
+def _written(
+    tables: Iterator[pa.Table], write: Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
+) -> Iterator[pa.Table]:
+    """Write the rows of row batches that the stateful operator has tagged; gives tables of ``_WRITTEN``."""
+    found, positions = list[pa.Table](), set[str]()
+
+    def rows() -> Iterator[pa.Table]:
+        for table in tables:
+            for content, known, position in zip(*(table.column(name) for name in (DATA, FOUND, POSITION)), strict=True):
+                if known.is_valid:
+                    found.append(unpack(known.as_buffer()))
+                positions.add(position.as_py() or _NOTHING)
+                yield unpack(content.as_buffer())
+
+    for part in write(for_look_ups(rows())):
+        nothing = [pa.nulls(part.num_rows, _WRITTEN.field(name).type) for name in (FOUND, _POSITIONS)]
+        yield pa.table([*part.columns, *nothing], schema=_WRITTEN)
+    if positions:
+        task = TaskContext.get()
+        content = packed(pa.concat_tables([LOCATIONS.empty_table(), *found]))
+        row = {"task": 0 if task is None else task.partitionId(), FOUND: content, _POSITIONS: sorted(positions)}
+        yield pa.Table.from_pylist([row], _WRITTEN)
