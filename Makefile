@@ -59,7 +59,7 @@ prepared: $(VENV)/.dev $(VENV_SPARK4)/.done ## Make the environments and images 
 .PHONY: test
 test: $(VENV)/.dev $(VENV_SPARK4)/.done ## Run all tests: on PySpark 3.5, then the Spark part on PySpark 4
 	$(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
-	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi" --ignore tests/crash $(IN_PARALLEL) $(PYTEST_ARGS)
+	$(VENV_SPARK4)/bin/python -m pytest -m "spark and not hudi and (not crash or every_spark)" $(IN_PARALLEL) $(PYTEST_ARGS)
 
 .PHONY: unit
 unit: $(VENV)/.dev ## Run the quick tests, without Java and Docker, in about a minute

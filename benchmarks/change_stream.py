@@ -35,7 +35,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 
 def _whole_history(folder: Path, commits: Sequence[Commit], *, is_whole: bool) -> list[Outcome]:
-    """The stream beside writing the whole table anew each time; the end state is compared with what the source says."""
+    """The stream beside rewriting the whole table each time; the end state is compared with what the source says."""
     ours: list[float] = []
     rewriting: list[float] = []
     naive = _Rewritten(folder / "naive.parquet")
@@ -115,7 +115,7 @@ def _new_table(folder: Path, name: str) -> rli.Table:
 
 
 class _Rewritten:
-    """A table in one Parquet file that every commit writes anew: what people do who have no index."""
+    """A table in one Parquet file that every commit rewrites: the way without an index."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -31,7 +31,10 @@ NAMES: Final = (
     "change_stream",
     "spark_tag",
     "spark_stores",
+    "advise",
+    "stream_state",
     "peers",
+    "kinds",
 )
 """Each is a module of this package with ``run(folder, *, quick)``."""
 

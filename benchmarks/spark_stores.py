@@ -103,7 +103,7 @@ def _write(path: Path, keys: pa.Array) -> None:
 
 
 def _forget_peaks() -> None:
-    """Have the workers' peaks begin anew (proc(5), ``clear_refs``)."""
+    """Reset the workers' peaks (proc(5), ``clear_refs``)."""
     for worker in _workers():
         (worker / "clear_refs").write_text("5")
 

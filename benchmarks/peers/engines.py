@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -60,11 +61,24 @@ class Engine(ABC):
         """All rows."""
 
 
+LMDB: Final = "LMDB"
+
+RLI_INDEXES: Final[Mapping[str, str]] = {
+    LMDB: "lmdb://{folder}-index",
+    "simple": "simple:",
+    "global-simple": "global-simple:",
+    "bloom": "bloom:",
+    "global-bloom": "global-bloom:",
+    "bucket": "bucket:?buckets=1",
+}
+"""Index of a table by the name of the engine; ``{folder}`` stands for the folder of the table."""
+
+
 class Rli(Engine):
-    """rli with its index in LMDB."""
+    """rli; the name of the engine is that of the kind of its index."""
 
     def load(self, rows: DataFrame) -> None:
-        url = f"lmdb://{self.folder}-index"
+        url = RLI_INDEXES[self.name].format(folder=self.folder)
         rli.create_table(self.folder, record_key=KEY, partition_by=PARTITION, ordering=ORDERING, index=url).close()
         self.upsert(rows)
 
@@ -94,7 +108,7 @@ class Rli(Engine):
 
 
 class PlainSpark(Engine):
-    """What people write who have no index: an anti-join, and the table written anew."""
+    """The way without an index: an anti-join, and a rewrite of the table."""
 
     _current: Path
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.peers import merging
-from benchmarks.peers.engines import Engine, PlainSpark, Rli
+from benchmarks.peers.engines import RLI_INDEXES, Engine, PlainSpark, Rli
 from benchmarks.peers.hudi import INDEXES, Hudi
 from tests.support.spark import HUDI_SETTINGS
 from tests.support.spark_packages import HUDI_BUNDLE
@@ -41,7 +41,7 @@ def _hudi(version: str, *indexes: str) -> Family:
 
 
 FAMILIES: Final = {
-    "rli": Family(None, {"LMDB": Rli}),
+    "rli": Family(None, dict.fromkeys(RLI_INDEXES, Rli)),
     "Spark": Family(None, {"anti-join and overwrite": PlainSpark}),
     "Hudi 1.2.0": _hudi("1.2.0", *(index for index in INDEXES if index != HBASE)),
     "Hudi 1.0.2": _hudi("1.0.2", *INDEXES),

@@ -60,7 +60,13 @@ INDEXES: Final = tuple(_BY_INDEX)
 _TAGGING: Final = f"Building workload profile:{_TABLE}"
 """How Hudi describes the job, after the name of a class; it has another one for its metadata table."""
 
-_READING: Final[Mapping[str, str]] = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+_READING: Final[Mapping[str, str]] = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.enable.data.skipping": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+}
+"""A query for record keys reads the files that the record index names, where there is one."""
 
 
 class Hudi(Engine):

@@ -19,8 +19,11 @@ from benchmarks.routes import route_commits
 PARTITIONS: Final = 20
 """A number that suits every engine: each partition is one base file at first."""
 
-_UPDATED, _INSERTED, _MOVED, _DELETED = 0.10, 0.10, 0.01, 0.01
+_UPDATED, _INSERTED, _DELETED = 0.10, 0.10, 0.01
 """Of the rows loaded at first, in each batch."""
+
+MOVED: Final = 0.01
+"""The same, of records whose partition changes."""
 
 _DAYS = 30
 """In a batch of the real stream."""
@@ -76,7 +79,7 @@ class Workload:
     batches: tuple[Batch, ...]
 
 
-def make_workload(folder: Path, name: str, rows: int, batches: int) -> Workload:
+def make_workload(folder: Path, name: str, rows: int, batches: int, moved_share: float = MOVED) -> Workload:
     """Write the files of a workload; the same in every run.
 
     Args:
@@ -84,6 +87,7 @@ def make_workload(folder: Path, name: str, rows: int, batches: int) -> Workload:
         name: of the workload, with which the files' names begin.
         rows: of the load.
         batches: how many.
+        moved_share: of the rows, in each batch; 0 for engines whose keys are unique in a partition only.
     """
     random = np.random.default_rng(1)
     keys = uuid_keys(rows, seed=1)
@@ -94,8 +98,8 @@ def make_workload(folder: Path, name: str, rows: int, batches: int) -> Workload:
     made: list[Batch] = []
     for number in range(1, batches + 1):
         updated, moved, deleted = np.split(
-            random.permutation(len(keys))[: int(rows * (_UPDATED + _MOVED + _DELETED))],
-            [int(rows * _UPDATED), int(rows * (_UPDATED + _MOVED))],
+            random.permutation(len(keys))[: int(rows * (_UPDATED + moved_share + _DELETED))],
+            [int(rows * _UPDATED), int(rows * (_UPDATED + moved_share))],
         )
         parts[moved] = (parts[moved] + 1) % PARTITIONS
         changed = np.concatenate([updated, moved])
