@@ -25,7 +25,7 @@ def apply(table: rli.Table, offset: int, messages: Iterable[str]) -> None:
         newest[row["id"]] = {**row, "_lsn": payload["source"]["lsn"], "deleted": payload["op"] == "d"}
     kept = pa.Table.from_pylist([row for row in newest.values() if not row["deleted"]], SCHEMA)
     gone = [str(key) for key, row in newest.items() if row["deleted"]]
-    # Two commits, each of which is made once. Whoever reads between them sees the deleted rows a moment longer.
+    # Two commits, each of which is made once. A reader between them sees the deleted rows a moment longer.
     upserted = table.upsert(kept, transaction=("debezium upserts", offset))
     deleted = table.delete(gone, transaction=("debezium deletes", offset))
     print(f"offset {offset}: {upserted.inserted=} {upserted.updated=} {upserted.moved=} {deleted.deleted=}")

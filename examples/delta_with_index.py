@@ -35,7 +35,7 @@ def upsert(batch: pa.Table) -> DeltaTable:
 def heal(index: rli.RecordIndex) -> None:
     """Decide what a writer left undecided when it died: its merge is in the table, or it is not."""
     pending = index.pending()
-    # Read after the pending transactions: whoever is dead by then commits nothing more to the table.
+    # Read after the pending transactions: a writer that is dead by then commits nothing more to the table.
     committed = {commit.get("rli.transaction"): commit["version"] for commit in DeltaTable(TABLE).history()}
     for transaction in pending:
         if transaction.id in committed:

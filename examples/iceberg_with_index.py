@@ -38,7 +38,7 @@ def upsert(table: Table, batch: pa.Table) -> None:
 def heal(table: Table, index: rli.RecordIndex) -> None:
     """Decide what a writer left undecided when it died: its snapshot is in the table, or it is not."""
     pending = index.pending()
-    # Read after the pending transactions: whoever is dead by then commits nothing more to the table.
+    # Read after the pending transactions: a writer that is dead by then commits nothing more to the table.
     summaries = [snapshot.summary for snapshot in table.refresh().snapshots()]
     committed = {summary["rli.transaction"] for summary in summaries if summary and "rli.transaction" in summary}
     for transaction in pending:

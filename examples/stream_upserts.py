@@ -1,4 +1,4 @@
-"""A stream that upserts each micro-batch exactly once, whatever dies and whoever else writes the table.
+"""A stream that upserts each micro-batch exactly once, whatever dies, and beside other writers of the table.
 
 Run it in an empty folder: python stream_upserts.py (needs record-level-index[spark])
 """

@@ -26,6 +26,11 @@ FLOORS: Final[Mapping[str, Mapping[str, float]]] = {
         "Redis sparse writes": 0.2,
     },
     "parquet_files": {"table.read": 0.4, "table.upsert of a tenth of the keys": 0.4},
+    "point_reads": {
+        "1 key beside DuckDB on the same files": 0.4,
+        "1 key beside Delta (deltalake)": 1.0,
+        "1 key beside table.read with a filter": 1.0,
+    },
     "spark_tag": {"Spark tag": 0.25},
     "peers": {"real stream, tag: times as fast": 1.5, "real stream, upsert: times as fast": 2.5},
 }

@@ -348,7 +348,7 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
     (tmp_path / "b.csv").write_text("id\n2\n")
     rli("upsert", "t", "a.csv", "b.csv")
     none = rli("cluster", "t", "--smaller-than", "1K")
-    assert "instant: none, no small files to merge" in none.out.splitlines()
+    assert "instant: none, there was nothing to do" in none.out.splitlines()
     done = rli("cluster", "t", "--json").json
     assert set(done) == names(CommitResult)
     assert (done["files_replaced"], done["files_created"]) == (2, 1)

@@ -57,7 +57,7 @@ class Anomaly:
 
     Attributes:
         kind: its name.
-        details: for whoever has to understand it.
+        details: for the reader of a failure.
     """
 
     kind: Kind
@@ -172,7 +172,7 @@ def _outcome(rows: Rows, event: Event) -> Outcome:
 
 
 def _misplaced(shown: dict[str, T], around: Sequence[dict[str, T]], ever: Sequence[dict[str, T]]) -> Kind:
-    """What it is called that a reader was shown something that is none of the states around it."""
+    """What it is called that a reader was shown something that differs from all states around it."""
     if shown in ever:
         return Kind.STALE_READ
     keys = set(shown).union(*around)

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
-from rli import RliError, Step, Table, open_table, processes
+from rli import RliError, Scope, Step, Table, TableIndex, open_table, processes
 from rli.codec.key_arrays import as_key_array
 from rli.commit import write_transaction
 from rli.hudi.timeline.timeline import Timeline
@@ -39,9 +39,11 @@ from tests.concurrency.history import (
     Located,
     Lookup,
     Operation,
+    Places,
     Read,
     Refused,
     Upsert,
+    places_by_partition,
 )
 from tests.support.children import duplex_pipe, start_child
 from tests.support.faults import PointedStorage, PointedStore
@@ -242,13 +244,13 @@ def history_of(table: Table, events: Iterable[Event]) -> History:
     rows = tuple(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "v"]).to_pylist())
     last = Event(Read(), Found(rows), called, time.monotonic(), process=-1)
     commits: tuple[str, ...]
-    if isinstance(table.index, RecordTableIndex):
-        records = table.index.log.refresh().records_after(0)
-        commits = tuple(record.instant for record in records if record.instant is not None)
-    else:
+    writes = table.snapshot().timeline.completed_writes
+    if all(write.completion_time for write in writes):
         # Of version 9, whose instants have the time when they completed, under the lease.
-        writes = table.snapshot().timeline.completed_writes
         commits = tuple(write.time for write in sorted(writes, key=lambda write: write.completion_time or ""))
+    else:
+        records = record_index(table).log.refresh().records_after(0)
+        commits = tuple(record.instant for record in records if record.instant is not None)
     return History(commits, (*events, last))
 
 
@@ -260,7 +262,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
     if off is not None:
         _SWITCH_OFF[off]()
     table = open_table(location, index=index, storage_options=options)
-    opened = table.index
+    opened = told = table.index
     connection.send(_READY)
     try:
         while True:
@@ -270,13 +272,21 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
                 table.definition, storage=PointedStorage(location, options, at_point=hold.at_point)
             )
             _report_decisions(hold)
-            if isinstance(opened, RecordTableIndex):
-                table._index = RecordTableIndex(_Telling(opened.store, hold), opened.settings)  # noqa: SLF001
+            # The table may have got another index since.
+            opened = opened if table.refreshed()[1] is told else table.index
+            told = _told_of(opened, hold)
+            table._index = told  # noqa: SLF001
             called = time.monotonic()
             outcome = do(table, order.operation, order.attempts, hold.on_step)
             connection.send(Event(order.operation, outcome, called, time.monotonic(), number))
     except EOFError:
         return
+
+
+def _told_of(index: TableIndex, hold: _Hold) -> TableIndex:
+    if not isinstance(index, RecordTableIndex):
+        return index
+    return RecordTableIndex(_Telling(index.store, hold), index.settings)
 
 
 class _Telling(PointedStore):
@@ -342,6 +352,14 @@ def _state_of(pid: int) -> str:
 def _nothing(_: Step) -> None: ...
 
 
+def _places(table: Table, keys: Sequence[str]) -> Places:
+    located = table.lookup(keys)
+    found, places = (located.column(name).to_pylist() for name in ("record_key", "partition_path"))
+    if table.index.scope is Scope.PARTITION:
+        return places_by_partition(keys, zip(found, places, strict=True))
+    return dict(zip(keys, places, strict=True))
+
+
 def do(
     table: Table, operation: Operation, attempts: int | None, on_step: Callable[[Step], None] = _nothing
 ) -> Committed | Refused | Found | Located:
@@ -351,8 +369,7 @@ def do(
             rows = table.read(columns=["id", "city", "ts", "v"]).to_pylist()
             return Found(tuple(tuple(row.values()) for row in rows))
         case Lookup(keys):
-            places = table.lookup(keys).column("partition_path").to_pylist()
-            return Located(dict(zip(keys, places, strict=True)))
+            return Located(_places(table, keys))
         case Upsert(batch):
             return _written(lambda: table.upsert(records(*batch), attempts=attempts, on_step=on_step))
         case Insert(batch):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from tests.support.table_model import Version
 
@@ -110,6 +110,42 @@ class Event:
 
     def __str__(self) -> str:
         return f"process {self.process} [{self.called:.4f}-{self.returned:.4f}] {self.operation} -> {self.outcome}"
+
+
+PARTITIONS: Final = "xyz"
+
+
+def by_partition(event: Event) -> Event:
+    """An event of a table whose keys are unique in their partition, told of a table with a key for each of both."""
+    operation, outcome = event.operation, event.outcome
+    if isinstance(operation, Upsert | Insert):
+        operation = type(operation)(tuple(map(_in_its_partition, operation.batch)))
+    elif isinstance(operation, Delete):
+        operation = Delete(tuple(_scoped(key, partition) for key in operation.keys for partition in PARTITIONS))
+        if isinstance(outcome, Committed):
+            deleted = outcome.counts[3]
+            outcome = Committed(outcome.instant, (0, 0, 0, deleted, len(set(operation.keys)) - deleted))
+    if isinstance(outcome, Found):
+        outcome = Found(tuple(map(_in_its_partition, outcome.rows)))
+    return replace(event, operation=operation, outcome=outcome)
+
+
+def places_by_partition(keys: Iterable[str], found: Iterable[tuple[str, str | None]]) -> Places:
+    """The places of such keys, by the locations that a look-up of the record keys gave."""
+    held = {_scoped(key, place) for key, place in found if place is not None}
+    return {
+        _scoped(key, partition): partition if _scoped(key, partition) in held else None
+        for key in keys
+        for partition in PARTITIONS
+    }
+
+
+def _in_its_partition(version: Version) -> Version:
+    return (_scoped(*version[:2]), *version[1:])
+
+
+def _scoped(key: str, partition: str) -> str:
+    return f"{partition}/{key}"
 
 
 @dataclass(frozen=True)

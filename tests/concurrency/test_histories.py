@@ -10,19 +10,32 @@ import os
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 
 import pytest
 
-from rli import Table, create_table, open_table
+from rli import Scope, Table, create_table, open_table
 from rli.commit.exclusive_service import table_service
 from rli.index.record import table_index
 from rli.index.record.purging import floor_of
 from rli.services import purge
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, Host, clients, history_of
-from tests.concurrency.history import Cluster, Committed, Delete, Event, Insert, Lookup, Operation, Read, Upsert
+from tests.concurrency.history import (
+    PARTITIONS,
+    Cluster,
+    Committed,
+    Delete,
+    Event,
+    Insert,
+    Lookup,
+    Operation,
+    Read,
+    Upsert,
+    by_partition,
+)
 from tests.support.docker import Service
 from tests.support.indexes import record_index
 from tests.support.leased_tables import leased_by_the_table
@@ -58,7 +71,7 @@ def _operation(source: random.Random, number: int) -> Operation:
     # The value tells which operation wrote a version, and which of its versions it is.
     write = Insert if source.random() < 0.3 else Upsert
     return write(
-        tuple((key, source.choice("xyz"), source.randrange(20), number + at / 10) for at, key in enumerate(chosen))
+        tuple((key, source.choice(PARTITIONS), source.randrange(20), number + at / 10) for at, key in enumerate(chosen))
     )
 
 
@@ -89,7 +102,10 @@ def require_serialisable(
 
 def require_serialisable_events(table: Table, events: Sequence[Event]) -> None:
     table.sync_index()
-    anomalies = check(history_of(table, events))
+    history = history_of(table, events)
+    if table.index.scope is Scope.PARTITION:
+        history = replace(history, events=tuple(map(by_partition, history.events)))
+    anomalies = check(history)
     assert anomalies == [], "\n".join(map(str, [*anomalies, *sorted(events, key=lambda event: event.called)]))
     # At most the attempts of a few writes are exhausted; a history without commits would say nothing.
     assert sum(isinstance(event.outcome, Committed) for event in events) > OPERATIONS / 2
@@ -170,6 +186,14 @@ def test_a_history_of_hosts_with_wrong_clocks_is_serialisable(tmp_path: Path, nu
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number)
     hosts = [Host("in time", 0), Host("ahead", seconds), Host("behind", -seconds)]
     require_serialisable(table, SEED + number, hosts=hosts)
+
+
+@pytest.mark.invariant("P5", "P36")
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_history_with_keys_that_are_unique_in_their_partition_is_serialisable(tmp_path: Path, number: int) -> None:
+    table = new_table(tmp_path, f"lmdb://{tmp_path}/i?scope=partition", number)
+    require_serialisable(table, SEED + number)
 
 
 @pytest.mark.slow

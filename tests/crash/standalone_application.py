@@ -29,6 +29,7 @@ def main(master: str, folder: Path, worker: int) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
+        "spark.rli.smallWriteBytes": "0",
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.log.level": "ERROR",

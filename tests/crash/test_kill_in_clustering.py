@@ -1,4 +1,4 @@
-"""A real process dies in a clustering: rows and look-ups are as before, and whoever comes next finishes or undoes it."""
+"""A real process dies in a clustering: rows and look-ups are as before, and the next process finishes or undoes it."""
 
 from __future__ import annotations
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 import rli_spark
 from rli import Step, Table, create_table, open_table
+from rli.write import engine
+from rli_spark.streams import write_stream
 from tests.crash.writes import die
 from tests.support.children import was_killed
 from tests.support.soak import EVERY_POINT
@@ -21,7 +25,7 @@ from tests.support.tables import check_stored, records, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.invariant("P26")]
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.every_spark, pytest.mark.invariant("P26")]
 
 SCHEMA: Final = "id string, city string, ts long, v double"
 BEFORE, AFTER = "before the write", "after the write"
@@ -36,6 +40,37 @@ KILLED: Final = 1
 """The batch whose driver dies."""
 
 Rows = dict[str, tuple[str, float]]
+
+
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def state_stream(door: Door, folder: Path, step: str | None) -> None:
+    """As ``stream``, by ``write_stream``: the locations of keys are in Spark's state, which goes back with the batch."""
+    spark = joined_session(door)
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    write: Callable[..., Any] = engine.upsert
+    number = 0
+
+    def die_at(reached: Step) -> None:
+        if reached == step and number == KILLED:
+            die()
+
+    def upsert(*arguments: Any, **options: Any) -> Any:
+        nonlocal number
+        number = arguments[-1].caller.transaction.number
+        if step == BEFORE and number == KILLED:
+            die()
+        result = write(*arguments[:-1], replace(arguments[-1], on_step=die_at), **options)
+        if step == AFTER and number == KILLED:
+            die()
+        return result
+
+    write_stream.write_upsert = upsert  # type: ignore[attr-defined]
+    events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "incoming"))
+    place = str(folder / "checkpoint")
+    writer = rli_spark.write_stream(events, open_table(folder / "table"), checkpoint=place, tag_by="state")
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def stream(door: Door, folder: Path, step: str | None) -> None:
@@ -70,6 +105,20 @@ def await_end_of_streams(spark: SparkSession) -> None:
 def test_a_stream_writes_each_batch_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     # Without an ordering column the later write wins, so a batch that is written again shows.
     table = create_table(tmp_path / "table", record_key="id", partition_by="city")
+    check_exactly_once(spark, tmp_path, table, stream, step)
+
+
+@pytest.mark.invariant("P38")
+@pytest.mark.parametrize("step", STEPS if EVERY_POINT else [Step.WRITTEN, Step.FINISHED])
+def test_so_does_a_stream_that_tags_by_state(spark: SparkSession, tmp_path: Path, step: str) -> None:
+    table = create_table(tmp_path / "table", record_key="id", partition_by="city", index="global-simple:")
+    check_exactly_once(spark, tmp_path, table, state_stream, step)
+
+
+def check_exactly_once(
+    spark: SparkSession, tmp_path: Path, table: Table, stream: Callable[[Door, Path, str | None], None], step: str
+) -> None:
+    """Let a stream's driver die at a step, let others write, and let the stream go on."""
     (tmp_path / "incoming").mkdir()
     for number, batch in enumerate(BATCHES):
         lines = [json.dumps(dict(zip(("id", "city", "ts", "v"), row, strict=True))) for row in batch]
@@ -82,7 +131,7 @@ def test_a_stream_writes_each_batch_exactly_once(spark: SparkSession, tmp_path: 
     await_end_of_streams(spark)
 
     took_effect = "d" in state_of(table)
-    assert took_effect == (step not in {BEFORE, Step.TAGGED} and is_published(step))
+    assert took_effect == is_published(step)
     # Other writers, which a batch that is written twice would undo.
     table.delete(["a", "d"])
     table.upsert(records(("b", "z", 1, 9.0), ("other", "x", 1, 9.0)))

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,14 +22,13 @@ from rli import InstantNotFoundError, LeasePlace, RliError, Table
 from rli.view import paths
 from tests.crash.conftest import Copies, write_template
 from tests.crash.writes import BATCH, open_copy, pointed
-from tests.support.children import pipe, start_child
+from tests.support.children import Paused, stopping
 from tests.support.soak import EVERY_POINT
 from tests.support.tables import check_archived, check_stored, records, rows_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 _LEASE_SECONDS: Final = 0.3
-_DEADLINE_SECONDS: Final = 60.0
 _SAVED: Final = 1
 """Position of the commit that savepoints keep."""
 
@@ -94,28 +92,9 @@ def serve(folder: Path, service: Service, number: int, answers: Connection) -> N
         answers.send(type(error).__name__)
 
 
-class Paused:
-    """A service that is stopped; ``outcome`` is "done" or the name of its error, once it went on."""
-
-    outcome: str = ""
-
-
-@contextmanager
-def paused(folder: Path, service: Service, number: int) -> Iterator[Paused]:
-    """Start a service and wait until it has stopped; it goes on, to its end, when the context is left."""
-    receiver, sender = pipe()
-    child = start_child(serve, folder, service, number, sender)
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-        assert time.monotonic() < deadline, "the service does not stop"
-    found = Paused()
-    try:
-        yield found
-    finally:
-        os.kill(child.pid or 0, signal.SIGCONT)
-    assert receiver.poll(_DEADLINE_SECONDS), "the service does not end"
-    found.outcome = receiver.recv()
-    child.join()
+def paused(folder: Path, service: Service, number: int) -> AbstractContextManager[Paused]:
+    """Start a service and wait until it has stopped; its outcome is "done" or the name of its error."""
+    return stopping(serve, folder, service, number)
 
 
 @pytest.fixture(scope="module", params=[6, 9])

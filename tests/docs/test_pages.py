@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md")), *sorted((DOCS / "index-kinds").glob("*.md"))]
 
 
 def _marked(page: Path) -> Any:

@@ -325,7 +325,7 @@ def test_a_writer_that_dies_at_any_change_of_a_checkpoint_leaves_a_whole_log(
 
 @pytest.mark.invariant("P23")
 def test_a_forged_checkpoint_is_an_error_or_says_what_its_records_say() -> None:
-    """Whoever writes the index can name a page by the digest of what was forged; Arrow must not read where that leads."""
+    """Anybody who writes the index can name a page by the digest of what was forged; Arrow must not read where that leads."""
     assert not was_killed(_read_forged_checkpoints), "the reader was killed"
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from rli.errors import CorruptTableError
 from rli.index.locators import FileLocator
-from rli.index.reports import Scope
 from rli.locations import LOCATION_SCHEMA
-from rli.model import FileGroupId
+from rli.model import FileGroupId, Scope
 from rli.view.file_slices import FileSlice
 
 Where = tuple[str | None, str | None]

@@ -260,7 +260,7 @@ def test_an_abort_frees_the_keys(index: RecordIndex) -> None:
 
 
 def test_a_decision_stands(index: RecordIndex) -> None:
-    """Whoever decides second is told what was decided."""
+    """The second process to decide is told what was decided."""
     committed, aborted = prepared(index, {"k": A}, "1"), prepared(index, {"l": A}, "2")
     first, second = index.pending()
     assert first.commit() == committed.commit()

@@ -1,4 +1,4 @@
-"""Tombstones that nobody needs go, and no deleted key comes back, whoever is late (P30)."""
+"""Tombstones that nobody needs go, and no deleted key comes back, however late a writer is (P30)."""
 
 from __future__ import annotations
 

@@ -251,11 +251,11 @@ def test_a_dropped_index_is_gone(index_url: str) -> None:
             other.lookup(["k1"])
         with pytest.raises(IndexNotFoundError):
             open_index(index_url)
-        with create_index(index_url) as anew:
-            assert places_of(anew, ["k1"]) == {}
+        with create_index(index_url) as again:
+            assert places_of(again, ["k1"]) == {}
 
 
-def test_an_index_that_is_dropped_by_another_can_be_made_anew(index_url: str) -> None:
+def test_an_index_that_is_dropped_by_another_can_be_made_again(index_url: str) -> None:
     with create_index(index_url, shards=2) as index:
         index.drop()
     with create_index(index_url, shards=3) as index:

@@ -126,10 +126,10 @@ def test_an_index_that_was_replaced_is_another_one(index: RecordIndex, folder: P
 
 
 def test_look_ups_of_a_write_want_its_snapshot_applied(index: RecordIndex) -> None:
-    keys = pa.array(["k1", "k2"])
+    keys, anywhere = pa.array(["k1", "k2"]), pa.array(["p", "p"])
     with open_index(index.store.url) as reader:
-        assert RecordLocator(reader, 1).locate(keys).column("file_id").to_pylist() == ["a", None]
-        for look in (RecordLocator(reader, 2).locate, RecordChanges(reader, 2, Storage("."), ()).among):
+        assert RecordLocator(reader, 1).locate(keys, anywhere).column("file_id").to_pylist() == ["a", None]
+        for look in (RecordLocator(reader, 2).locate_all, RecordChanges(reader, 2, Storage("."), ()).among):
             with pytest.raises(IndexNotReadyError, match="behind"):
                 look(keys)
 

@@ -74,6 +74,7 @@ class KindMachine(RuleBasedStateMachine):
         self.model = self.commits[position + 1][1]
         del self.commits[position + 1 :]
 
+    @precondition(lambda self: self.kind.can_cluster)
     @rule()
     def cluster(self) -> None:
         self.table.cluster(smaller_than=1 << 30)

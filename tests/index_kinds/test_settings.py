@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rli import IndexMismatchError, LeasePlace, SettingsError, Step, create_table, open_table
+from rli import CommitResult, IndexMismatchError, LeasePlace, SettingsError, Step, create_table, open_table
 from tests.support.index_kinds import KINDS, Kind, every_kind, stored_rows
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records
@@ -68,43 +68,66 @@ def test_writers_that_agree_in_the_store_of_an_index_refuse_another_kind(tmp_pat
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("record", "global-simple:"), ("record", "lmdb://{folder}/other"), ("global-simple", "simple:")],
+    [
+        ("record", "global-simple:"),
+        ("record", "lmdb://{folder}/other"),
+        ("global-simple", "simple:"),
+        ("bucket", "simple:"),
+        ("bucket", "bucket:?buckets=4&fields=id"),
+    ],
 )
-def test_who_has_opened_a_table_before_it_got_another_index_does_not_write(
+def test_who_has_opened_a_table_before_it_got_another_index_goes_over_to_that(
     tmp_path: Path, before: str, after: str
 ) -> None:
-    """These writers agree in another place, or on another scope: two of them could insert one key."""
     table = KINDS[before].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0)))
     with open_table(table.location) as former:
         assert former.lookup(["a"])["partition_path"].to_pylist() == ["x"]
         table.bootstrap_index(after.format(folder=tmp_path))
-        for write in (lambda: former.upsert(records(("k", "y", 1, 1.0))), lambda: former.rollback("last")):
-            with pytest.raises(IndexMismatchError, match="open the table again"):
-                write()
+        assert former.upsert(records(("k", "y", 1, 1.0))).inserted == 1
+        assert former.settings == table.settings
+        former.rollback("last")
     with open_table(table.location) as again:
         assert again.upsert(records(("k", "x", 1, 1.0))).inserted == 1
     assert stored_rows(table) == {("a", "x", 1, 1.0), ("k", "x", 1, 1.0)}
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("record", "global-simple:"), ("record", "lmdb://{folder}/other"), ("global-simple", "simple:")],
+)
+def test_who_has_opened_a_table_with_an_index_of_his_own_does_not_write_once_it_got_another_one(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    """These writers agree in another place, or on another scope: two of them could insert one key."""
+    table = KINDS[before].create(tmp_path)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    with open_table(table.location, index=KINDS[before].url.format(folder=tmp_path)) as former:
+        assert former.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+        table.bootstrap_index(after.format(folder=tmp_path))
+        for write in (lambda: former.upsert(records(("k", "y", 1, 1.0))), lambda: former.rollback("last")):
+            with pytest.raises(IndexMismatchError, match="open the table again"):
+                write()
+    assert stored_rows(table) == {("a", "x", 1, 1.0)}
+
+
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.LEASED, Step.PROMOTED])
-def test_a_write_at_work_ends_where_its_table_gets_another_index(tmp_path: Path, step: Step) -> None:
+def test_a_write_at_work_begins_again_where_its_table_gets_another_index(tmp_path: Path, step: Step) -> None:
     table = KINDS["record"].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0)))
-    rivals = []
+    rivals: list[CommitResult] = []
 
     def change_the_kind(reached: Step) -> None:
-        if reached is step:
+        if reached is step and not rivals:
             with open_table(table.location) as other:
                 other.bootstrap_index("global-simple:")
                 rivals.append(other.upsert(records(("k", "y", 1, 1.0))))
 
-    with pytest.raises(IndexMismatchError, match="open the table again"):
-        table.upsert(records(("k", "x", 2, 2.0)), on_step=change_the_kind)
+    assert table.upsert(records(("k", "x", 2, 2.0)), on_step=change_the_kind).moved == 1
     assert len(rivals) == 1
-    with open_table(table.location) as again:
-        assert stored_rows(again) == {("a", "x", 1, 1.0), ("k", "y", 1, 1.0)}
-        assert again.upsert(records(("k", "x", 2, 2.0))).moved == 1
+    assert table.index.kind == "global-simple"
+    assert stored_rows(table) == {("a", "x", 1, 1.0), ("k", "x", 2, 2.0)}
+    check_stored(table)
 
 
 def test_hosts_with_an_index_each_go_on_when_one_of_them_moves_its_own(tmp_path: Path) -> None:

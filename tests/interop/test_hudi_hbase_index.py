@@ -108,7 +108,7 @@ def test_writers_of_both_kinds_share_an_index(
     assert history.upsert([trip("g", ts=5, city="Oslo"), trip("d", ts=5)]).moved == 1
     turns.require_agreement()
 
-    # The index is built anew beside Hudi's, and both go on.
+    # The index is rebuilt beside Hudi's, and both go on.
     assert history.table.bootstrap_index() == len(history.rows)
     turns.hudi_upserts(trip("a", ts=6, city="Lima"), trip("h", ts=6))
     turns.require_agreement()

@@ -15,6 +15,7 @@ import rli
 from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import PARTITION_PATH, RECORD_KEY
 from rli.hudi.properties import load_properties
+from rli.index.table_files.locator import KeyColumnLocator
 from rli.storage import Storage
 from tests.support.hudi_rs import read_with_hudi_rs
 from tests.support.hudi_tables import TABLES, unzip_hudi_table
@@ -193,3 +194,15 @@ def _properties_that_stay(path: Path) -> dict[str, str]:
     """All but what names the metadata table, which rli switches off."""
     raw = load_properties(Storage(str(path))).raw
     return {key: value for key, value in raw.items() if ".metadata.partitions" not in key}
+
+
+@pytest.mark.parametrize("name", [name for name in INDEXABLE if name not in EMPTY])
+def test_the_footers_lead_to_every_key_that_the_key_columns_hold(name: str, tmp_path: Path) -> None:
+    table = rli.open_table(unzip_hudi_table(name, tmp_path))
+    table.bootstrap_index("bloom:")
+    joined = KeyColumnLocator(table.snapshot(), rli.Scope.PARTITION)
+    stored = pa.concat_tables(joined.stored(joined.candidates(None)))
+    keys = stored.column("record_key").unique().to_pylist()
+    found = table.lookup([*keys, *(f"{key}x" for key in keys)])
+    assert sorted_rows(found.filter(found.column("file_id").is_valid())) == sorted_rows(stored)
+    assert found.column("file_id").null_count == len(keys) > 0

@@ -58,7 +58,7 @@ class QueueIsLongError(Exception):
     """A process would wait for others before it takes a turn."""
 
 
-def test_turns_follow_each_other_whoever_takes_them(client: Client) -> None:
+def test_turns_of_several_processes_follow_each_other(client: Client) -> None:
     clock = Clock()
     ceilings = [Ceiling(client, b"c:turn", 100, now=clock.now, pause=clock.pause) for _ in range(2)]
     begun = []

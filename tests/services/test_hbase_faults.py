@@ -134,7 +134,7 @@ def test_no_count_is_lost_over_connections_that_are_cut(store: Store, proxy: Tcp
     assert store.read_control("counter") == b"60"
 
 
-def test_connections_that_the_server_has_closed_meanwhile_are_made_anew(store: Store, proxy: TcpProxy) -> None:
+def test_connections_that_the_server_has_closed_meanwhile_are_opened_again(store: Store, proxy: TcpProxy) -> None:
     put_all(store, 1)
     for _ in range(3):
         proxy.cut_all()

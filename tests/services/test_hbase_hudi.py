@@ -279,7 +279,7 @@ def test_a_table_keeps_such_an_index(hbase: Service, tmp_path: Path) -> None:
     with happybase_connection(hbase) as connection:
         rows = connection.table(name)
         assert set(rows_in(rows)) == {row["id"] for row in history.rows}
-        # What a failed commit of Hudi wrote is passed over, and is put right when the index is built anew; a row that
+        # What a failed commit of Hudi wrote is passed over, and is put right when the index is rebuilt; a row that
         # Hudi has left behind does not count from then on.
         rows.put("plain", hudi_row("29990101000000000", "gone", "Lima"))
         require_agreement(history)

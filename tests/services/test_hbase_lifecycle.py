@@ -1,4 +1,4 @@
-"""An index in HBase that was dropped gives nothing and takes nothing, whoever still has it open."""
+"""An index in HBase that was dropped gives nothing and takes nothing, also where it is still open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replica takes the place of its master: whoever has the store open follows, and nobody has to open it again."""
+"""A replica takes the place of its master: an open store follows, and nobody has to open it again."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def test_control_records_are_read_whole(direct: Store, store: Store, proxy: TcpP
     assert proxy.is_done
 
 
-def test_connections_that_the_server_has_closed_meanwhile_are_made_anew(
+def test_connections_that_the_server_has_closed_meanwhile_are_opened_again(
     redis_server: Service, store: Store, proxy: TcpProxy
 ) -> None:
     put_all(store, 1)

@@ -222,7 +222,7 @@ def test_a_drop_whose_process_died_is_completed_by_the_next_one_who_creates(
         kept = all_keys(raw)
         with pytest.raises(IndexNotFoundError):
             open_store(url, create=False)
-        # Whoever only opens it may have been led here by a header that somebody forged.
+        # A process that only opens it may have been led here by a header that somebody forged.
         assert all_keys(raw) == kept
         with open_store(url, create=True) as store:
             store.drop()
@@ -238,7 +238,7 @@ def test_a_drop_whose_process_died_is_completed_by_the_next_one_who_creates(
 
 
 def test_many_create_and_drop_at_once(raw: redis.Redis, url: str) -> None:
-    """Whoever is late finds no index, makes none that nobody knows of, and leaves nothing."""
+    """A late process finds no index, makes no index that nobody knows of, and leaves nothing."""
     for _ in range(10):
         with ThreadPoolExecutor(4) as threads:
 

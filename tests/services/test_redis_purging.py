@@ -1,4 +1,4 @@
-"""Tombstones in Redis go, and no deleted key comes back, whoever is late and whatever a server loses (P30)."""
+"""Tombstones in Redis go, and no deleted key comes back, however late a writer is and whatever a server loses (P30)."""
 
 from __future__ import annotations
 

@@ -383,6 +383,11 @@ def test_a_server_whose_snapshots_fail_says_so(redis_server: Service) -> None:
         assert finding_of(store, "persistence").verdict == Verdict.PROBLEM
 
 
+def test_a_database_that_the_server_does_not_have_is_a_mistake_of_the_url(redis_server: Service) -> None:
+    with pytest.raises(SettingsError, match="no database of this number"):
+        open_store(redis_url(redis_server, database=99), create=True)
+
+
 def test_a_server_with_too_few_replicas_says_so(redis_server: Service) -> None:
     with (
         spare_server(redis_server) as server,

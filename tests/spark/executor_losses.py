@@ -37,6 +37,7 @@ KNOWN = ROWS // 2
 """Every second record moves to another partition; the others are new."""
 
 _SETTINGS = {
+    "spark.rli.smallWriteBytes": "0",
     "spark.ui.enabled": "false",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",

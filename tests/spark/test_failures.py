@@ -1,4 +1,4 @@
-"""Tasks that are repeated, raced, abandoned or computed anew write and index nothing twice."""
+"""Tasks that are repeated, raced, abandoned or computed again write and index nothing twice."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Spark on tables whose index is the table's own files: the same as in plain Python."""
+"""Spark on tables with other indexes than the global one in a store: the same as in plain Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -11,12 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from rli import Step
-from rli_spark import file_probes
+from rli_spark import comparisons, file_probes, point_reads
+from tests.support.spark import small_writes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
 pytestmark = pytest.mark.spark
 
-FILE_KINDS = ["simple:", "global-simple:"]
+BUCKETS = "bucket:?buckets=3"
+IN_STORE = "lmdb://{folder}?scope=partition"
+INDEXES = ["simple:", "global-simple:", "bloom:", "global-bloom:", BUCKETS, IN_STORE]
+GLOBAL_KINDS = {"global-simple:", "global-bloom:"}
 COLUMNS = "id string, city string, ts long, v double"
 Row = tuple[str, str, int, float]
 
@@ -34,7 +39,12 @@ BATCH: list[Row] = [
 
 def create(folder: Path, name: str, index: str) -> rli.Table:
     return rli.create_table(
-        folder / name, record_key="id", partition_by="city", ordering="ts", index=index, target_file_size=64 * 1024
+        folder / name,
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index.format(folder=folder / f"index-of-{name}"),
+        target_file_size=64 * 1024,
     )
 
 
@@ -46,12 +56,13 @@ def counts(result: rli.CommitResult) -> tuple[int, ...]:
     return result.inserted, result.updated, result.moved, result.deleted, result.unchanged
 
 
-@pytest.mark.parametrize("index", FILE_KINDS)
+@pytest.mark.parametrize("index", INDEXES)
 def test_spark_writes_what_plain_python_writes(
     spark: SparkSession, tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More keys than a task of this test looks for at once.
-    monkeypatch.setattr(file_probes, "_KEYS_AT_ONCE", 20)
+    for module in (file_probes, comparisons):
+        monkeypatch.setattr(module, "KEYS_AT_ONCE", 20)
     ours, expected = create(tmp_path, "spark", index), create(tmp_path, "python", index)
     for batch in (STORED, BATCH):
         written = rli_spark.upsert(frame(spark, batch), ours)
@@ -61,14 +72,23 @@ def test_spark_writes_what_plain_python_writes(
     deleted = rli_spark.delete(spark.createDataFrame([*gone, ("k0",)], "id string"), ours)
     assert counts(deleted) == counts(expected.delete([key for (key,) in gone]))
     assert rows_of(ours) == rows_of(expected)
+    first = rli_spark.insert(frame(spark, [("k1", "y", 9, 9.0), ("k1", "z", 9, 9.0)]), ours, on_existing="skip")
+    assert counts(first) == counts(
+        expected.insert(records(("k1", "y", 9, 9.0), ("k1", "z", 9, 9.0)), on_existing="skip")
+    )
+    assert rows_of(ours) == rows_of(expected)
     before = rows_of(ours)
-    rli_spark.cluster(spark, ours)
+    if not ours.index.computes_file_groups:
+        rli_spark.cluster(spark, ours)
     assert rows_of(ours) == before
+    asked = spark.createDataFrame([("k1",), ("k2",), ("nobody",)], "id string")
+    found = rli_spark.read(spark, ours, keys=asked).select("id", "city", "ts", "v").collect()
+    assert sorted(map(tuple, found)) == sorted(tuple(row.values())[:4] for row in before if row["id"] in {"k1", "k2"})
     assert ours.verify_index().agrees
     assert_nothing_left_over(ours)
 
 
-@pytest.mark.parametrize("index", FILE_KINDS)
+@pytest.mark.parametrize("index", INDEXES)
 def test_a_frame_is_tagged_with_the_locations_of_the_files(spark: SparkSession, tmp_path: Path, index: str) -> None:
     table = create(tmp_path, "t", index)
     asked = frame(spark, [("k1", "y", 0, 0.0), ("k1", "y", 0, 0.0), ("k2", "x", 0, 0.0), ("nobody", "x", 0, 0.0)])
@@ -77,14 +97,23 @@ def test_a_frame_is_tagged_with_the_locations_of_the_files(spark: SparkSession, 
     tagged = rli_spark.tag(asked, table)
     assert tagged.columns == [*asked.columns, "_rli_partition_path", "_rli_file_id", "_rli_instant_time"]
     where = {(row.id, row.city, row["_rli_partition_path"], row["_rli_instant_time"]) for row in tagged.collect()}
-    elsewhere = ("z", instant) if index == "global-simple:" else (None, None)
+    elsewhere = ("z", instant) if index in GLOBAL_KINDS else (None, None)
     assert where == {("k1", "y", "y", instant), ("k2", "x", *elsewhere), ("nobody", "x", None, None)}
     assert tagged.count() == 4
 
 
 @pytest.mark.parametrize(
     ("index", "step"),
-    [("simple:", Step.WRITTEN), ("global-simple:", Step.TAGGED), ("global-simple:", Step.WRITTEN)],
+    [
+        ("simple:", Step.WRITTEN),
+        ("global-simple:", Step.TAGGED),
+        ("global-simple:", Step.WRITTEN),
+        (IN_STORE, Step.WRITTEN),
+        (BUCKETS, Step.TAGGED),
+        (BUCKETS, Step.WRITTEN),
+        ("bloom:", Step.WRITTEN),
+        ("global-bloom:", Step.WRITTEN),
+    ],
 )
 def test_two_writers_never_both_insert_one_key(spark: SparkSession, tmp_path: Path, index: str, step: Step) -> None:
     table = create(tmp_path, "t", index)
@@ -98,6 +127,14 @@ def test_two_writers_never_both_insert_one_key(spark: SparkSession, tmp_path: Pa
     assert table.verify_index().agrees
 
 
+def test_an_index_in_the_memory_of_the_driver_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path, "t", "memory:")
+    for write in (rli_spark.upsert, rli_spark.insert, rli_spark.tag):
+        with pytest.raises(rli.SettingsError, match="memory of the driver"):
+            write(frame(spark, STORED), table)
+    assert table.read().num_rows == 0
+
+
 def once(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
     """Does something when a write reaches a step for the first time."""
     left = [action]
@@ -107,3 +144,75 @@ def once(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
             left.pop()()
 
     return on_step
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["in tasks", "in the driver"])
+def test_an_insert_into_buckets_fails_before_anything_is_committed(
+    spark: SparkSession, tmp_path: Path, small: int
+) -> None:
+    table = create(tmp_path, "t", BUCKETS)
+    table.upsert(records(*STORED))
+    before = table.timeline()
+    with small_writes(spark, small), pytest.raises(rli.RecordExistsError, match="k7"):
+        rli_spark.insert(frame(spark, [("k7", "y", 9, 9.0), ("fresh", "z", 9, 9.0)]), table, on_existing="fail")
+    assert table.timeline() == before
+    assert_nothing_left_over(table)
+
+
+@pytest.mark.parametrize("step", [Step.TAGGED, Step.WRITTEN])
+def test_two_writers_never_make_two_file_groups_of_one_bucket(spark: SparkSession, tmp_path: Path, step: Step) -> None:
+    table = create(tmp_path, "t", "bucket:?buckets=1")
+    table.upsert(records(("k0", "x", 1, 1.0)))
+    other = rli.open_table(table.location)
+    rival = once(step, lambda: other.upsert(records(("theirs", "new", 1, 1.0))))
+    result = rli_spark.upsert(frame(spark, [("ours", "new", 1, 1.0)]), table, on_step=rival)
+    assert (result.inserted, result.attempts) == (1, 2)
+    assert len(table.snapshot().slices.of_partitions(["new"])) == 1
+    assert len(rows_of(table)) == 3
+
+
+@pytest.mark.invariant("P37")
+def test_a_table_changes_its_index_beside_writes_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path, "t", "lmdb://{folder}")
+    driver = rli.open_table(table.location)
+    rli_spark.upsert(frame(spark, STORED), driver)
+    other = f"lmdb://{tmp_path}/other"
+    migrated: list[rli.MigrationResult] = []
+
+    def migrate(step: Step) -> None:
+        if step is Step.WRITTEN and not migrated:
+            migrated.append(rli_spark.migrate_index(spark, table, other, drop_old=True))
+            table.upsert(records(("k60", "y", 1, 1.0)))
+
+    # The frame is written again with the new index, which knows what was committed meanwhile.
+    result = rli_spark.upsert(frame(spark, BATCH), driver, on_step=migrate)
+    assert (len(migrated), migrated[0].records, driver.index.url) == (1, 60, other)
+    assert (result.inserted, result.moved) == (9, 16)
+    tagged = rli_spark.tag(frame(spark, [("k60", "x", 1, 1.0)]), driver).collect()
+    assert [row["_rli_partition_path"] for row in tagged] == ["new"]
+    table.migrate_index("global-simple:")
+    read = rli_spark.read(spark, driver, keys=spark.createDataFrame([("k61",)], "id string")).collect()
+    assert [row["city"] for row in read] == ["x"]
+    assert table.verify_index().agrees
+    assert_nothing_left_over(table)
+
+
+def test_reads_by_key_begin_again_where_files_were_cleaned_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path, "beside", BUCKETS)
+    keys = [f"k{number}" for number in range(20)]
+    write = [records(*((key, "x", ts, 0.0) for key in keys)) for ts in range(1, 7)]
+    for batch in write[:3]:
+        table.upsert(batch)
+    located, waiting = point_reads._located, [write[3:]]  # noqa: SLF001  (between its snapshot and the look-up)
+
+    def delayed(*arguments: Any) -> DataFrame:
+        for batch in waiting.pop() if waiting else ():
+            table.upsert(batch)
+            table.clean(keep_commits=1)
+        return located(*arguments)
+
+    monkeypatch.setattr(point_reads, "_located", delayed)
+    found = rli_spark.read(spark, table, keys=spark.createDataFrame([(key,) for key in keys], "id string"))
+    assert {(row["id"], row["ts"]) for row in found.collect()} == {(key, 6) for key in keys}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,16 @@ from pyspark.sql import functions as F  # noqa: N812
 import rli
 import rli_spark
 from tests.support.rows import sorted_rows
+from tests.support.spark import small_writes
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True, params=["tasks", "driver"])
+def writes_in(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """Who writes the few records of a test."""
+    with small_writes(spark, 1 << 22 if request.param == "driver" else 0):
+        yield request.param
 
 
 def frame(spark: SparkSession, *rows: tuple[str | None, str, int, float]) -> DataFrame:

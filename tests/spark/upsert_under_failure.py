@@ -31,7 +31,7 @@ from tests.support.java import SHORT_LIVED
 from tests.support.waiting import eventually
 
 _MASTERS = {
-    # With no other executor, all that it had shuffled and kept is computed anew.
+    # With no other executor, all that it had shuffled and kept is computed again.
     "executors-die-at-work": "local-cluster[1,1,1024]",
     "task-fails": "local[2,4]",
 }
@@ -43,6 +43,7 @@ def session(scenario: str) -> SparkSession:
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
+        "spark.rli.smallWriteBytes": "0",
         "spark.driver.memory": "1g",
         "spark.executor.memory": "512m",
         "spark.driver.extraJavaOptions": SHORT_LIVED,

@@ -1,4 +1,4 @@
-"""Names that are given in an object store: whoever is paused, and wherever, is fenced off (P22)."""
+"""Names that are given in an object store: a process that is paused anywhere is fenced off (P22)."""
 
 from __future__ import annotations
 
@@ -106,6 +106,26 @@ def test_a_successor_that_is_paused_at_any_request_undoes_nothing_of_its_own_suc
         if not was_paused:
             break
         assert successor.list_files(recursive=True) == []
+
+
+@pytest.mark.invariant("P37")
+def test_a_replacement_that_is_paused_at_any_request_undoes_no_later_one(storage: Storage, successor: Storage) -> None:
+    for number in count(1):
+        successor.write_bytes(TARGET, b"old")
+        draft = storage.draft(DRAFT, CONTENT)
+        seen: list[bytes | None] = []
+
+        def take_over() -> None:
+            successor.settle(DRAFT)
+            seen.append(successor.read_bytes(TARGET))  # noqa: B023  (called in this round)
+            successor.delete_files([DRAFT])
+            successor.write_bytes(TARGET, b"later")
+
+        if not paused_before(number, lambda: storage.replace(draft, TARGET), take_over):  # noqa: B023
+            break
+        assert seen[0] in {b"old", CONTENT}
+        assert successor.read_bytes(TARGET) == b"later"
+    assert number > 2
 
 
 def die_before_the_copy(storage: Storage, draft: Draft) -> None:

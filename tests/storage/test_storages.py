@@ -142,6 +142,20 @@ def test_a_draft_that_was_taken_back_is_not_published(named: Storage) -> None:
         assert named.list_files(recursive=True) == []
 
 
+@pytest.mark.invariant("P37")
+def test_a_draft_replaces_a_file_unless_it_was_taken_back(named: Storage) -> None:
+    named.write_bytes("x/settings", b"one")
+    named.replace(named.draft("work/next", b"two"), "x/settings")
+    assert named.read_bytes("x/settings") == b"two"
+    named.delete_files(["work/next"])
+    for take_back in (named.retract, named.settle):
+        draft = named.draft("work/next", b"three")
+        take_back("work/next")
+        with pytest.raises(FileNotFoundError):
+            named.replace(draft, "x/settings")
+        assert named.read_bytes("x/settings") == b"two"
+
+
 def test_a_draft_is_published_or_taken_back_by_one_of_many(named: Storage) -> None:
     def publish(number: int) -> bool:
         try:

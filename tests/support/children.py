@@ -6,12 +6,19 @@ inherit nothing that is open: a store is opened where it is used.
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Final
 
 from rli.testing.processes import FORK_SERVER
+
+_DEADLINE_SECONDS: Final = 60.0
 
 
 def start_child(work: Callable[..., None], *arguments: object) -> BaseProcess:
@@ -27,6 +34,35 @@ def was_killed(work: Callable[..., None], *arguments: object) -> bool:
     process.join()
     assert process.exitcode in {0, -signal.SIGKILL}, f"the child failed: exit code={process.exitcode}"
     return process.exitcode != 0
+
+
+class Paused:
+    """Work that has stopped itself; ``outcome`` is what it sent, once it went on."""
+
+    outcome: str = ""
+
+
+@contextmanager
+def stopping(work: Callable[..., None], *arguments: object) -> Iterator[Paused]:
+    """Start work and wait until its process has stopped itself; it goes on, to its end, when the context is left.
+
+    Args:
+        work: a function of a module, whose last argument is a connection that it sends its outcome to.
+        arguments: of it, without the last one.
+    """
+    receiver, sender = pipe()
+    child = start_child(work, *arguments, sender)
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline, "the process does not stop"
+    found = Paused()
+    try:
+        yield found
+    finally:
+        os.kill(child.pid or 0, signal.SIGCONT)
+    assert receiver.poll(_DEADLINE_SECONDS), "the process does not end"
+    found.outcome = receiver.recv()
+    child.join()
 
 
 def pipe() -> tuple[Connection, Connection]:

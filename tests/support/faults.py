@@ -58,7 +58,7 @@ class PointedStore(Store):
         return self._store.get(keys)
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
-        """In two halves: whoever dies within a put may leave any part of it."""
+        """In two halves: a process that dies within a put may leave any part of it."""
         for half in np.array_split(np.arange(len(keys)), min(len(keys), 2) or 1):
             self._at_point("before put")
             self._store.put(keys.take(half), entries[half])
@@ -153,6 +153,11 @@ class PointedStorage(Storage):
         published = super().publish(draft, target)
         self.at_point(f"after publish {target}")
         return published
+
+    def replace(self, draft: Draft, target: str) -> None:
+        self.at_point(f"before replace {target}")
+        super().replace(draft, target)
+        self.at_point(f"after replace {target}")
 
     def retract(self, path: str) -> bool:
         self.at_point(f"before retract {path}")

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from rli import Scope, Table, create_table
+from rli.view import paths
 from tests.support.table_model import Outcome, Version
 from tests.support.table_model import deleted as deleted_globally
 from tests.support.table_model import upserted as upserted_globally
@@ -22,10 +23,12 @@ class Kind:
     Attributes:
         url: of ``create_table``; ``{folder}`` stands for a folder of the test.
         scope: where a key is unique.
+        can_cluster: whether file groups may be put together.
     """
 
     url: str
     scope: Scope
+    can_cluster: bool = True
 
     def create(self, folder: Path, **settings: Any) -> Table:
         """An empty table with key ``id``, partitions by ``city`` and ordering ``ts``."""
@@ -45,8 +48,14 @@ class Kind:
 
 KINDS = {
     "record": Kind("lmdb://{folder}/index", Scope.GLOBAL),
+    "record-partition": Kind(f"lmdb://{{folder}}/table/{paths.INDEX}?scope=partition", Scope.PARTITION),
     "simple": Kind("simple:", Scope.PARTITION),
     "global-simple": Kind("global-simple:", Scope.GLOBAL),
+    # With six buckets, the keys k and l of the tests are in two of them.
+    "consistent-bucket": Kind("consistent-bucket:?buckets=6&min.num.buckets=1", Scope.PARTITION),
+    "bucket": Kind("bucket:?buckets=4", Scope.PARTITION, can_cluster=False),
+    "bloom": Kind("bloom:", Scope.PARTITION),
+    "global-bloom": Kind("global-bloom:", Scope.GLOBAL),
 }
 
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())

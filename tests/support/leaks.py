@@ -52,7 +52,7 @@ FEW_COMMANDS: Final = tuple(
 )
 """Of these, some that differ in how they open it."""
 
-_WITHOUT_INDEX: Final = ("timeline", "relocate", "maintenance")
+_WITHOUT_INDEX: Final = ("timeline", "relocate")
 
 
 class Leaks:

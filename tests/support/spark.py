@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from rli_spark.small_requests import SMALL_WRITE_BYTES
 from tests.support.java import SHORT_LIVED
 from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 
@@ -25,6 +27,8 @@ _SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Tests write few records. Those of small writes ask for them.
+    SMALL_WRITE_BYTES: "0",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIVED}",
 }
@@ -66,6 +70,17 @@ def spark_session(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def small_writes(spark: SparkSession, size: int) -> Iterator[None]:
+    """Writes of up to about so many bytes are done in the driver."""
+    before = spark.conf.get(SMALL_WRITE_BYTES) or "0"
+    spark.conf.set(SMALL_WRITE_BYTES, size)
+    try:
+        yield
+    finally:
+        spark.conf.set(SMALL_WRITE_BYTES, before)
 
 
 def prepare_workers() -> None:

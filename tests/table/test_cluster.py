@@ -192,7 +192,7 @@ def test_where_everything_is_changed_meanwhile_it_is_tried_again(scattered: Tabl
 
 
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.WRITTEN])
-def test_a_writer_whose_file_groups_are_clustered_meanwhile_writes_anew(scattered: Table, step: Step) -> None:
+def test_a_writer_whose_file_groups_are_clustered_meanwhile_writes_again(scattered: Table, step: Step) -> None:
     other = open_table(scattered.location)
     clustered: list[int] = []
 

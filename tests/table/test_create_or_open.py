@@ -1,4 +1,4 @@
-"""``create_table(..., if_exists="open")``: the table is opened if it agrees with what is given, whoever made it first."""
+"""``create_table(..., if_exists="open")``: the table is opened if it agrees with what is given."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_one_text_is_no_list_of_keys(trips: Table) -> None:
     assert len(ids(trips)) == 2
 
 
-def test_a_deleted_key_is_inserted_anew_whatever_its_ordering_value(trips: Table) -> None:
+def test_a_deleted_key_is_inserted_again_whatever_its_ordering_value(trips: Table) -> None:
     trips.upsert(records(("a", "x", 9, 1.0)))
     trips.delete(["a"])
     assert trips.upsert(records(("a", "y", 1, 2.0))).inserted == 1

@@ -137,7 +137,7 @@ def count_up(folder: str, number: int) -> None:
         while not records.compare_and_set("lease", None, b"%d" % number):
             pass
         counter.write_text(str(int(counter.read_text()) + 1))
-        # Whoever takes it at once makes this one miss that it let go.
+        # A process that takes it at once makes this one miss that it let go.
         records.compare_and_set("lease", b"%d" % number, None)
 
 

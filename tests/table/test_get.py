@@ -100,6 +100,37 @@ def test_row_groups(tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyP
     assert table.get(keys)["number"].to_pylist() == list(range(100))
 
 
+def test_a_random_key_is_sought_in_its_row_group_alone(
+    tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 50)
+    table = create_table(tmp_path / "t", record_key="id", index=memory_url)
+    keys = [f"é{number * 37 % 500:03}" for number in range(500)]
+    table.upsert(pa.table({"id": keys, "number": range(500)}))
+    (file,) = table.scan().files()
+    metadata = pq.ParquetFile(file).metadata
+    assert metadata.num_row_groups == 10
+    content = bytearray(Path(file).read_bytes())
+    for row_group in set(range(10)) - {6}:
+        for number in range(metadata.num_columns):
+            chunk = metadata.row_group(row_group).column(number)
+            start = chunk.dictionary_page_offset or chunk.data_page_offset
+            content[start : start + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    Path(file).write_bytes(content)
+    found = [key for key in keys[300:350] if not _is_damaged(table, key)]
+    # A filter takes one in forty other keys for one of its own.
+    assert len(found) > 25
+    assert table.get([found[0]])["number"].to_pylist() == [keys.index(found[0])]
+
+
+def _is_damaged(table: Table, key: str) -> bool:
+    try:
+        table.get([key])
+    except CorruptTableError:
+        return True
+    return False
+
+
 def test_a_column_that_old_files_lack(filled: Table) -> None:
     filled.upsert(pa.table({"id": ["new"], "city": ["w"], "ts": [1], "v": [0.0], "added": ["here"]}))
     assert filled.get(["k07", "new"], columns=["added"])["added"].to_pylist() == [None, "here"]

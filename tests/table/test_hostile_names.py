@@ -1,4 +1,4 @@
-"""Names in a table's files and in its index lead nowhere outside the table's folder, whoever wrote them."""
+"""Names in a table's files and in its index lead nowhere outside the table's folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Plant = Callable[[Table, Path], object]
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:
-    """A folder beside the table, with files that are none of its business."""
+    """A folder beside the table, with files that do not belong to it."""
     folder = tmp_path / "other"
     versions = ("x/f-0_0-0-0_20200101000000000.parquet", "x/f-0_0-0-0_20200102000000000.parquet")
     for name in ("file.txt", "files/file.txt", *versions):

@@ -54,7 +54,7 @@ def held(process: ProcessId, writer: str = "w", *, expires_in: float = 30.0, dis
 
 
 @pytest.mark.parametrize("expires_in", [-1e9, 0.0, 1e9])
-def test_whoever_waits_compares_no_clocks(expires_in: float) -> None:
+def test_waiting_for_a_lease_compares_no_clocks(expires_in: float) -> None:
     watch = Watch()
     assert not watch.has_lapsed(held(ELSEWHERE, expires_in=expires_in))
     assert not watch.has_lapsed(held(ELSEWHERE, expires_in=expires_in + 1))

@@ -17,8 +17,10 @@ from rli.commit.lease import LEASE, table_lease
 from rli.commit.liveness import Holding
 from rli.commit.recovery import exclusive, writer_record
 from rli.commit.shared_records import shared_records
+from rli.hudi.timeline.timeline import Timeline
 from rli.services.fence import Fence
 from rli.services.rollback import request_rollback
+from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from tests.crash.writes import pointed
 from tests.support.children import was_killed
@@ -152,3 +154,32 @@ def publish_in_part_and_die(location: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     open_table(location).upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0)), on_step=die)
+
+
+def test_a_rollback_and_an_archive_between_log_and_timeline_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log was read before, the timeline after: it shows neither the commit that the log knows nor its rollback."""
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i"
+    )
+    for ts in range(4):
+        table.upsert(records(("a", "x", ts, 1.0), ("b", str(ts), ts, 1.0)))
+    reader, load = open_table(table.location), TableDefinition.load_timeline
+    assert reader.lookup(["b"])["partition_path"].to_pylist() == ["3"]
+    interfered: list[bool] = []
+
+    def load_late(self: TableDefinition) -> Timeline:
+        if not interfered:
+            interfered.append(True)
+            table.rollback("last")
+            for ts in range(10, 14):
+                table.upsert(records(("a", "x", ts, 1.0)))
+            table.clean(keep_commits=1)
+            table.archive(keep_commits=1)
+        return load(self)
+
+    monkeypatch.setattr(TableDefinition, "load_timeline", load_late)
+    assert reader.lookup(["a", "b"])["partition_path"].to_pylist() == ["x", "2"]
+    assert interfered
+    assert reader.get(["b"]).column("ts").to_pylist() == [2]

@@ -70,7 +70,7 @@ def test_a_write_that_is_slow_to_be_requested_keeps_what_it_builds_on(trips: Tab
     check_stored(trips)
 
 
-def test_a_write_whose_files_another_engine_cleans_is_made_anew(trips: Table, other: Table) -> None:
+def test_a_write_whose_files_another_engine_cleans_is_retried(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     [old] = Path(trips.location).glob("x/*.parquet")
 
@@ -85,7 +85,7 @@ def test_a_write_whose_files_another_engine_cleans_is_made_anew(trips: Table, ot
 
 
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.TAGGED, Step.WRITTEN])
-def test_a_write_in_conflict_is_made_anew_on_top_of_the_other(trips: Table, other: Table, step: Step) -> None:
+def test_a_conflicting_write_is_retried_on_top_of_the_other(trips: Table, other: Table, step: Step) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     at_step = AtStep(step, lambda: other.upsert(records(("a", "x", 3, 3.0), ("c", "x", 3, 3.0))))
     result = trips.upsert(records(("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("c", "y", 4, 4.0)), on_step=at_step)
@@ -98,7 +98,7 @@ def test_a_write_in_conflict_is_made_anew_on_top_of_the_other(trips: Table, othe
     check_stored(trips)
 
 
-def test_a_delete_in_conflict_is_made_anew(trips: Table, other: Table) -> None:
+def test_a_conflicting_delete_is_retried(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "y", 2, 2.0))))
     assert trips.delete(["a", "nobody"], on_step=at_step).deleted == 1

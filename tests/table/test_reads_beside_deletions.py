@@ -1,4 +1,4 @@
-"""A read shows a whole state of the table, or says that it cannot, whoever deletes files at the same time."""
+"""A read shows a whole state of the table, or says that it cannot, while others delete files."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_a_write_at_work_meets_a_conflict_where_it_builds_on_what_is_undone(tabl
     check_stored(table)
 
 
-def test_writes_that_others_make_anew_after_a_restore(table: Table) -> None:
+def test_writes_that_others_repeat_after_a_restore(table: Table) -> None:
     instants, states = _commits(table, 3)
     other = open_table(table.location)
     restored: list[RestoreResult] = []

@@ -29,7 +29,7 @@ from rli.index.record.log_record import LogRecord, record_name
 from rli.index.record.owner import StagingProcess
 from rli.index.record.prepared import Prepared, State
 from rli.locations import LocationUpdate
-from rli.model import FileGroupId, KeyMode, OnPartitionChange
+from rli.model import FileGroupId, KeyMode, OnPartitionChange, Scope
 from rli.processes import ProcessId
 from rli.settings import IndexSettings, Maintenance, TableSettings
 from rli.storage import Storage
@@ -220,6 +220,12 @@ def test_index_settings_with_keyed_digests() -> None:
     assert settings.to_json() == golden("index-settings-1-keyed.json")
 
 
+def test_index_settings_with_partition_scope() -> None:
+    settings = INDEX_SETTINGS.model_copy(update={"scope": Scope.PARTITION})
+    assert IndexSettings.from_json(golden("index-settings-1-partition.json")) == settings
+    assert settings.to_json() == golden("index-settings-1-partition.json")
+
+
 @pytest.mark.parametrize("change", [{"novel": 1}, {"format_version": 2}])
 def test_settings_of_a_later_version_are_refused(change: dict[str, object]) -> None:
     """Its fields may say who may write, and how: docs/decisions/0012-versions-of-settings.md."""
@@ -231,12 +237,12 @@ def test_settings_of_a_later_version_are_refused(change: dict[str, object]) -> N
 
 def test_table_settings() -> None:
     # The first one was written before writers had settings of their own, the second before they chose a place to meet,
-    # the third before tables said what their commits survive.
+    # the third before tables said what their commits survive, the one of maintenance before they counted their indexes.
     unmaintained = TABLE_SETTINGS.model_copy(update={"maintenance": Maintenance.off()})
     for name in ("table-1.json", "table-1-writers.json", "table-1-lease.json", "table-1-durability.json"):
         assert TableSettings.from_json(golden(name)) == unmaintained
     assert TableSettings.from_json(golden("table-1-maintenance.json")) == TABLE_SETTINGS
-    assert TABLE_SETTINGS.to_json() == golden("table-1-maintenance.json")
+    assert TABLE_SETTINGS.to_json() == golden("table-1-generation.json")
 
 
 def test_journal_list(storage: Storage, tmp_path: Path) -> None:
@@ -251,14 +257,14 @@ def test_journal_says_where_keys_are_and_where_they_were(storage: Storage) -> No
     assert [row for changes in JOURNAL.changes(storage) for row in in_words(changes)] == [
         ("new", "here", "f1-0"),
         ("came", "here", "f1-0"),
-        ("gone", None, None),
+        ("gone", "here", None),
     ]
     priors = (None, "20240529000000000", "20240530000000000")
     assert JOURNAL.prior_instants(storage) == {"20240529000000000", "20240530000000000"}
     assert JOURNAL.prior_groups(storage) == {FileGroupId("old", "f0-0"), FileGroupId("here", "f1-0")}
     [(positions, changes)] = JOURNAL.undone(storage, priors)
     assert sorted(zip(positions.tolist(), in_words(changes), strict=True)) == [
-        (0, ("new", None, None)),
+        (0, ("new", "here", None)),
         (1, ("gone", "here", "f1-0")),
         (2, ("came", "old", "f0-0")),
     ]

@@ -55,5 +55,19 @@ def test_keys_are_written_plainly_and_what_repeats_by_dictionary(tmp_path: Path)
     assert by_name["city"].has_dictionary_page
 
 
+@pytest.mark.parametrize(("rows", "filtered"), [(19, False), (20, True), (45, True)])
+def test_files_of_several_row_groups_say_which_one_may_hold_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, *, filtered: bool
+) -> None:
+    monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 20)
+    file = write(tmp_path, records(0, rows))
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    for group in groups:
+        by_name = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
+        assert (by_name[RECORD_KEY].bloom_filter_offset is not None) == filtered
+        assert by_name["city"].bloom_filter_offset is None
+    assert file.read().num_rows == rows
+
+
 def test_a_file_without_records_is_whole(tmp_path: Path) -> None:
     assert write(tmp_path).metadata.num_rows == 0

@@ -146,3 +146,29 @@ def test_damaged_filters_are_reported(metadata: dict[bytes, bytes]) -> None:
 
 def test_a_footer_without_filter() -> None:
     assert BloomFilter.from_footer({}, "x.parquet") is None
+
+
+def test_arrow_reads_the_footer_of_a_file_with_any_number_of_records(tmp_path: Path) -> None:
+    bloom_filter = BloomFilter.create(10**9, 1e-9)
+    assert bloom_filter.has_rate(1e-9)
+    keys = pa.array([f"key-{number}" for number in range(100)])
+    bloom_filter.add(keys)
+    path = tmp_path / "x.parquet"
+    with pq.ParquetWriter(path, pa.schema([("k", pa.string())])) as writer:
+        writer.add_key_value_metadata(bloom_filter.to_footer())
+    read = BloomFilter.from_footer(pq.read_metadata(path).metadata, path.name)
+    assert read is not None
+    assert read.might_contain(keys).all()
+
+
+def test_a_filter_of_a_worse_rate_is_known_as_such() -> None:
+    assert [BloomFilter.create(1_000, made).has_rate(1e-6) for made in (1e-3, 1e-6, 1e-9)] == [False, True, True]
+
+
+def test_few_keys_and_many_are_added_alike() -> None:
+    keys = pa.array([f"key-{number}" for number in range(1_000)])
+    together, apart = BloomFilter.create(100_000), BloomFilter.create(100_000)
+    together.add(keys)
+    for start in range(0, len(keys), 100):
+        apart.add(keys.slice(start, 100))
+    assert np.array_equal(together.rows, apart.rows)

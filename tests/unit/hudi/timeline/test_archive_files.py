@@ -94,7 +94,7 @@ def test_each_version_of_a_history_lists_all_files_before(tmp_path: Path) -> Non
     ]
     assert history.since(TIMES[1]) == {(time, "commit") for time in TIMES}
     assert history.since(TIMES[2]) == {(TIMES[2], "commit")}
-    # Hudi removes this file before it writes it anew.
+    # Hudi removes this file before it writes it again.
     (tmp_path / "history" / "_version_").unlink()
     assert history.since(TIMES[2]) == {(TIMES[2], "commit")}
     (tmp_path / "history" / "manifest_2").write_text("{")

@@ -1,0 +1,195 @@
+"""The choice keeps what a table needs, and orders kinds as their work is ordered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rli import Scope
+from rli.advice.choice import Advice, Needs, advised
+from rli.advice.statistics import BatchStatistics, CommitStatistics, Reach, Survey, TableStatistics
+from rli.errors import SettingsError
+from tests.support.advice import RATES, REDIS_URL
+
+MIB = 1 << 20
+
+
+def found(
+    keys: int,
+    batch: int,
+    *,
+    files: int = 100,
+    known: float = 0.5,
+    hit: float = 1.0,
+    near: float = 1.0,
+    files_per_key: float | None = None,
+    moved: float = 0.0,
+) -> Survey:
+    """A table of keys of 36 bytes; ``hit`` and ``near`` are shares of its files."""
+    per_key = files if files_per_key is None else files_per_key
+    table = TableStatistics(
+        location="t",
+        is_table=True,
+        partition_by=("day",),
+        index=None,
+        keys=keys,
+        key_bytes=36,
+        encoded_key_bytes=16,
+        partitions=files,
+        files=files,
+        bytes=100 * keys,
+        files_per_key=per_key,
+        files_per_key_in_partition=1,
+        repeated=0,
+        open_seconds=0.0001,
+        is_local=True,
+        commits=None,
+    )
+    whole = Reach(files, keys, 100 * keys)
+    return Survey(
+        table,
+        BatchStatistics(
+            origin="records",
+            keys=batch,
+            known=known,
+            moved=moved,
+            partitions=files * near,
+            hit=whole.times(hit),
+            near=whole.times(near),
+            tested=whole.times(min(1.0, hit * per_key)),
+            tested_near=whole.times(near),
+            tests=batch * per_key,
+            tests_near=batch,
+        ),
+    )
+
+
+def cost(advice: Advice, url: str) -> float:
+    (seconds,) = [kind.upsert_seconds for kind in advice.kinds if kind.url == url]
+    assert seconds is not None
+    return seconds
+
+
+def url_of_record(advice: Advice) -> str:
+    return next(kind.url for kind in advice.kinds if kind.url.startswith("lmdb:"))
+
+
+def test_a_small_batch_on_a_large_table_needs_a_record_index() -> None:
+    advice = advised(found(50_000_000, 1_000, hit=0.02, near=0.02), RATES, Needs())
+    assert advice.choice.startswith("lmdb:")
+    assert cost(advice, "global-simple:") > 2 * cost(advice, advice.choice)
+
+
+def test_a_small_table_needs_no_store() -> None:
+    advice = advised(found(20_000, 5_000, files=2), RATES, Needs())
+    assert advice.choice.startswith("global-")
+
+
+def test_advice_looks_ahead() -> None:
+    advice = advised(found(60_000, 1_000, hit=0.2, near=0.2, files=5), RATES, Needs())
+    assert advice.choice.startswith("global-")
+    assert any("10 times as many keys, lmdb:" in reason for reason in advice.reasons)
+
+
+def test_one_partition_of_many_is_cheap_with_partition_scope() -> None:
+    survey = found(50_000_000, 200_000, hit=0.01, near=0.01)
+    advice = advised(survey, RATES, Needs(scope=Scope.PARTITION))
+    assert advice.choice.rstrip(":") in {"simple", "bloom"}
+    assert cost(advice, "simple:") < cost(advice, "global-simple:") / 5
+
+
+def test_ranges_and_filters_are_cheap_where_keys_rise_with_time() -> None:
+    survey = found(50_000_000, 100_000, known=0.1, hit=0.01, near=0.01, files_per_key=1)
+    advice = advised(survey, RATES, Needs())
+    assert cost(advice, "global-bloom:") < cost(advice, "global-simple:") / 2
+
+
+def test_a_store_may_keep_keys_that_are_unique_in_their_partition() -> None:
+    advice = advised(found(50_000_000, 1_000, hit=0.02), RATES, Needs(scope=Scope.PARTITION, stores=(REDIS_URL,)))
+    eligible = {kind.url for kind in advice.kinds if not kind.obstacles}
+    assert {f"{REDIS_URL}&scope=partition", "lmdb:///path/to/index?scope=partition", "bloom:"} <= eligible
+    assert all(kind.scope is Scope.PARTITION for kind in advice.kinds if not kind.obstacles)
+
+
+def test_the_scope_of_an_index_stays() -> None:
+    survey = found(1_000_000, 1_000)
+    for index, scope in {
+        "lmdb:///i?scope=partition": Scope.PARTITION,
+        "bucket:?buckets=4": Scope.PARTITION,
+        "bloom:": Scope.PARTITION,
+        "global-bloom:": Scope.GLOBAL,
+        REDIS_URL: Scope.GLOBAL,
+    }.items():
+        assert advised(replace(survey, table=replace(survey.table, index=index)), RATES, Needs()).scope is scope
+
+
+@pytest.mark.parametrize("bucket", ["bucket:?buckets=1", "consistent-bucket:?buckets=1"])
+def test_buckets_are_for_new_tables(bucket: str) -> None:
+    survey = found(1_000_000, 1_000)
+    (of_table,) = (kind for kind in advised(survey, RATES, Needs(scope=Scope.PARTITION)).kinds if kind.url == bucket)
+    assert of_table.obstacles
+    files = replace(survey, table=replace(survey.table, is_table=False))
+    (of_files,) = (kind for kind in advised(files, RATES, Needs(scope=Scope.PARTITION)).kinds if kind.url == bucket)
+    assert not of_files.obstacles
+
+
+def test_the_cost_of_a_store_grows_with_the_batch_and_not_with_the_table() -> None:
+    small, large = (advised(found(keys, 1_000, hit=0.02), RATES, Needs()) for keys in (10**6, 10**7))
+    tag = [next(kind.tag_seconds for kind in each.kinds if kind.url.startswith("lmdb:")) for each in (small, large)]
+    assert tag[0] == tag[1]
+    assert cost(large, "global-simple:") > cost(small, "global-simple:")
+
+
+def test_moves_need_a_global_index() -> None:
+    advice = advised(found(50_000_000, 100_000, near=0.01, hit=0.01, moved=0.01), RATES, Needs())
+    assert advice.scope is Scope.GLOBAL
+    assert all(kind.obstacles for kind in advice.kinds if kind.scope is Scope.PARTITION)
+    assert any("move" in reason for reason in advice.reasons)
+
+
+def test_keys_in_several_partitions_need_partition_scope() -> None:
+    survey = found(1_000_000, 10_000)
+    repeated = replace(survey, table=replace(survey.table, repeated=0.1))
+    assert advised(repeated, RATES, Needs()).scope is Scope.PARTITION
+    with pytest.raises(SettingsError, match=r"10\.00%"):
+        advised(repeated, RATES, Needs(scope=Scope.GLOBAL))
+
+
+def test_several_machines_need_a_store_that_all_reach() -> None:
+    survey = found(50_000_000, 1_000, hit=0.02, near=0.02)
+    said = advised(survey, RATES, Needs(several_machines=True, stores=(REDIS_URL,)))
+    assert said.choice == REDIS_URL
+    commits = CommitStatistics(3, 1_000, 0.5, 0.5, 0, 0, 0, 10, 10, ("a@one", "a@two"))
+    shown = advised(replace(survey, table=replace(survey.table, commits=commits)), RATES, Needs(stores=(REDIS_URL,)))
+    assert shown.choice == REDIS_URL
+    # Without a store, an index that needs none.
+    assert advised(survey, RATES, Needs(several_machines=True)).choice.startswith("global-")
+
+
+def test_an_index_stays_where_no_other_is_much_cheaper() -> None:
+    survey = found(200_000, 20_000, files=10)
+    url = "lmdb:///data/index"
+    advice = advised(replace(survey, table=replace(survey.table, index=url)), RATES, Needs())
+    assert cost(advice, url) < 1.25 * min(kind.upsert_seconds or 9 for kind in advice.kinds if not kind.obstacles)
+    assert advice.choice == url
+    assert any("index of today" in reason for reason in advice.reasons)
+
+
+def test_without_partitions_both_scopes_are_one() -> None:
+    survey = found(20_000, 5_000, files=2)
+    advice = advised(replace(survey, table=replace(survey.table, partition_by=())), RATES, Needs())
+    assert not next(kind for kind in advice.kinds if kind.url == "simple:").obstacles
+
+
+def test_kinds_come_in_the_order_of_their_costs() -> None:
+    advice = advised(found(1_000_000, 10_000), RATES, Needs(stores=(REDIS_URL,)))
+    eligible = [kind.upsert_seconds or 0 for kind in advice.kinds if not kind.obstacles]
+    assert eligible == sorted(eligible)
+    assert len(advice.reasons) <= 10
+    assert {kind.url for kind in advice.kinds} >= {"simple:", "global-simple:", REDIS_URL, "memory:"}
+
+
+def test_a_table_without_records_gets_advice() -> None:
+    survey = found(0, 1_000, files=0, known=0, hit=0, near=0)
+    assert advised(survey, RATES, Needs()).choice

@@ -1,0 +1,470 @@
+"""Giving a living table another index: from any kind to any kind, with writers at work (docs/protocol.md, P37)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from rli import (
+    IndexMismatchError,
+    IndexNotFoundError,
+    IndexNotReadyError,
+    LeaseBusyError,
+    LeasePlace,
+    Maintenance,
+    MigrationResult,
+    MigrationStep,
+    SettingsError,
+    Step,
+    Table,
+    create_table,
+    drop_table,
+    open_index,
+    open_table,
+)
+from rli.commit.lease import table_lease
+from rli.commit.shared_records import shared_records
+from rli.errors import InvalidInputError, LeaseLostError, UnsupportedTableError
+from rli.index.record.kind import RecordKind
+from rli.index.record.table_index import RecordTableIndex
+from rli.table.dropping import require_unused
+from rli.table.migration import MIGRATION_LEASE, Migration
+from rli.view import paths
+from rli.view.definition import TableDefinition
+from tests.support.index_kinds import KINDS, stored_rows
+from tests.support.tables import check_stored, records
+
+RECORD, OTHER = "lmdb://{folder}/index", "lmdb://{folder}/other"
+
+LAY_FILES_OUT = ("bucket", "consistent-bucket")
+"""Kinds whose file groups other kinds do not make."""
+
+KEPT = [kind.url for kind in KINDS.values()]
+WAYS = [
+    *((url, OTHER) for url in KEPT),
+    *((RECORD, url) for url in KEPT if url != RECORD and not url.startswith(LAY_FILES_OUT)),
+    ("simple:", "global-simple:"),
+    ("global-simple:", "simple:"),
+    (RECORD, f"{OTHER}?scope=partition"),
+    (f"{RECORD}?scope=partition", OTHER),
+]
+
+
+def new_table(folder: Path, index: str = RECORD) -> Table:
+    table = create_table(
+        folder / "t", record_key="id", partition_by="city", ordering="ts", index=index.format(folder=folder)
+    )
+    table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
+    table.upsert(records(("a", "x", 2, 2.0), ("d", "z", 2, 2.0)))
+    return table
+
+
+def settings_of(table: Table) -> bytes:
+    return (Path(table.location) / paths.SETTINGS).read_bytes()
+
+
+@pytest.mark.invariant("P37")
+@pytest.mark.parametrize(("before", "after"), WAYS)
+def test_open_tables_go_over_to_the_new_index(tmp_path: Path, before: str, after: str) -> None:
+    table, to = new_table(tmp_path, before), after.format(folder=tmp_path)
+    reader, writer = open_table(table.location), open_table(table.location)
+    assert reader.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+    assert writer.upsert(records(("e", "x", 3, 3.0))).inserted == 1
+    steps: list[MigrationStep] = []
+    done = table.migrate_index(to, on_step=steps.append)
+    assert steps == list(MigrationStep)[:-1]
+    assert (done.index, done.former, done.records) == (to, before.format(folder=tmp_path), 5)
+    assert done.is_former_kept == before.startswith("lmdb:")
+    assert writer.upsert(records(("e", "x", 4, 4.0), ("f", "y", 4, 4.0))).updated == 1
+    for opened in (table, reader, writer, open_table(table.location)):
+        assert opened.lookup(["f", "e", "nobody"])["partition_path"].to_pylist() == ["y", "x", None]
+        assert opened.get(["e"]).column("ts").to_pylist() == [4]
+        assert opened.index.url == opened.settings.index_url == to
+        assert opened.verify_index().agrees
+    check_stored(table)
+
+
+@pytest.mark.parametrize(("before", "after"), [(RECORD, OTHER), ("global-simple:", OTHER), (RECORD, "global-simple:")])
+def test_a_commit_made_before_is_undone_after(tmp_path: Path, before: str, after: str) -> None:
+    table = new_table(tmp_path, before)
+    table.upsert(records(("a", "moved", 3, 3.0), ("new", "x", 3, 3.0)))
+    table.migrate_index(after.format(folder=tmp_path))
+    table.rollback("last")
+    assert stored_rows(table) == {("a", "x", 2, 2.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0), ("d", "z", 2, 2.0)}
+    assert table.lookup(["a", "new"])["partition_path"].to_pylist() == ["x", None]
+    check_stored(table)
+
+
+@pytest.mark.parametrize("after", [OTHER, "global-simple:", "global-bloom:"])
+def test_an_undo_does_not_bring_one_key_back_to_two_partitions(tmp_path: Path, after: str) -> None:
+    table = new_table(tmp_path, f"{RECORD}?scope=partition")
+    former = table.settings.index_url
+    table.upsert(records(("a", "y", 3, 3.0)))
+    twice = table.timeline()[-1].time
+    table.delete(["a", "b"])
+    table.migrate_index(after.format(folder=tmp_path))
+    table.upsert(records(("b", "y", 4, 4.0)))
+    before = stored_rows(table)
+    with pytest.raises(UnsupportedTableError, match=r"several partitions again.*'a'.*migrate"):
+        table.restore(twice)
+    assert stored_rows(table) == before
+    table.rollback("last")
+    with pytest.raises(UnsupportedTableError, match=r"several partitions again.*'a'.*migrate"):
+        table.rollback("last")
+    assert table.lookup(["a", "b"])["file_id"].null_count == 2
+    check_stored(table)
+    table.migrate_index(former)
+    table.rollback("last")
+    assert table.lookup(["a"])["partition_path"].to_pylist() == ["x", "y"]
+    check_stored(table)
+
+
+@pytest.mark.parametrize("after", [OTHER, "global-simple:", "global-bloom:"])
+def test_what_left_one_partition_for_another_is_undone_under_global_scope(tmp_path: Path, after: str) -> None:
+    table = new_table(tmp_path, "bloom:")
+    before, instant = stored_rows(table), table.timeline()[-1].time
+    table.delete(["c"])
+    table.upsert(records(("c", "z", 3, 3.0)))
+    table.migrate_index(after.format(folder=tmp_path))
+    table.upsert(records(("c", "x", 4, 4.0)))
+    table.delete(["c"])
+    table.upsert(records(("c", "z", 5, 5.0)))
+    table.restore(instant)
+    assert stored_rows(table) == before
+    assert table.lookup(["c"])["partition_path"].to_pylist() == ["y"]
+    check_stored(table)
+
+
+def test_there_and_back_again_uses_what_was_kept(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    former = table.index.identity
+    table.migrate_index(OTHER.format(folder=tmp_path))
+    table.upsert(records(("a", "moved", 3, 3.0)))
+    table.delete(["b"])
+    table.migrate_index(RECORD.format(folder=tmp_path))
+    assert table.index.identity == former
+    assert table.lookup(["a", "b"])["partition_path"].to_pylist() == ["moved", None]
+    check_stored(table)
+
+
+def test_a_kept_index_that_is_wrong_is_built_again(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table.migrate_index("simple:")
+    # Another location of the same key: no global index can follow that.
+    table.upsert(records(("a", "twice", 3, 3.0)))
+    with pytest.raises(SettingsError, match=r"several partitions.*'a'"):
+        table.migrate_index(RECORD.format(folder=tmp_path))
+    table.delete(["a"])
+    table.migrate_index(RECORD.format(folder=tmp_path))
+    assert table.verify_index().agrees
+
+
+@pytest.mark.parametrize("after", [OTHER, "global-simple:"])
+def test_keys_in_several_partitions_keep_a_table_from_a_global_index(tmp_path: Path, after: str) -> None:
+    table = new_table(tmp_path, "simple:")
+    table.upsert(records(("a", "y", 1, 1.0)))
+    before = settings_of(table)
+    with pytest.raises(SettingsError, match=r"several partitions.*'a'.*keeps its index"):
+        table.migrate_index(after.format(folder=tmp_path))
+    assert settings_of(table) == before
+    assert table.upsert(records(("a", "z", 1, 1.0))).inserted == 1
+    with pytest.raises(IndexNotReadyError, match="missing"):
+        _ = open_table(table.location, index=OTHER.format(folder=tmp_path)).index
+
+
+@pytest.mark.invariant("P37")
+@pytest.mark.parametrize("after", [OTHER, "global-simple:"])
+def test_a_key_that_comes_to_another_partition_before_the_switch_is_seen(tmp_path: Path, after: str) -> None:
+    table = new_table(tmp_path, "simple:")
+
+    def insert_twice(step: MigrationStep) -> None:
+        if step is MigrationStep.VERIFIED:
+            with open_table(table.location) as writer:
+                writer.upsert(records(("a", "y", 1, 1.0)))
+
+    with pytest.raises(SettingsError, match=r"several partitions.*'a'"):
+        table.migrate_index(after.format(folder=tmp_path), on_step=insert_twice)
+    assert table.index.kind == "simple"
+    assert table.delete(["a"]).deleted == 2
+
+
+@pytest.mark.invariant("P37")
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize(("before", "after"), [(RECORD, OTHER), (RECORD, "simple:"), ("global-simple:", OTHER)])
+@pytest.mark.parametrize("step", [Step.REQUESTED, Step.TAGGED, Step.WRITTEN])
+def test_a_write_at_work_begins_again_with_the_new_index(
+    tmp_path: Path, before: str, after: str, step: Step, *, drops: bool
+) -> None:
+    table = new_table(tmp_path, before)
+    migrated: list[MigrationResult] = []
+
+    def migrate(reached: Step) -> None:
+        if reached is step and not migrated:
+            with open_table(table.location) as other:
+                migrated.append(other.migrate_index(after.format(folder=tmp_path), drop_old=drops))
+                other.upsert(records(("k", "y", 1, 1.0)))
+
+    done = table.upsert(records(("k", "y", 2, 2.0), ("a", "x", 3, 3.0)), on_step=migrate)
+    assert (len(migrated), done.updated) == (1, 2)
+    assert table.index.url == after.format(folder=tmp_path)
+    check_stored(table)
+
+
+@pytest.mark.parametrize("step", [Step.PUBLISHED, Step.REGISTERED, Step.APPLIED])
+def test_a_commit_stands_whose_index_goes_while_it_is_applied(tmp_path: Path, step: Step) -> None:
+    table = new_table(tmp_path)
+    threads, waiting = ThreadPoolExecutor(1), Event()
+
+    def migrate() -> None:
+        with open_table(table.location) as other:
+            other.migrate_index(OTHER.format(folder=tmp_path), drop_old=True)
+
+    def on_step(reached: Step) -> None:
+        if reached is step and not waiting.is_set():
+            waiting.set()
+            migration = threads.submit(migrate)
+            if reached is not Step.PUBLISHED:
+                # Before that, the writer has the lease that the migration waits for.
+                migration.result()
+
+    with threads:
+        result = table.upsert(records(("k", "y", 2, 2.0)), on_step=on_step)
+    assert result.inserted == 1
+    assert table.lookup(["k"])["partition_path"].to_pylist() == ["y"]
+    assert table.index.url == OTHER.format(folder=tmp_path)
+    check_stored(table)
+
+
+def test_the_former_index_is_dropped_when_that_is_asked_for(tmp_path: Path) -> None:
+    table, former, to = new_table(tmp_path), RECORD.format(folder=tmp_path), OTHER.format(folder=tmp_path)
+    reader = open_table(table.location)
+    assert reader.lookup(["a"])["file_id"].null_count == 0
+    with (
+        open_index(former) as index,
+        pytest.raises(InvalidInputError, match=r"a table uses this index.*rli index migrate"),
+    ):
+        require_unused(index)
+    assert table.migrate_index(to).is_former_kept
+    with open_index(former) as index:
+        require_unused(index)
+    with open_index(to) as index, pytest.raises(InvalidInputError, match="a table uses this index"):
+        require_unused(index)
+    steps: list[MigrationStep] = []
+    again = table.migrate_index(to, drop_old=True, on_step=steps.append)
+    assert (again.former, again.is_former_kept, again.records, steps) == (former, False, None, [MigrationStep.DROPPED])
+    with pytest.raises(IndexNotFoundError):
+        open_index(former)
+    assert reader.lookup(["a", "d"])["partition_path"].to_pylist() == ["x", "z"]
+    assert reader.upsert(records(("a", "x", 5, 5.0))).updated == 1
+    assert table.migrate_index(to, drop_old=True).former is None
+
+
+def test_a_migration_that_was_paused_leaves_the_index_alone_that_another_one_has_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, to = new_table(tmp_path), OTHER.format(folder=tmp_path)
+    opened, made = RecordKind.open, list[str | None]()
+
+    def open_and_pause(kind: RecordKind, target: TableDefinition) -> RecordTableIndex:
+        monkeypatch.undo()
+        # Others take this process for dead, so its lease is theirs.
+        with open_table(table.location) as other:
+            shared = shared_records(*other.refreshed())
+            assert shared.compare_and_set(MIGRATION_LEASE, shared.read_control(MIGRATION_LEASE), None)
+            with pytest.raises(IndexNotReadyError) as missing:
+                opened(kind, target)
+            other.migrate_index(to)
+            made.append(other.index.identity)
+        raise missing.value
+
+    assert table.lookup(["a"])["file_id"].null_count == 0
+    monkeypatch.setattr(RecordKind, "open", open_and_pause)
+    with pytest.raises((IndexMismatchError, LeaseLostError)):
+        table.migrate_index(to)
+    assert [table.refreshed()[1].identity] == made
+    assert table.verify_index().records == 4
+    assert table.upsert(records(("e", "x", 3, 3.0))).inserted == 1
+    check_stored(table)
+
+
+def test_the_former_index_is_kept_where_the_table_has_come_back_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, former = new_table(tmp_path), RECORD.format(folder=tmp_path)
+    switch = Migration.run
+
+    def switch_and_pause(migration: Migration) -> object:
+        switched = switch(migration)
+        with open_table(table.location) as other:
+            other.migrate_index(former)
+        return switched
+
+    monkeypatch.setattr(Migration, "run", switch_and_pause)
+    assert table.migrate_index(OTHER.format(folder=tmp_path), drop_old=True).is_former_kept
+    monkeypatch.undo()
+    assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+    assert table.index.url == former
+    check_stored(table)
+
+
+@pytest.mark.parametrize("index", [RECORD, f"{RECORD}?scope=partition"])
+def test_a_copy_does_not_drop_the_index_of_its_original(tmp_path: Path, index: str) -> None:
+    table = new_table(tmp_path, index)
+    former = table.settings.index_url
+    table.migrate_index("simple:" if "partition" in index else "global-simple:")
+    shutil.copytree(table.location, tmp_path / "copy")
+    table.migrate_index(former)
+    with open_table(tmp_path / "copy") as copy:
+        again = copy.migrate_index(copy.settings.index_url, drop_old=True)
+    assert (again.former, again.is_former_kept) == (former, True)
+    shutil.rmtree(tmp_path / "copy")
+    shutil.copytree(table.location, tmp_path / "copy")
+    assert drop_table(tmp_path / "copy").index is None
+    assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+    check_stored(table)
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "error", "message"),
+    [
+        ("simple:?x=1", {}, SettingsError, "write simple:"),
+        ("simple:", {"shards": 3}, SettingsError, "keeps no entries"),
+        ("nonsense:", {}, SettingsError, "nonsense"),
+        ("lmdb://{folder}/./index", {}, SettingsError, "present index, under another URL"),
+        ("lmdb://{folder}/index?scope=partition", {}, IndexMismatchError, "made with another scope"),
+        ("lmdb://{folder}/foreign", {}, IndexMismatchError, "an index of something else"),
+    ],
+)
+def test_what_no_table_can_get(
+    tmp_path: Path, to: str, options: dict[str, int], error: type[Exception], message: str
+) -> None:
+    table = new_table(tmp_path)
+    create_table(tmp_path / "foreign-table", record_key="id", index=f"lmdb://{tmp_path}/foreign").close()
+    before = settings_of(table)
+    with pytest.raises(error, match=message):
+        table.migrate_index(to.format(folder=tmp_path), **options)  # type: ignore[arg-type]
+    assert settings_of(table) == before
+    assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+
+
+def test_an_index_of_the_callers_is_not_migrated(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with (
+        open_table(table.location, index="global-simple:") as other,
+        pytest.raises(IndexMismatchError, match="open it without one"),
+    ):
+        other.migrate_index(OTHER.format(folder=tmp_path))
+
+
+def test_one_process_migrates_at_a_time(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    held = table_lease(shared_records(table.definition, table.index), "another migration", name=MIGRATION_LEASE)
+    with held, pytest.raises(LeaseBusyError, match="another process holds the migration-lease"):
+        table.migrate_index(OTHER.format(folder=tmp_path), timeout=0.1)
+    assert table.migrate_index(OTHER.format(folder=tmp_path), timeout=60).is_former_kept
+
+
+def test_the_lease_stays_where_it_was_put(tmp_path: Path) -> None:
+    leases = []
+    for number, (index, settings) in enumerate([(RECORD, {}), (RECORD, {"lease": "table"}), ("simple:", {})]):
+        folder = tmp_path / str(number)
+        table = create_table(folder / "t", record_key="id", index=index.format(folder=folder), **settings)  # type: ignore[arg-type]
+        for to in (OTHER.format(folder=folder), "global-simple:", RECORD.format(folder=folder)):
+            table.migrate_index(to)
+            leases.append(table.settings.lease)
+        table.upsert(records(("a", "x", 1, 1.0)).select(["id", "ts"]))
+    table_lease_ = LeasePlace.TABLE
+    assert leases == [LeasePlace.INDEX, table_lease_, table_lease_, *[table_lease_] * 6]
+
+
+def test_settings_changed_meanwhile_are_kept(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+
+    def change(step: MigrationStep) -> None:
+        if step is MigrationStep.VERIFIED:
+            with open_table(table.location) as other:
+                other.set_maintenance(Maintenance.off())
+
+    table.migrate_index(OTHER.format(folder=tmp_path), on_step=change)
+    with open_table(table.location) as again:
+        assert again.settings.maintenance.is_off
+        assert again.settings.index_url == OTHER.format(folder=tmp_path)
+
+
+def test_a_table_that_was_migrated_is_dropped(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table.migrate_index(OTHER.format(folder=tmp_path), drop_old=True)
+    table.close()
+    drop_table(table.location)
+    for index in (RECORD, OTHER):
+        with pytest.raises(IndexNotFoundError):
+            open_index(index.format(folder=tmp_path))
+
+
+def test_cleans_beside_the_build(tmp_path: Path) -> None:
+    """Two builds read files that a clean removes: the index is built again."""
+    table = new_table(tmp_path)
+    builds = []
+
+    class Cleaning:
+        def run(self, function: Callable[[object], object], items: list[object]) -> list[object]:
+            builds.append(len(items))
+            if len(builds) <= 2:
+                with open_table(table.location) as other:
+                    for ts in (10 * len(builds), 10 * len(builds) + 1):
+                        other.upsert(records(("a", "x", ts, 1.0), ("c", "y", ts, 1.0), ("d", "z", ts, 1.0)))
+                    other.clean(keep_commits=1)
+            return [function(item) for item in items]
+
+    table.migrate_index(OTHER.format(folder=tmp_path), tasks=Cleaning())  # type: ignore[arg-type]
+    assert len(builds) > 3
+    check_stored(table)
+
+
+def test_a_plan_that_is_damaged_is_passed_over(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    plan = Path(table.location) / paths.MIGRATION
+    table.migrate_index("simple:")
+    assert json.loads(plan.read_text())["to"] == "simple:"
+    plan.write_text("{")
+    assert table.migrate_index("simple:", drop_old=True).former is None
+    open_index(RECORD.format(folder=tmp_path)).close()
+
+
+@pytest.mark.parametrize("before", [RECORD, "simple:", "global-simple:"])
+def test_a_table_whose_files_are_no_buckets_gets_no_bucket_index(tmp_path: Path, before: str) -> None:
+    table = new_table(tmp_path, before)
+    settings = settings_of(table)
+    with pytest.raises(IndexMismatchError, match="bucket"):
+        table.migrate_index("bucket:?buckets=2")
+    assert settings_of(table) == settings
+    assert table.upsert(records(("e", "x", 1, 1.0))).inserted == 1
+
+
+@pytest.mark.invariant("P37")
+def test_a_file_group_that_is_no_bucket_is_seen_before_the_switch(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="simple:")
+
+    def insert(step: MigrationStep) -> None:
+        if step is MigrationStep.VERIFIED:
+            with open_table(table.location) as writer:
+                writer.upsert(records(("a", "y", 1, 1.0)))
+
+    with pytest.raises(IndexMismatchError, match="bucket"):
+        table.migrate_index("bucket:?buckets=2", on_step=insert)
+    assert table.index.kind == "simple"
+    assert table.delete(["a"]).deleted == 1
+
+
+def test_an_empty_table_gets_a_bucket_index(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="simple:")
+    table.migrate_index("bucket:?buckets=2")
+    assert table.upsert(records(("a", "y", 1, 1.0))).inserted == 1
+    assert table.index.url == "bucket:?buckets=2"
+    check_stored(table)

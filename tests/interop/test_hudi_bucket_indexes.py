@@ -1,0 +1,98 @@
+"""rli and Apache Hudi take turns on a table with a bucket index: each finds the records of the other in their buckets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import rli
+from rli.hudi.bucket_index import bucket_of_file_id
+from rli.hudi.hashing_config import FOLDER
+from rli.hudi.meta_columns import without_meta_columns
+from tests.support.histories import Layout
+from tests.support.hudi import HudiEngine
+from tests.support.hudi_options import newest_only, write_options
+
+pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
+
+SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+ODD = ["", None, "é", "\U0001f600x", "日本", "2014-10-22 13:50:42", "x y", "__null__", "c,d"]
+
+
+@newest_only
+@pytest.mark.parametrize(
+    ("key", "hashed"), [(("a",), "a"), (("a", "b"), "b"), (("a", "b"), "a,b")], ids=["one column", "second", "both"]
+)
+def test_upserts_take_turns(engine: HudiEngine, tmp_path: Path, key: tuple[str, ...], hashed: str) -> None:
+    path, url = tmp_path / "trips", f"bucket:?buckets=5&fields={hashed}"
+    table = rli.create_table(path, record_key=key, partition_by="city", ordering="ts", index=url)
+    options = _options(engine, Layout(record_key=key, partition_by=("city",)), hashed)
+    rows = [(f"k{number}\U0001f600", ODD[number % len(ODD)], ["Oslo", "Rome"][number % 2]) for number in range(60)]
+
+    table.upsert(_records(rows[:40], ts=1))
+    engine.write(path, _records(rows[20:], ts=2), options)
+    result = table.upsert(_records(rows[10:], ts=3))
+    assert (result.inserted, result.updated) == (0, 50)
+    engine.write(path, _records(rows[:30], ts=4), options)
+    assert table.insert(_records(rows, ts=9)).unchanged == 60
+
+    expected = {(a, b, 4 if number < 30 else 3) for number, (a, b, _) in enumerate(rows)}
+    for found in (table.read(), without_meta_columns(engine.read(path))):
+        stored = list(zip(*(found.column(name).to_pylist() for name in ("a", "b", "ts")), strict=True))
+        assert len(stored) == 60
+        assert set(stored) == expected
+    assert table.verify_index().agrees
+    assert set(_file_groups(table).values()) == {1}
+    table.close()
+    with rli.open_table(path) as again:
+        assert again.bootstrap_index(url) == 60
+        with pytest.raises(rli.IndexMismatchError, match=r"the files suggest bucket:\?buckets=5"):
+            again.bootstrap_index(f"bucket:?buckets=10&fields={hashed}")
+
+
+@newest_only
+def test_a_table_whose_partitions_hudi_has_rescaled(engine: HudiEngine, tmp_path: Path) -> None:
+    """Each partition gets the number of buckets of the first pattern in its path; Hudi keeps them in a hashing config."""
+    path, layout, rules = tmp_path / "trips", Layout(record_key=("a",), partition_by=("city",)), "^O.*,2;ome$,3"
+    options = _options(engine, layout, "a")
+    keys = [(f"k{number}", "x", city) for number in range(60) for city in ("Oslo", "Rome", "Lima")]
+    engine.write(path, _records(keys[:120], ts=1), options, mode="overwrite")
+    engine.sql(f"create table rescaled using hudi location '{path}'")
+    stay = "hoodie.bucket.index.hash.field=a,hoodie.write.table.version=6,hoodie.write.auto.upgrade=false"
+    engine.sql(
+        f"call partition_bucket_index_manager(table => 'rescaled', overwrite => '{rules}', bucket_number => 5, "
+        f"dry_run => false, options => '{stay}')"
+    )
+    assert list((path / FOLDER).glob("*.hashing_config"))
+
+    with rli.open_table(path) as table:
+        with pytest.raises(rli.IndexMismatchError, match=r"write bucket:\?buckets=5"):
+            table.bootstrap_index("bucket:?buckets=6")
+        assert table.bootstrap_index("bucket:?buckets=5") == 120
+        result = table.upsert(_records(keys[60:], ts=2))
+        assert (result.inserted, result.updated) == (60, 60)
+        engine.write(path, _records(keys[90:], ts=3), options | {"hoodie.bucket.index.partition.expressions": rules})
+        assert Counter(partition for partition, _ in _file_groups(table)) == {"Oslo": 2, "Rome": 3, "Lima": 5}
+        assert Counter(table.read()["ts"].to_pylist()) == {1: 60, 2: 30, 3: 90}
+        assert table.verify_index().agrees
+
+
+def _options(engine: HudiEngine, layout: Layout, hashed: str) -> dict[str, str]:
+    return write_options(engine, layout, index="BUCKET") | {
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.num.buckets": "5",
+        "hoodie.bucket.index.hash.field": hashed,
+    }
+
+
+def _records(rows: Sequence[tuple[str, str | None, str]], ts: int) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, (*row, ts), strict=True)) for row in rows], SCHEMA)
+
+
+def _file_groups(table: rli.Table) -> dict[tuple[str, int | None], int]:
+    groups = table.snapshot().slices
+    return dict(Counter((group.partition_path, bucket_of_file_id(group.file_id)) for group in groups))

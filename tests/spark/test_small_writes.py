@@ -1,0 +1,119 @@
+"""Small writes are done in the driver, and go back to Spark's tasks where they are not so small after all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import rli
+import rli_spark
+from rli_spark import small_requests
+from rli_spark.request_files import Parts
+from tests.support.spark import small_writes
+from tests.support.tables import assert_nothing_left_over, records, rows_of
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id string, city string, ts long, v double"
+BEFORE = [("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "x", 9, 1.0), ("d", "x", 1, 1.0)]
+BATCH = [("a", "x", 2, 2.0), ("b", "y", 2, 2.0), ("c", "y", 2, 2.0), ("new", "x", 2, 2.0)]
+"""One is updated, one moves, one would move but is late, one is new."""
+
+
+@pytest.fixture(autouse=True)
+def in_driver(spark: SparkSession) -> Iterator[None]:
+    with small_writes(spark, 1 << 22):
+        yield
+
+
+def jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
+    """How many jobs of Spark something takes."""
+    context, group = spark.sparkContext, uuid4().hex
+    context.setJobGroup(group, "counted")
+    work()
+    return len(context.statusTracker().getJobIdsForGroup(group))
+
+
+def test_a_small_write_is_one_job(spark: SparkSession, table: rli.Table) -> None:
+    table.upsert(records(*BEFORE))
+    frame = spark.createDataFrame(BATCH, COLUMNS)
+    assert jobs_of(spark, lambda: rli_spark.upsert(frame, table)) == 1
+    assert jobs_of(spark, lambda: rli_spark.insert(frame, table)) == 1
+    assert jobs_of(spark, lambda: rli_spark.delete(frame, table)) == 1
+    assert [row["id"] for row in rows_of(table)] == ["d"]
+    assert_nothing_left_over(table)
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_large_files_are_rewritten_by_tasks(
+    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(small_requests, "_REWRITTEN_BYTES", limit)
+    table.upsert(records(*BEFORE))
+    frame = spark.createDataFrame(BATCH, COLUMNS)
+    done = list[rli.CommitResult]()
+    jobs = jobs_of(spark, lambda: done.append(rli_spark.upsert(frame, table)))
+    assert (jobs > 1) == (limit == 0)
+    assert (done[0].inserted, done[0].updated, done[0].moved, done[0].unchanged) == (1, 1, 1, 1)
+    assert [(row["id"], row["city"], row["v"]) for row in rows_of(table)] == [
+        ("a", "x", 2.0), ("b", "y", 2.0), ("c", "x", 1.0), ("d", "x", 1.0), ("new", "x", 2.0)
+    ]  # fmt: skip
+    assert rli_spark.delete(frame, table).deleted == 4
+    assert table.verify_index().agrees
+
+
+@pytest.mark.parametrize("large", [0, 1, 2])
+def test_some_tasks_may_have_few_rows_and_others_many(spark: SparkSession, table: rli.Table, large: int) -> None:
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            count = 5_000 if number < large else 3
+            names = [f"{number}-{row}" for row in range(count)]
+            yield pa.record_batch(
+                [names, pa.array(["x"] * count), pa.array([1] * count), pa.array([0.5] * count)],
+                ["id", "city", "ts", "v"],
+            )
+
+    with small_writes(spark, 100_000):
+        frame = spark.range(0, 3, 1, 3).mapInArrow(rows, COLUMNS)
+        result = rli_spark.upsert(frame, table)
+    assert result.inserted == large * 5_000 + (3 - large) * 3 == table.read().num_rows
+    assert_nothing_left_over(table)
+
+
+def test_a_frame_that_changes_is_computed_once(spark: SparkSession, table: rli.Table) -> None:
+    table.upsert(records(*BEFORE))
+    frame = spark.range(0, 20, 1, 2).selectExpr("uuid() id", "'x' city", "1L ts", "rand() v")
+    other = spark.createDataFrame([("a", "x", 5, 5.0)], COLUMNS)
+    attempts = list[rli.Step]()
+
+    def disturb(step: rli.Step) -> None:
+        if step is rli.Step.TAGGED:
+            attempts.append(step)
+            if len(attempts) == 1:
+                # Rewrites the same small file.
+                rli_spark.upsert(other, table)
+
+    assert rli_spark.upsert(frame, table, on_step=disturb).inserted == 20
+    assert len(attempts) == 2
+    assert table.read().num_rows == 24
+    assert table.verify_index().agrees
+
+
+def test_a_task_that_reports_twice_voids_the_request() -> None:
+    with pytest.raises(rli.VoidAttemptError):
+        Parts.accepted([_Row(0), _Row(0)], "folder")  # type: ignore[list-item]
+
+
+class _Row:
+    def __init__(self, task: int) -> None:
+        self.task = task
+
+
+def test_a_setting_that_is_no_number_is_refused(spark: SparkSession, table: rli.Table) -> None:
+    spark.conf.set(small_requests.SMALL_WRITE_BYTES, "4m")
+    with pytest.raises(rli.SettingsError, match=r"spark\.rli\.smallWriteBytes=4m"):
+        rli_spark.upsert(spark.createDataFrame(BATCH, COLUMNS), table)

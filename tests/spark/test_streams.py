@@ -1,0 +1,222 @@
+"""Streams that write tables: what Spark's state says of their keys is what the table says, whoever else writes (P38)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rli
+import rli_spark
+from rli.index.locators import FileLocator
+from rli_spark.streams import base, request
+from rli_spark.streams.request import KnownLocations
+from tests.support.tables import forget_the_journal, records, rows_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.invariant("P38")]
+
+SCHEMA: Final = "id string, city string, ts long, v double"
+PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+Row = tuple[str, str, int, float]
+
+
+@pytest.fixture(autouse=True)
+def _rocksdb(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(PROVIDER)
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield
+    spark.conf.set(PROVIDER, before or "")
+
+
+@pytest.fixture
+def tagged_by(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How each attempt of a micro-batch was tagged."""
+    told: list[str] = []
+    as_of = KnownLocations.as_of
+
+    def spied(known: KnownLocations, locator: FileLocator) -> Any:
+        chosen = as_of(known, locator)
+        told.append("index" if chosen is locator else "state")
+        return chosen
+
+    monkeypatch.setattr(KnownLocations, "as_of", spied)
+    return told
+
+
+class Stream:
+    """A stream of files into a table."""
+
+    def __init__(self, spark: SparkSession, folder: Path, **options: Any) -> None:
+        self.spark, self.folder, self.options = spark, folder, options
+        self.files = 0
+        (folder / "incoming").mkdir()
+
+    def send(self, *rows: Row) -> None:
+        """One more micro-batch."""
+        lines = [json.dumps(dict(zip(("id", "city", "ts", "v"), row, strict=True))) for row in rows]
+        path = self.folder / "incoming" / f"{self.files}.json"
+        path.write_text("\n".join(lines))
+        # The stream takes the oldest file first.
+        os.utime(path, (1_700_000_000 + 60 * self.files,) * 2)
+        self.files += 1
+
+    def run(self, table: rli.Table) -> None:
+        """Write all that was sent."""
+        source = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        events = source.json(str(self.folder / "incoming"))
+        writer = rli_spark.write_stream(events, table, checkpoint=str(self.folder / "checkpoint"), **self.options)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def create(folder: Path, index: str = "global-simple:", **options: Any) -> rli.Table:
+    return rli.create_table(
+        folder / "table", record_key="id", partition_by="city", ordering="ts", index=index, **options
+    )
+
+
+def state_of(table: rli.Table) -> dict[str, tuple[str, float]]:
+    rows = rows_of(rli.open_table(table.location))
+    found = {row["id"]: (row["city"], row["v"]) for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def wanted(*batches: Sequence[Row]) -> dict[str, tuple[str, float]]:
+    return {key: (city, value) for batch in batches for key, city, _, value in batch}
+
+
+def test_the_state_follows_the_stream_and_all_other_writers(
+    spark: SparkSession, tmp_path: Path, tagged_by: list[str]
+) -> None:
+    table = create(tmp_path, small_file_size=0)
+    held = [(f"k{n}", "xyz"[n % 3], 0, 0.0) for n in range(60)]
+    table.upsert(records(*held))
+    stream = Stream(spark, tmp_path, tag_by="state")
+    first = [(f"k{n}", "xyz"[(n + n % 2) % 3], 1, 1.0) for n in range(40, 80)]
+    second = [(f"k{n}", "xyz"[(n + 1) % 3], 2, 2.0) for n in range(70, 90)]
+    stream.send(*first)
+    stream.send(*second)
+    stream.run(table)
+    assert state_of(table) == wanted(held, first, second)
+
+    table.delete([f"k{n}" for n in range(10)])
+    table.upsert(records(("k70", "new", 3, 3.0), ("other", "x", 3, 3.0)))
+    table.cluster()
+    third = [("k3", "y", 4, 4.0), ("k70", "y", 4, 4.0), ("other", "x", 4, 4.0), ("k50", "x", 4, 4.0)]
+    stream.send(*third)
+    stream.run(rli.open_table(table.location))
+    expected = wanted(held, first, second, third)
+    for number in set(range(10)) - {3}:
+        del expected[f"k{number}"]
+    assert state_of(table) == expected
+    assert tagged_by == ["state"] * 3
+    assert table.verify_index().agrees
+
+
+def test_a_commit_that_no_journal_tells_of_is_found_and_followed_behind(
+    spark: SparkSession, tmp_path: Path, tagged_by: list[str]
+) -> None:
+    table = create(tmp_path)
+    stream = Stream(spark, tmp_path, tag_by="state")
+    stream.send(("a", "x", 1, 1.0))
+    stream.run(table)
+    # As another engine commits.
+    forget_the_journal(table, table.upsert(records(("b", "y", 1, 1.0), ("a", "y", 2, 2.0))).instant or "")
+    stream.send(("a", "z", 3, 3.0), ("b", "z", 3, 3.0))
+    stream.run(table)
+    stream.send(("a", "x", 4, 4.0), ("b", "z", 4, 4.0))
+    stream.run(table)
+    assert state_of(table) == {"a": ("x", 4.0), "b": ("z", 4.0)}
+    assert tagged_by == ["state", "index", "state"]
+    assert len(list((tmp_path / "table" / ".hoodie" / ".rli" / "streams").glob("*/*/"))) == 1
+
+
+def test_a_loss_of_what_the_stream_has_read_of_the_table_is_made_good(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path)
+    held = [(f"k{n}", "x", 1, 1.0) for n in range(40)]
+    table.upsert(records(*held))
+    stream = Stream(spark, tmp_path, tag_by="state")
+    first = [(f"k{n}", "y", 2, 2.0) for n in range(20, 60)]
+    stream.send(*first)
+    stream.run(table)
+    table.rollback("last")
+    shutil.rmtree(tmp_path / "table" / ".hoodie" / ".rli" / "streams")
+    # A table that has grown meanwhile has more buckets than the state.
+    monkeypatch.setattr(base, "_LEAST_BUCKETS", 64)
+    second = [(f"k{n}", "z", 3, 3.0) for n in range(10, 70)]
+    stream.send(*second)
+    stream.run(table)
+    assert state_of(table) == wanted(held, second)
+
+
+def test_what_the_state_has_forgotten_is_not_inserted_again(
+    spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each batch finds all other keys in its bucket unused.
+    monkeypatch.setattr(base, "_LEAST_BUCKETS", 1)
+    table = create(tmp_path)
+    stream = Stream(spark, tmp_path, tag_by="state", mode="insert", ttl=timedelta(microseconds=1))
+    for number, batch in enumerate(([("a", "x"), ("b", "x")], [("c", "x")], [("c", "y")], [("a", "y"), ("d", "y")])):
+        stream.send(*((key, city, number, float(number)) for key, city in batch))
+    stream.run(table)
+    assert state_of(table) == {"a": ("x", 0.0), "b": ("x", 0.0), "c": ("x", 1.0), "d": ("y", 3.0)}
+    assert tagged_by == ["state", "state", "state", "index"]
+
+
+def test_keys_are_unique_in_their_partition_where_the_table_says_so(
+    spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All rows come to the driver.
+    monkeypatch.setattr(request, "small_write_bytes", lambda _: 1 << 20)
+    table = create(tmp_path, "simple:")
+    table.upsert(records(("a", "x", 0, 0.0)))
+    stream = Stream(spark, tmp_path, tag_by="state")
+    stream.send(("a", "x", 1, 1.0), ("a", "y", 1, 1.0))
+    stream.send()
+    stream.send(("a", "y", 2, 2.0), ("a", "z", 2, 2.0))
+    stream.run(table)
+    assert sorted((row["city"], row["v"]) for row in rows_of(table)) == [("x", 1.0), ("y", 2.0), ("z", 2.0)]
+    assert tagged_by == ["state"] * 3
+
+
+def test_a_stream_may_look_keys_up_in_a_store(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path, f"lmdb://{tmp_path / 'index'}")
+    stream = Stream(spark, tmp_path)
+    stream.send(("a", "x", 1, 1.0))
+    stream.send(("a", "y", 2, 2.0))
+    stream.run(table)
+    assert state_of(table) == {"a": ("y", 2.0)}
+    assert [entry.transaction is not None for entry in table.history()] == [True, True]
+
+
+def test_what_does_not_fit_is_refused_before_the_stream_begins(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    (tmp_path / "incoming").mkdir()
+    events = spark.readStream.schema(SCHEMA).json(str(tmp_path / "incoming"))
+    place: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint")}
+    with pytest.raises(rli.InvalidInputError, match="is no stream"):
+        rli_spark.write_stream(spark.createDataFrame([], SCHEMA), table, **place)
+    with pytest.raises(rli.InvalidInputError, match="mode='replace'"):
+        rli_spark.write_stream(events, table, mode="replace", **place)
+    with pytest.raises(rli.InvalidInputError, match="ttl is of the state"):
+        rli_spark.write_stream(events, table, ttl=timedelta(days=1), **place)
+    with pytest.raises(rli.InvalidInputError, match="longer than nothing"):
+        rli_spark.write_stream(events, table, tag_by="state", ttl=timedelta(0), **place)
+    stored = rli.create_table(tmp_path / "stored", record_key="id", index=f"lmdb://{tmp_path / 'index'}")
+    with pytest.raises(rli.SettingsError, match="needs no state"):
+        rli_spark.write_stream(events, stored, tag_by="state", **place)
+    with pytest.raises(rli.SchemaError, match="city"):
+        rli_spark.write_stream(events.drop("city"), table, tag_by="state", **place)
+    spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    with pytest.raises(rli.SettingsError, match=r"spark\.conf\.set"):
+        rli_spark.write_stream(events, table, tag_by="state", **place)
