@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
-from rli.errors import StoreUnavailableError
+from rli.errors import StoreRestartedError
 from rli.index.record.log_record import RECORD_PREFIX
 from rli_redis.keyspace import Names
 from rli_redis.servers import Servers
@@ -79,8 +79,8 @@ class Epochs:
         if self.bound_to and self._found > self._written and name.startswith(RECORD_PREFIX):
             raise self._error()
 
-    def _error(self) -> StoreUnavailableError:
-        return StoreUnavailableError(
+    def _error(self) -> StoreRestartedError:
+        return StoreRestartedError(
             f"the server with the commit log was restarted or replaced since this write began: "
             f"store={self._servers.name}; it may have lost records: try again"
         )

@@ -95,7 +95,7 @@ class Writer:
         """Write each entry unless the stored one has the same or a greater sequence; keys of a batch are distinct.
 
         Raises:
-            StoreUnavailableError: the server with the commit log may have lost the record that the entries are of.
+            StoreRestartedError: the server with the commit log may have lost the record that the entries are of.
         """
         greatest = max((int(sequences(entries).max()) for _, entries in batches if len(entries)), default=0)
         while not self._put_in(self._epochs.for_writing(greatest), batches):

@@ -75,6 +75,9 @@ class Store(ABC):
     Instances may be used by several threads and survive pickling: a copy opens its own connection. They are not
     used across a fork. Every method raises ``StoreUnavailableError`` when the store does not answer or cannot
     take what it is given; after such an error a write may have been applied in part, and is to be repeated.
+
+    A store that may lose its last changes when a server is restarted raises ``StoreRestartedError`` from ``put`` and
+    ``compare_and_set`` for what its caller does by a commit log read before: read ``applied`` and the log again.
     """
 
     preferred_shards: ClassVar[int] = 16

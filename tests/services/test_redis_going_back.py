@@ -279,7 +279,7 @@ def test_entries_of_a_record_that_was_lost_are_refused(log_and_url: tuple[SpareS
         go_back(server)
         with rli.open_index(url) as other:
             commit(other, "k3")
-            with pytest.raises(rli.StoreUnavailableError, match="restarted or replaced"):
+            with pytest.raises(rli.StoreRestartedError, match="restarted or replaced"):
                 put(late, log, "k2")
             assert files_of(url, ["k1", "k2", "k3"]) == ["file-of-k1", None, "file-of-k3"]
             commit(late, "k4")
@@ -299,7 +299,7 @@ def test_entries_of_a_record_that_was_lost_are_noticed(log_and_url: tuple[SpareS
         lost = append(late, late.read_progress()[1], "k2")
         go_back(server)
         put(late, lost, "k2")
-        with pytest.raises(rli.StoreUnavailableError, match="restarted or replaced"):
+        with pytest.raises(rli.StoreRestartedError, match="restarted or replaced"):
             append(other, log, "k3")
         with pytest.raises(rli.CorruptIndexError, match="commit log went back"):
             other.read_progress()
@@ -318,6 +318,47 @@ def test_a_server_that_lost_nothing_is_written_to_by_those_who_ask_again(log_and
         keys = [f"{name}{number}" for number in range(3) for name in ("one", "other")]
         assert files_of(url, keys) == [f"file-of-{key}" for key in keys]
         one.drop()
+
+
+class Restarts:
+    """A step hook that restarts the server with the commit log a number of times, each noticed by somebody else."""
+
+    def __init__(self, server: SpareServer, url: str, count: int) -> None:
+        self._server, self._url, self.left = server, url, count
+
+    def __call__(self, step: Step) -> None:
+        if step is Step.REGISTERED and self.left:
+            self.left -= 1
+            self._server.kill()
+            self._server.start(*DURABLE)
+            with open_store(self._url) as another:
+                another.applied()
+
+
+@pytest.mark.invariant("P32")
+def test_a_write_outlives_a_restart_between_registering_and_applying(
+    log_and_url: tuple[SpareServer, str], tmp_path: Path
+) -> None:
+    server, url = log_and_url
+    with rli.create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index=url) as table:
+        for number in range(2):
+            restarts = Restarts(server, url, 1)
+            table.upsert(records((f"a{number}", "x", 1, 0.5), ("b", "x", number, 0.5)), on_step=restarts)
+            assert restarts.left == 0
+        assert table.sync_index().applied == ()
+        assert table.verify_index().agrees
+        table.drop_index()
+
+
+@pytest.mark.invariant("P32")
+def test_a_sync_gives_up_where_the_server_is_restarted_all_the_time(spares: list[SpareServer], tmp_path: Path) -> None:
+    server, url = spares[OTHER], spares[OTHER].url(name="restarted")
+    with rli.create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index=url) as table:
+        with pytest.raises(rli.StoreRestartedError, match="try again"):
+            table.upsert(records(("a", "x", 1, 0.5)), on_step=Restarts(server, url, 100))
+        assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+        assert table.verify_index().agrees
+        table.drop_index()
 
 
 def commit_in_steps(index: rli.RecordIndex, key: str) -> Iterator[None]:

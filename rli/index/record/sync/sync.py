@@ -13,7 +13,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from rli.errors import IndexNotReadyError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+from rli.errors import IndexNotReadyError, StoreRestartedError
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes, require_journals
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
@@ -42,6 +44,7 @@ _FOREIGN: Final = "foreign"
 _UNDOING: Final = "undoing"
 _FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, REREAD})
 _READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
+_ATTEMPTS: Final = 5
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -64,8 +67,25 @@ def sync(
     Raises:
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
         CorruptIndexError: the commit log has lost commits whose entries are in the index.
+        StoreRestartedError: a server of its store was restarted in every attempt.
     """
     began = time.monotonic()
+    # A server may be restarted while we go by what it said before; whoever asks again learns what it has lost (P32).
+    attempts = Retrying(
+        stop=stop_after_attempt(_ATTEMPTS), retry=retry_if_exception_type(StoreRestartedError), reraise=True
+    )
+    result = attempts(_follow, table, index, tasks, on_registered, on_part)
+    _tell(table, index, result, time.monotonic() - began)
+    return result
+
+
+def _follow(
+    table: TableDefinition,
+    index: RecordIndex,
+    tasks: TaskRunner,
+    on_registered: Callable[[], None],
+    on_part: Callable[[], None],
+) -> SyncResult:
     while True:
         applied, _ = index.read_progress()
         _require_bootstrapped(table, index, applied.least)
@@ -73,9 +93,7 @@ def sync(
         on_registered()
         records = log.records_after(applied.least or 0)
         if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part) for record in records):
-            result = SyncResult(snapshot, log, _instants(records))
-            _tell(table, index, result, time.monotonic() - began)
-            return result
+            return SyncResult(snapshot, log, _instants(records))
 
 
 def _tell(table: TableDefinition, index: RecordIndex, result: SyncResult, seconds: float) -> None:
