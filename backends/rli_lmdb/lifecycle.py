@@ -12,9 +12,10 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from uuid import uuid4
+from weakref import finalize
 
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError
 from rli.storage.local_files import sync, sync_folders_above
@@ -23,16 +24,19 @@ from rli_lmdb.entries import Database, Transaction
 from rli_lmdb.environment import DATA_FILE, LOCK_FILE, Environment, identity_of
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.keyspace import CONTROL, GENERATION, META, VERSION, is_ours
-from rli_lmdb.registry import acquire, release
+from rli_lmdb.registry import abandon, acquire, release
 
 T = TypeVar("T")
 
 _NOT_FOUND: Final = "there is no index in this folder: path={}; create it first"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OpenIndex:
     """An index whose environment is open; to be given back with ``close``.
+
+    One that nobody refers to any more gives its environment back, too: a process that forgets to close its tables must not
+    run out of file descriptors.
 
     Attributes:
         environment: where it is kept.
@@ -45,6 +49,12 @@ class OpenIndex:
     generation: bytes
     meta: Database
     control: Database
+    _abandoning: finalize[..., OpenIndex] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        abandoning = finalize(self, abandon, self.environment)
+        abandoning.atexit = False
+        object.__setattr__(self, "_abandoning", abandoning)
 
     @property
     def path(self) -> str:
@@ -93,7 +103,8 @@ class OpenIndex:
                 _remove_files(self.path)
 
     def close(self) -> None:
-        release(self.environment)
+        if self._abandoning.detach() is not None:
+            release(self.environment)
 
     def _checked(self, work: Callable[[Transaction], T], transaction: Transaction) -> T:
         if transaction.get(GENERATION, db=self.meta) != self.generation:

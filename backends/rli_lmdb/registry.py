@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from threading import Lock
 from typing import Final
 
@@ -16,6 +17,7 @@ class _Registry:
         self._current: dict[str, Environment] = {}
         self._users: dict[Environment, int] = {}
         self._inherited: list[Environment] = []
+        self._abandoned: deque[Environment] = deque()
 
     def acquire(self, path: str) -> Environment:
         path = os.path.realpath(path)
@@ -30,20 +32,33 @@ class _Registry:
             if environment is None or environment.identity != identity:
                 environment = self._current[path] = Environment(path)
             self._users[environment] = self._users.get(environment, 0) + 1
+            self._release_abandoned()
             return environment
 
     def release(self, environment: Environment) -> None:
         with self._lock:
-            # Nothing is known of an environment that was opened before a fork: it belongs to the parent.
-            if environment not in self._users:
-                return
-            self._users[environment] -= 1
-            if self._users[environment]:
-                return
-            del self._users[environment]
-            if self._current.get(environment.path) is environment:
-                del self._current[environment.path]
-            environment.close()
+            self._release(environment)
+            self._release_abandoned()
+
+    def abandon(self, environment: Environment) -> None:
+        # The garbage collector may call this in a thread that holds the lock.
+        self._abandoned.append(environment)
+
+    def _release_abandoned(self) -> None:
+        while self._abandoned:
+            self._release(self._abandoned.popleft())
+
+    def _release(self, environment: Environment) -> None:
+        # Nothing is known of an environment that was opened before a fork: it belongs to the parent.
+        if environment not in self._users:
+            return
+        self._users[environment] -= 1
+        if self._users[environment]:
+            return
+        del self._users[environment]
+        if self._current.get(environment.path) is environment:
+            del self._current[environment.path]
+        environment.close()
 
     def forget_after_fork(self) -> None:
         # LMDB cannot open them again beside the inherited ones, nor close those without harm: that would free the
@@ -52,6 +67,7 @@ class _Registry:
         self._lock = Lock()
         self._current = {}
         self._users = {}
+        self._abandoned = deque()
 
 
 _REGISTRY: Final = _Registry()
@@ -70,3 +86,8 @@ def acquire(path: str) -> Environment:
 def release(environment: Environment) -> None:
     """Give an environment back; the last one to do so closes it."""
     _REGISTRY.release(environment)
+
+
+def abandon(environment: Environment) -> None:
+    """Give an environment back when the process next opens or closes one; never blocks."""
+    _REGISTRY.abandon(environment)

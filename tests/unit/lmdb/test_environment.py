@@ -34,6 +34,29 @@ def put_large_records(store: object, count: int) -> None:
         assert store.compare_and_set(f"large/{number}", None, bytes([number]) * (8 * _MEGABYTE))
 
 
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_process_that_closes_nothing_keeps_its_file_descriptors(tmp_path: Path) -> None:
+    with open_at(tmp_path / "last"):
+        before = descriptors()
+        for number in range(20):
+            open_at(tmp_path / str(number)).put(key_batch([b"key"]), entries_of(1, [number]))
+        open_at(tmp_path / "last").close()
+        assert descriptors() == before
+
+
+def test_a_scan_outlives_the_store_that_nobody_refers_to(tmp_path: Path) -> None:
+    store = open_at(tmp_path / "index")
+    store.put(key_batch([b"a", b"b", b"c"]), entries_of(1, range(3)))
+    scan = store.scan(0, 1)
+    counts = [len(next(scan)[0])]
+    del store
+    open_at(tmp_path / "other").close()
+    assert sum([*counts, *(len(keys) for keys, _ in scan)]) == 3
+
+
 def test_the_map_grows(tmp_path: Path) -> None:
     with open_at(tmp_path) as store:
         put_large_records(store, 20)
