@@ -6,14 +6,21 @@ unique in their partition. The stores do not know these options.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Final, Self
+from urllib.parse import quote, unquote
 
 from rli.errors import SettingsError
 from rli.model import Scope
 from rli.urls import StoredUrl, without_password
 
 _SCOPE: Final = "scope"
+_PARTITIONS: Final = "partitions"
+_OPTIONS: Final = frozenset({_SCOPE, _PARTITIONS})
+
+_PLAIN: Final = "/:@!$'()*,;=?[]{}|^\\"
+"""Characters of a pattern that a query may hold as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +30,12 @@ class IndexUrl:
     Attributes:
         store: URL of the store; a ``StoredUrl`` where the whole one is.
         scope: where a record key is unique.
+        partitions: regular expression of the whole partition paths that the index knows; None for all.
     """
 
     store: str
     scope: Scope = Scope.GLOBAL
+    partitions: str | None = None
 
     @classmethod
     def parse(cls, url: str) -> Self:
@@ -37,25 +46,76 @@ class IndexUrl:
         """
         base, mark, query = url.partition("?")
         items = query.split("&") if mark else []
-        own = [item.partition("=")[2] for item in items if item.partition("=")[0] == _SCOPE]
+        own = [item for item in items if _name_of(item) in _OPTIONS]
         if not own:
             return cls(url)
-        if len(own) > 1 or own[0] not in set(Scope):
-            raise SettingsError(
-                f"the scope of an index is one of {', '.join(Scope)}: scope={','.join(own)} "
-                f"url={without_password(url)}; give one of them, or leave it out"
-            )
-        others = "&".join(item for item in items if item.partition("=")[0] != _SCOPE)
+        others = "&".join(item for item in items if _name_of(item) not in _OPTIONS)
         store = f"{base}?{others}" if others else base
-        return cls(StoredUrl(store) if isinstance(url, StoredUrl) else store, Scope(own[0]))
+        found = cls(
+            StoredUrl(store) if isinstance(url, StoredUrl) else store,
+            _scope_in(own, url),
+            _pattern_in(own, url),
+        )
+        found._require_possible()
+        return found
+
+    def at(self, store: str) -> Self:
+        """The URL of an index with the same options in another store."""
+        return replace(self, store=store)
+
+    @property
+    def full(self) -> str:
+        """The URL, with the password that it may hold."""
+        options = [
+            *([] if self.scope is Scope.GLOBAL else [f"{_SCOPE}={self.scope}"]),
+            *([] if self.partitions is None else [f"{_PARTITIONS}={quote(self.partitions, safe=_PLAIN)}"]),
+        ]
+        if not options:
+            return self.store
+        return f"{self.store}{'&' if '?' in self.store else '?'}{'&'.join(options)}"
 
     def __str__(self) -> str:
         """The URL as it may be shown."""
-        return with_scope(without_password(self.store), self.scope)
+        return replace(self, store=without_password(self.store)).full
+
+    def _require_possible(self) -> None:
+        if self.partitions is not None and self.scope is Scope.GLOBAL:
+            raise SettingsError(
+                f"an index of some partitions cannot tell whether a key is in another one: url={self}; add scope=partition"
+            )
 
 
-def with_scope(store: str, scope: Scope) -> str:
-    """The URL of the index with a scope in a store."""
-    if scope is Scope.GLOBAL:
-        return store
-    return f"{store}{'&' if '?' in store else '?'}{_SCOPE}={scope}"
+def _name_of(item: str) -> str:
+    return item.partition("=")[0]
+
+
+def _value_of(name: str, own: list[str], url: str) -> str | None:
+    values = [item.partition("=")[2] for item in own if _name_of(item) == name]
+    if len(values) > 1:
+        raise SettingsError(f"an option is given more than once: {name}={','.join(values)} url={without_password(url)}")
+    return values[0] if values else None
+
+
+def _scope_in(own: list[str], url: str) -> Scope:
+    values = [item.partition("=")[2] for item in own if _name_of(item) == _SCOPE]
+    if len(values) > 1 or not set(values) <= set(Scope):
+        raise SettingsError(
+            f"the scope of an index is one of {', '.join(Scope)}: scope={','.join(values)} "
+            f"url={without_password(url)}; give one of them, or leave it out"
+        )
+    return Scope(values[0]) if values else Scope.GLOBAL
+
+
+def _pattern_in(own: list[str], url: str) -> str | None:
+    stored = _value_of(_PARTITIONS, own, url)
+    if stored is None:
+        return None
+    pattern = unquote(stored)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise SettingsError(
+            f"not a regular expression: partitions={pattern!r} ({error}) url={without_password(url)}; give one that "
+            "matches whole partition paths, such as partitions=day=2026-11-.*"
+        ) from error
+    return pattern

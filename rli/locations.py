@@ -57,6 +57,12 @@ class LocationUpdate:
         count = len(record_keys)
         return cls(record_keys, pa.repeat(pa.scalar(partition_path, pa.string()), count), pa.nulls(count, pa.string()))
 
+    def filtered(self, chosen: pa.Array) -> LocationUpdate:
+        """The changes of some keys: boolean array, shape (n,)."""
+        return LocationUpdate(
+            *(part.filter(chosen) for part in (self.record_keys, self.partition_paths, self.file_ids))
+        )
+
     def file_groups(self) -> set[FileGroupId]:
         """The file groups that keys are placed in."""
         return {group for group in named_groups(self.partition_paths, self.file_ids).groups if group is not None}

@@ -81,6 +81,7 @@ class IndexSettings(StoredSettings):
         key_fields: the record-key columns of the table; empty for an index that is used on its own.
         table_id: identity of the table that the index belongs to; None for an index that is used on its own.
         scope: where a record key is unique; with partition scope, the partition path is a part of each stored key.
+        partitions: regular expression of the partition paths that the index knows; None for all.
     """
 
     format_version: Literal[1] = 1
@@ -94,6 +95,7 @@ class IndexSettings(StoredSettings):
     key_fields: tuple[str, ...] = ()
     table_id: str | None = None
     scope: Scope = Scope.GLOBAL
+    partitions: str | None = None
 
     @classmethod
     def new(cls, *, key_mode: KeyMode | str, **values: Any) -> Self:
@@ -105,9 +107,10 @@ class IndexSettings(StoredSettings):
 
     def to_json(self) -> bytes:
         """As an index stores it: the only place that has the digests' key in the clear."""
-        # Versions that know no keyed digests, or no scope, read all other indexes.
+        # Versions that know no keyed digests, or none of the options, read all other indexes.
         unused = {"digest", "digest_key"} if self.digest_key is None else set()
         unused |= {"scope"} if self.scope is Scope.GLOBAL else set()
+        unused |= {"partitions"} if self.partitions is None else set()
         return self.model_dump_json(indent=1, exclude=unused, context=_STORED).encode()
 
     @field_serializer("digest_key")

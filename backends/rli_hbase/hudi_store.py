@@ -45,6 +45,7 @@ class HudiStore(ControlledStore):
         self._entries = HudiEntries(Rows(self._client, self._table.ceiling), log, settings.batch)
 
     def require_suitable(self, settings: IndexSettings) -> None:
+        # An index of some partitions has that scope, too.
         if settings.scope is not Scope.GLOBAL:
             raise SettingsError(
                 f"Hudi's HBase index is global: url={self._url} scope={settings.scope}; leave scope or schema out"

@@ -12,7 +12,7 @@ from rli.advice.model import CostModel, KindEstimate, grown
 from rli.advice.statistics import BatchStatistics, Survey, TableStatistics
 from rli.errors import SettingsError
 from rli.index.registry import is_kind
-from rli.index_urls import IndexUrl, with_scope
+from rli.index_urls import IndexUrl
 from rli.model import Scope
 
 _GROWTH: Final = 10
@@ -98,9 +98,9 @@ def _estimates(model: CostModel, needs: Needs) -> Iterator[KindEstimate]:
     for scope in Scope:
         yield model.simple(scope)
         yield model.bloom(scope)
-        yield model.record(LMDB, with_scope(lmdb, scope), scope)
+        yield model.record(LMDB, IndexUrl(lmdb, scope).full, scope)
         for url in needs.stores:
-            yield model.record(url, with_scope(url, scope), scope)
+            yield model.record(url, IndexUrl(url, scope).full, scope)
     for kind in _BUCKETS:
         yield model.bucket(kind)
     yield model.record(MEMORY, f"{MEMORY}:", Scope.GLOBAL)

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from rli.errors import SettingsError
-from rli.index_urls import IndexUrl, with_scope
+from rli.index_urls import IndexUrl
 from rli.settings import TableSettings
 from rli.storage import Storage
 from rli.urls import StoredUrl
@@ -47,7 +47,7 @@ def to_stored(storage: Storage, settings: TableSettings) -> bytes:
     """The settings as they are stored with the table."""
     if not is_in_table(storage, settings.index_url):
         return settings.to_json()
-    own = with_scope(_STORED, IndexUrl.parse(settings.index_url).scope)
+    own = IndexUrl.parse(settings.index_url).at(_STORED).full
     return settings.model_copy(update={"index_url": own}).to_json()
 
 
@@ -62,7 +62,7 @@ def from_stored(storage: Storage, content: bytes) -> tuple[TableSettings, Stored
     settings = TableSettings.from_json(content)
     named = IndexUrl.parse(settings.index_url)
     if named.store == _STORED or _was_own(storage, named.store):
-        settings = settings.model_copy(update={"index_url": with_scope(own_index_url(storage), named.scope)})
+        settings = settings.model_copy(update={"index_url": named.at(own_index_url(storage)).full})
         return settings, StoredUrl(settings.index_url)
     return settings, StoredUrl(json.loads(content)["index_url"])
 

@@ -186,6 +186,10 @@ def _index_and_lease(settings: TableSettings | None, index_url: str | None = Non
 
 
 def _kind(url: str) -> tuple[str, Scope]:
-    """What writers must agree about: the scheme and the scope; of a URL of options alone, without a place, all of it."""
-    scheme, _, rest = url.partition(":")
-    return url if rest.startswith("?") else scheme, IndexUrl.parse(url).scope
+    """What writers must agree about: the scheme and the scope; of a URL of options alone, without a place, all of it.
+
+    Which partitions an index knows is up to each host.
+    """
+    named = IndexUrl.parse(url)
+    scheme, _, rest = named.store.partition(":")
+    return url if rest.startswith("?") else scheme, named.scope

@@ -22,6 +22,7 @@ from rli.commit.liveness import Holding
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.store.contract import Store
 from rli.view import paths
 from tests.support.indexes import record_index
@@ -59,6 +60,15 @@ def turn_into_version_9(table: Table) -> None:
 def forget_the_journal(table: Table, instant: str) -> None:
     """Make a commit of ours look like one of another engine, which leaves no journal."""
     shutil.rmtree(Path(table.location, ".hoodie/.rli/journal", instant))
+
+
+def turn_into_foreign_commit(table: Table, instant: str) -> None:
+    """Make a commit of ours one of another engine, for an index that has not followed it."""
+    forget_the_journal(table, instant)
+    [path] = Path(table.location, ".hoodie").glob(f"{instant}.*commit")
+    content = json.loads(path.read_bytes())
+    del content["extraMetadata"][COMMIT_MARK]
+    path.write_text(json.dumps(content))
 
 
 def rows_of(table: Table | pa.Table, key: str = "id") -> list[Row]:

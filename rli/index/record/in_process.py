@@ -7,6 +7,7 @@ lease in the table's folder: no key is inserted twice.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from threading import RLock
 from typing import Final
 
@@ -15,7 +16,7 @@ from rli.index.contract import IndexOptions
 from rli.index.record.kind import RecordKind
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.table_index import RecordTableIndex
-from rli.index_urls import IndexUrl, with_scope
+from rli.index_urls import IndexUrl
 from rli.tasks import InProcess, TaskRunner
 from rli.view.definition import TableDefinition
 
@@ -64,7 +65,10 @@ class InProcessKind(RecordKind):
         """There is nothing that could be damaged."""
 
     def _store_of(self, url: str, table_id: str) -> str:
-        return with_scope(f"{URL}{table_id}", IndexUrl.parse(url).scope)
+        wanted = IndexUrl.parse(url)
+        # Jobs of one process that know different partitions have an index each.
+        part = "" if wanted.partitions is None else f"-{sha256(wanted.partitions.encode()).hexdigest()[:16]}"
+        return wanted.at(f"{URL}{table_id}{part}").full
 
     def _of_table(self, index: RecordIndex) -> RecordTableIndex:
         return InProcessIndex(index.store, index.settings)

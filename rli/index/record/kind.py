@@ -11,7 +11,7 @@ from rli.index.record.record_index import (
     create_index,
     drop_store,
     open_as_it_is,
-    require_scope,
+    require_options,
     require_settings,
 )
 from rli.index.record.sync.bootstrap import bootstrap
@@ -33,7 +33,7 @@ class RecordKind(IndexKind):
         return True
 
     def require_valid(self, url: str, options: IndexOptions) -> None:  # noqa: ARG002  (a store judges them)
-        """Pass every URL with a known scope: its store judges the rest when it is opened."""
+        """Pass every URL with options that there are: its store judges the rest when it is opened."""
         IndexUrl.parse(url)
 
     def create(self, table: TableDefinition, options: IndexOptions) -> RecordTableIndex:
@@ -52,7 +52,7 @@ class RecordKind(IndexKind):
                 "run: rli index bootstrap TABLE"
             ) from error
         try:
-            require_scope(index, table.index_url)
+            require_options(index, table.index_url)
             require_settings(index, table.expected_index_settings(index.settings))
             require_known_location(table, index)
         except RliError:

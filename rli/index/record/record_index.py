@@ -99,6 +99,7 @@ class RecordIndex(StoredEntries):
             _, entries = self.settled(lambda applied: (record_keys, self.get(stored, applied)), timeout, complete)
             return self.locations(record_keys, entries)
         distinct = record_keys.unique()
+        self.require_all_known("look keys up in every partition")
         keys, entries = self.settled(partial(self.get_everywhere, distinct), timeout, complete)
         live = codec.is_live(entries)
         return joined_locations(record_keys, distinct, self.locations(keys.filter(pa.array(live)), entries[live]))
@@ -304,13 +305,13 @@ def open_index(url: str) -> RecordIndex:
 
     Raises:
         IndexNotFoundError: there is none.
-        IndexMismatchError: it was made with another scope than the URL has.
+        IndexMismatchError: it was made with other options than the URL has.
         SettingsError: the URL is not understood, or the index was made by a newer version of rli.
         StoreUnavailableError: the store does not answer.
     """
     index = open_as_it_is(url)
     try:
-        require_scope(index, url)
+        require_options(index, url)
     except IndexMismatchError:
         index.close()
         raise
@@ -367,7 +368,12 @@ def create_index(
             "partition a part of each record key"
         )
     settings = IndexSettings.new(
-        key_mode=key_mode, key_fields=tuple(key_fields), table_id=table_id, scope=named.scope, **given
+        key_mode=key_mode,
+        key_fields=tuple(key_fields),
+        table_id=table_id,
+        scope=named.scope,
+        partitions=named.partitions,
+        **given,
     )
     store = open_store(named.store, create=True)
     if shards is None:
@@ -400,14 +406,15 @@ def drop_store(url: str) -> None:
         store.drop()
 
 
-def require_scope(index: RecordIndex, url: str) -> None:
-    """Refuse an index that was made with another scope than its URL has; raises ``IndexMismatchError``."""
-    wanted = IndexUrl.parse(url)
-    if index.scope is not wanted.scope:
-        raise IndexMismatchError(
-            f"the index was made with another scope: url={wanted} scope={index.scope}; name it {index.url}, or bootstrap "
-            "it again with the scope that you want"
-        )
+def require_options(index: RecordIndex, url: str) -> None:
+    """Refuse an index that was made with other options than its URL has; raises ``IndexMismatchError``."""
+    wanted, made = IndexUrl.parse(url), index.settings
+    for name, there in (("scope", made.scope), ("partitions", made.partitions)):
+        if getattr(wanted, name) != there:
+            raise IndexMismatchError(
+                f"the index was made with another {name}: url={wanted} {name}={there}; name it {index.url}, or "
+                f"bootstrap it again with the {name} that you want"
+            )
 
 
 def require_settings(index: RecordIndex, expected: IndexSettings) -> None:

@@ -16,16 +16,16 @@ from rli.codec.entries import ABSENT, Entries
 from rli.codec.key_codec import KeyCodec
 from rli.errors import CorruptIndexError
 from rli.index.record.commit_log import CommitLog
+from rli.index.record.known_partitions import KnownPartitions
 from rli.index.record.log_state import LogState
 from rli.index.record.owner import Owner
-from rli.index_urls import with_scope
+from rli.index_urls import IndexUrl
 from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId, Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store, Watermarks
 from rli.store.home import SupportsHome
 from rli.telemetry.store_calls import store_call
-from rli.urls import without_password
 
 _KEYS_AT_ONCE: Final = 1 << 18
 """Stored keys that are looked up together, where one record key has a stored key in each partition."""
@@ -43,6 +43,7 @@ class StoredEntries:
         log: the commit log.
         owner: this process, as the owner of staged changes.
         scope: where a record key is unique.
+        partitions: those that the index knows.
     """
 
     def __init__(self, store: Store, settings: IndexSettings) -> None:
@@ -52,7 +53,8 @@ class StoredEntries:
         self.log = CommitLog(store)
         self.owner = Owner(store)
         self.scope = settings.scope
-        self._shown_url = with_scope(without_password(store.url), settings.scope)
+        self.partitions = KnownPartitions(settings.partitions)
+        self._shown_url = str(IndexUrl(store.url, settings.scope, settings.partitions))
 
     @property
     def url(self) -> str:
@@ -115,7 +117,9 @@ class StoredEntries:
         """
         if self.scope is Scope.GLOBAL:
             return record_keys, self.get(record_keys, applied)
-        paths = self.log.refresh().partition_paths
+        every_path = self.log.refresh().partition_paths
+        known = self.partitions.rows_in(every_path)
+        paths = every_path if known is None else every_path.filter(known)
         keys, entries = [record_keys.slice(0, 0)], [np.empty(0, np.uint64)]
         step = max(1, _KEYS_AT_ONCE // max(1, len(paths)))
         for start in range(0, len(record_keys), step):
@@ -126,6 +130,11 @@ class StoredEntries:
             keys.append(repeated.filter(pa.array(found != ABSENT)))
             entries.append(found[found != ABSENT])
         return pa.concat_arrays(keys), np.concatenate(entries)
+
+    def require_all_known(self, question: str) -> None:
+        """Raise ``InvalidInputError`` if the table has, or had, partitions that the index does not know."""
+        if not self.partitions.are_all:
+            self.partitions.require(self.log.refresh().partition_paths.to_pylist(), self.url, question)
 
     def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""
@@ -162,6 +171,8 @@ class StoredEntries:
     def apply(self, update: LocationUpdate, log: LogState, sequence: int | NDArray[np.int64]) -> None:
         """Write an update as that of one commit sequence, or of one for each key. May be repeated and raced.
 
+        What it tells of partitions that the index does not know is passed over.
+
         Args:
             update: new locations.
             log: a state of the commit log, as a call of the caller returned it (P18); it has the file groups.
@@ -170,6 +181,10 @@ class StoredEntries:
         Raises:
             CorruptIndexError: the log names no such file group.
         """
+        known = self.partitions.rows_in(update.partition_paths)
+        if known is not None:
+            update = update.filtered(known)
+            sequence = sequence[known.to_numpy(zero_copy_only=False)] if isinstance(sequence, np.ndarray) else sequence
         numbers = _file_group_numbers(log, update.partition_paths, update.file_ids)
         self.put(self.stored_keys(update.record_keys, update.partition_paths), codec.pack(sequence, numbers))
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.codec import entries as codec
 from rli.codec.entries import Entries
@@ -191,17 +192,24 @@ class RecordLocator(Locator):
         self._sequence = sequence
 
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
-        stored = self._index.stored_keys(record_keys, partition_paths)
-        entries = self._index.get(stored, require_applied(self._index.store, self._sequence))
+        index = self._index
+        if not index.partitions.are_all:
+            index.partitions.require(pc.unique(partition_paths).to_pylist(), index.url, "locate records of another one")
+        stored = index.stored_keys(record_keys, partition_paths)
+        entries = index.get(stored, require_applied(index.store, self._sequence))
         return self._unless_changed(record_keys, entries)
 
     def locate_all(self, record_keys: pa.Array) -> pa.Table:
+        self._index.require_all_known("look keys up in every partition")
         applied = require_applied(self._index.store, self._sequence)
         found = self._unless_changed(*self._index.get_everywhere(record_keys, applied))
         return found.filter(found.column("file_id").is_valid())
 
     def trace(self, stored: pa.Table) -> pa.Table:
-        return self.locate(*(stored.column(name).combine_chunks() for name in ("record_key", "partition_path")))
+        keys, paths = (stored.column(name).combine_chunks() for name in ("record_key", "partition_path"))
+        known = self._index.partitions.rows_in(paths)
+        # The records of a clustering are of one partition.
+        return self.locate(keys, paths) if known is None or pc.all(known).as_py() else stored
 
     def _unless_changed(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         newer = np.flatnonzero(codec.sequences(entries) > self._sequence)

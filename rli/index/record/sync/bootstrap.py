@@ -8,6 +8,7 @@ from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.repeated_keys import repeated_keys
 from rli.locations import LocationUpdate
 from rli.tasks import TaskRunner
@@ -35,19 +36,22 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     began = time.monotonic()
     applied = index.store.applied()
     snapshot = whole_snapshot(table)
-    slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.group)
+    # The log names all partitions: also an index of some of them has to know whether there are others.
+    groups = sorted(snapshot.slices)
+    slices = known_slices(snapshot, index)
     # What the index has followed, the table must not lose (P17), of any writer.
     sync_table(snapshot)
     completed = [instant.time for instant in snapshot.timeline.completed]
     instants = sorted({file_slice.instant for file_slice in slices})
+    last = (completed or sorted({file_slice.instant for file_slice in snapshot.slices.values()}))[-1:]
     sequence = 0
-    if instants or completed:
-        located_at = instants or completed[-1:]
+    if last:
+        located_at = instants or last
         log = index.log.append(
             index.log.refresh(),
-            (completed or instants)[-1],
+            last[-1],
             BOOTSTRAP,
-            file_groups=[file_slice.group for file_slice in slices],
+            file_groups=groups,
             writer=BOOTSTRAP,
             located_at=located_at,
             covers=completed,

@@ -15,6 +15,7 @@ from rli.codec import entries as codec
 from rli.errors import CorruptTableError, SettingsError
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import judge
+from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.verify import State, verify
 from rli.index.reports import VerifyReport
 from rli.locations import LocationUpdate
@@ -58,7 +59,7 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
             f"keys without a record cannot be told from their digests: index={index.url} dangling={report.dangling} "
             "key_mode=digest; bootstrap the index again: rli index bootstrap TABLE"
         )
-    slices = sorted(snapshot.slices.values(), key=lambda file_slice: file_slice.group)
+    slices = known_slices(snapshot, index)
     instants = sorted({file_slice.instant for file_slice in slices})
     log = index.log.refresh()
     if log.head != state.sequence:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import SAMPLE, check_slice
+from rli.index.record.sync.known_slices import known_slices
 from rli.tasks import TaskRunner
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -24,11 +25,12 @@ def repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> 
         tasks: runs the work on each file slice.
     """
     log = index.log.refresh()
-    items = [(file_slice, log.number_of(group)) for group, file_slice in snapshot.slices.items()]
+    slices = known_slices(snapshot, index)
+    items = [(file_slice, log.number_of(file_slice.group)) for file_slice in slices]
     checks = tasks.run(partial(check_slice, snapshot, index, log.head, 1), items)
     elsewhere = sorted({key for _, check in checks if check is not None for key in check.sample})[:SAMPLE]
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for held in tasks.run(partial(_held_by, snapshot, elsewhere), list(snapshot.slices.values())):
+    for held in tasks.run(partial(_held_by, snapshot, elsewhere), slices):
         for key, path in held:
             found[key].append(path)
     return dict(sorted(found.items())[:SAMPLE])

@@ -345,7 +345,8 @@ def _work_of(
             if write.time not in covered and log.knows_before(write.time, record.first_sequence)
         )
         changes = changed_groups(snapshot, before, before | covered)
-        yield tasks, partial(apply_group_change, snapshot, index, record), changes
+        known = [change for change in changes if change.group.partition_path in index.partitions]
+        yield tasks, partial(apply_group_change, snapshot, index, record), known
     elif record.action in WRITE_ACTIONS:
         runner, journals = _runner_for(storage, [instant], tasks), require_journals(storage, instant)
         if record.action == Action.REPLACE_COMMIT:

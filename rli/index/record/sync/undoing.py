@@ -151,7 +151,7 @@ def reread(
     items = [
         (file_slice, record.first_sequence + _position(record, file_slice.instant))
         for group, file_slice in sorted(view.slices.items())
-        if group in touched or log.number_of(group) not in indexed
+        if group.partition_path in index.partitions and (group in touched or log.number_of(group) not in indexed)
     ]
     for _ in tasks.run(partial(correct_slice, view, index), items):
         on_part()

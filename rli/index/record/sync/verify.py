@@ -69,7 +69,7 @@ def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
     began = time.monotonic()
     state = look()
     comparison = Comparison(index, tasks, state.sequence, len(state.snapshot.slices))
-    left: Iterable[FileGroupId] = list(state.snapshot.slices)
+    left: Iterable[FileGroupId] = [group for group in state.snapshot.slices if group.partition_path in index.partitions]
     while left:
         left = comparison.check(state.snapshot, state.log, left) or comparison.examine(state.snapshot)
         state = look() if left else state
