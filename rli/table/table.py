@@ -120,7 +120,13 @@ class Table:
         while True:
             definition = as_stored_now(self.definition)
             self._adopt(definition)
-            index = self.index
+            try:
+                index = self.index
+            except RliError:
+                # An index that was given up may have been dropped since its URL was read.
+                if has_other_index(definition):
+                    continue
+                raise
             # Another thread may have gone over to another index meanwhile.
             if has_index_of(self.definition, definition):
                 return definition, index

@@ -265,6 +265,22 @@ def test_the_former_index_is_dropped_when_that_is_asked_for(tmp_path: Path) -> N
     assert table.migrate_index(to, drop_old=True).former is None
 
 
+@pytest.mark.invariant("P37")
+def test_a_look_up_goes_over_though_the_former_index_was_dropped_before_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, reader = new_table(tmp_path), open_table(tmp_path / "t")
+    open_record_index = RecordKind.open
+
+    def open_late(kind: RecordKind, definition: TableDefinition) -> RecordTableIndex:
+        monkeypatch.undo()
+        table.migrate_index("global-simple:", drop_old=True)
+        return open_record_index(kind, definition)
+
+    monkeypatch.setattr(RecordKind, "open", open_late)
+    assert reader.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+
+
 def test_a_migration_that_was_paused_leaves_the_index_alone_that_another_one_has_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
