@@ -9,12 +9,11 @@ from typing import Final
 
 from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import TAG, UPSERT, Competitor
-from benchmarks.peers.engines import LMDB, RLI_INDEXES, Rli
+from benchmarks.peers.engines import LMDB, Rli
 from benchmarks.peers.families import FAMILIES
-from benchmarks.peers.hudi import Hudi
-from benchmarks.peers.rounds import OURS, competing, play
+from benchmarks.peers.hudi import CONSISTENT_HASHING, Hudi
+from benchmarks.peers.rounds import OURS, competing, upsert_in_pairs
 from benchmarks.peers.workload import make_workload
-from rli.index.registry import is_kind
 
 _HUDI: Final = "Hudi 1.2.0"
 
@@ -25,47 +24,46 @@ _SAME: Final = {
     "bloom": "BLOOM",
     "global-bloom": "GLOBAL_BLOOM",
     "bucket": "BUCKET",
+    "consistent-bucket": CONSISTENT_HASHING,
 }
-"""Our kinds, by the names of their engines, and Hudi's. Hudi's consistent buckets need merge-on-read, and its index in memory
-lives no longer than a write."""
+"""Our kinds, by the names of their engines, and Hudi's. Hudi's index in memory lives no longer than a write."""
 
-_GOALS: Final = {TAG: 4.0, UPSERT: 3.0}
+_GOALS: Final = {TAG: 3.0, UPSERT: 4.0}
 """How many times the speed of Hudi's kind."""
+
+_REMARKS: Final = {CONSISTENT_HASHING: "; merge-on-read: Hudi writes log files, and rewrites no base file"}
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
-    """Load, then upsert and delete in turns; all tables are compared with what they must hold."""
-    rows, batches = (20_000, 1) if quick else (200_000, 3)
-    same = {ours: theirs for ours, theirs in _SAME.items() if ours == LMDB or is_kind(RLI_INDEXES[ours])}
+    """Load, then upsert in turns; all tables are compared with what they must hold."""
+    rows, batches = (20_000, 1) if quick else (200_000, 4)
     # Without moves: a record of another partition is another record to half of the kinds.
-    warm_up = make_workload(folder, "warm-up", rows // 10, 1, moved_share=0)
-    workload = make_workload(folder, "rows", rows, batches, moved_share=0)
+    warm_up = make_workload(folder, "warm-up", rows // 10, 1, moved_share=0, deleted_share=0)
+    workload = make_workload(folder, "rows", rows, batches, moved_share=0, deleted_share=0)
     families = {
-        OURS: replace(FAMILIES[OURS], engines=dict.fromkeys(same, Rli)),
-        _HUDI: replace(FAMILIES[_HUDI], engines=dict.fromkeys(same.values(), Hudi)),
+        OURS: replace(FAMILIES[OURS], engines=dict.fromkeys(_SAME, Rli)),
+        _HUDI: replace(FAMILIES[_HUDI], engines=dict.fromkeys(_SAME.values(), Hudi)),
     }
     with competing(folder, families) as competitors:
-        play(warm_up, [competitor.with_another_table("warm-up") for competitor in competitors], 0, 1)
-        play(workload, competitors, 0, batches)
+        by_engine = {competitor.engine: competitor for competitor in competitors}
+        pairs = [(by_engine[ours], by_engine[theirs]) for ours, theirs in _SAME.items()]
+        upsert_in_pairs(warm_up, [(a.with_another_table("warm-up"), b.with_another_table("warm-up")) for a, b in pairs])
+        upsert_in_pairs(workload, pairs)
         wrong = {competitor.name: errors for competitor in competitors if (errors := competitor.errors())}
     if wrong:
         raise RuntimeError(f"tables are wrong: {wrong}")
-    by_engine = {competitor.engine: competitor for competitor in competitors}
-    about = f"{rows:,} rows in 20 partitions at first; each of {batches} batches updates and inserts 10 %, then deletes 1 %; local[2]"
-    return [
-        _outcome(operation, by_engine[ours], by_engine[theirs], about)
-        for operation in (TAG, UPSERT)
-        for ours, theirs in same.items()
-    ]
+    about = f"{rows:,} rows in 20 partitions at first; each of {batches} batches updates and inserts 10 %; local[2]"
+    return [_outcome(operation, ours, theirs, about) for operation in (TAG, UPSERT) for ours, theirs in pairs]
 
 
 def _outcome(operation: str, ours: Competitor, theirs: Competitor, about: str) -> Outcome:
     taken, baseline = theirs.seconds[operation], ours.seconds[operation]
+    ours_took, theirs_took = (statistics.median(seconds.values()) for seconds in (baseline, taken))
     return Outcome(
         f"{operation}, {ours.engine}: times as fast",
         theirs.name,
         statistics.median(taken[number] / baseline[number] for number in taken),
         _GOALS[operation],
         "higher",
-        f"median of {len(taken)}; {about}",
+        f"median of {len(taken)}; {ours_took:.2f} s against {theirs_took:.2f} s; {about}{_REMARKS.get(theirs.engine, '')}",
     )

@@ -24,7 +24,7 @@ class Competitor:
         table: the name of its table.
         seconds: of each operation, by number of the batch; the load is that of batch 0.
         missed: how many keys that are there look-ups did not find.
-        expected: what its table holds if it is right.
+        expected: what its table holds if it is right, after the whole of the last batch.
         has_failed: whether an operation failed; nothing more is asked of it then.
     """
 
@@ -47,15 +47,19 @@ class Competitor:
         arguments = {"engine": self.engine, "options": dict(self.options), "source": str(workload.load)}
         self.seconds[LOAD][0] = self._order("load", **arguments)
 
-    def play(self, number: int, batch: Batch) -> None:
-        """Upsert, delete from and look up in the table; tagging is the part of an upsert that comes first."""
+    def upsert(self, number: int, batch: Batch) -> None:
+        """Upsert a batch; tagging is the part of it that comes first."""
         self.seconds[UPSERT][number], tagged_after = self._order("upsert", source=str(batch.upserts))
         if tagged_after is not None:
             self.seconds[TAG][number] = tagged_after
+        self.expected = batch.after
+
+    def play(self, number: int, batch: Batch) -> None:
+        """Upsert, delete from and look up in the table."""
+        self.upsert(number, batch)
         self.seconds[DELETE][number] = self._order("delete", source=str(batch.deletes))
         self.seconds[LOOK_UP][number], found = self._order("look_up", keys=list(batch.looked_up))
         self.missed += max(0, batch.known - found)
-        self.expected = batch.after
 
     def with_another_table(self, suffix: str) -> Competitor:
         """The same engine in the same process, with a table of its own."""
@@ -64,7 +68,7 @@ class Competitor:
     def errors(self) -> str:
         """What is wrong with the table, as a remark; empty if it is right."""
         if self.has_failed:
-            return f"; failed, and left out from batch {len(self.seconds[LOOK_UP]) + 1} on"
+            return f"; failed, and left out from batch {len(self.seconds[UPSERT]) + 1} on"
         if self.expected is None:
             return ""
         if self.missed:

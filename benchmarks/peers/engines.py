@@ -70,6 +70,7 @@ RLI_INDEXES: Final[Mapping[str, str]] = {
     "bloom": "bloom:",
     "global-bloom": "global-bloom:",
     "bucket": "bucket:?buckets=1",
+    "consistent-bucket": "consistent-bucket:?buckets=1",
 }
 """Index of a table by the name of the engine; ``{folder}`` stands for the folder of the table."""
 

@@ -34,6 +34,9 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "hoodie.global.simple.index.parallelism": "4",
 }
 
+CONSISTENT_HASHING: Final = "CONSISTENT_HASHING"
+"""The bucket index whose buckets are split and merged."""
+
 _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
     "RECORD_INDEX": {
         "hoodie.metadata.enable": "true",
@@ -47,6 +50,14 @@ _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
     "SIMPLE": {},
     "BLOOM": {},
     "BUCKET": {"hoodie.bucket.index.num.buckets": "1"},
+    CONSISTENT_HASHING: {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": CONSISTENT_HASHING,
+        "hoodie.bucket.index.num.buckets": "1",
+        # It refuses copy-on-write tables.
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.compact.inline": "false",
+    },
     "HBASE": {
         # Rows that are written as they are do not get into this index.
         "hoodie.datasource.write.row.writer.enable": "false",
@@ -55,7 +66,8 @@ _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
         "hoodie.index.hbase.get.batch.size": "10000",
     },
 }
-INDEXES: Final = tuple(_BY_INDEX)
+INDEXES: Final = tuple(index for index in _BY_INDEX if index != CONSISTENT_HASHING)
+"""Those of copy-on-write tables."""
 
 _TAGGING: Final = f"Building workload profile:{_TABLE}"
 """How Hudi describes the job, after the name of a class; it has another one for its metadata table."""
@@ -70,7 +82,7 @@ _READING: Final[Mapping[str, str]] = {
 
 
 class Hudi(Engine):
-    """A copy-on-write table of Hudi; the name of the engine is that of the index type."""
+    """A table of Hudi, copy-on-write if the index allows it; the name of the engine is that of the index type."""
 
     def __init__(self, spark: SparkSession, folder: Path, name: str, options: Mapping[str, str]) -> None:
         super().__init__(spark, folder, name, options)

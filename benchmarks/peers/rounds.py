@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,18 @@ def play(workload: Workload, competitors: Sequence[Competitor], start: int, end:
             if not competitor.has_failed:
                 with _noting_failure(competitor):
                     competitor.play(number, workload.batches[number])
+
+
+def upsert_in_pairs(workload: Workload, pairs: Sequence[tuple[Competitor, Competitor]]) -> None:
+    """Have all batches upserted by the two of each pair, one right after the other; the first is the second in the next round."""
+    for competitor in chain.from_iterable(pairs):
+        with _noting_failure(competitor):
+            competitor.load(workload)
+    for number, batch in enumerate(workload.batches):
+        for competitor in chain.from_iterable(pair[:: (-1) ** number] for pair in pairs):
+            if not competitor.has_failed:
+                with _noting_failure(competitor):
+                    competitor.upsert(number, batch)
 
 
 @contextmanager

@@ -19,11 +19,14 @@ from benchmarks.routes import route_commits
 PARTITIONS: Final = 20
 """A number that suits every engine: each partition is one base file at first."""
 
-_UPDATED, _INSERTED, _DELETED = 0.10, 0.10, 0.01
+_UPDATED, _INSERTED = 0.10, 0.10
 """Of the rows loaded at first, in each batch."""
 
 MOVED: Final = 0.01
 """The same, of records whose partition changes."""
+
+DELETED: Final = 0.01
+"""The same, of records that a delete removes after the upsert."""
 
 _DAYS = 30
 """In a batch of the real stream."""
@@ -79,7 +82,9 @@ class Workload:
     batches: tuple[Batch, ...]
 
 
-def make_workload(folder: Path, name: str, rows: int, batches: int, moved_share: float = MOVED) -> Workload:
+def make_workload(
+    folder: Path, name: str, rows: int, batches: int, *, moved_share: float = MOVED, deleted_share: float = DELETED
+) -> Workload:
     """Write the files of a workload; the same in every run.
 
     Args:
@@ -88,6 +93,7 @@ def make_workload(folder: Path, name: str, rows: int, batches: int, moved_share:
         rows: of the load.
         batches: how many.
         moved_share: of the rows, in each batch; 0 for engines whose keys are unique in a partition only.
+        deleted_share: the same; 0 if nothing but upserts is to be played.
     """
     random = np.random.default_rng(1)
     keys = uuid_keys(rows, seed=1)
@@ -98,7 +104,7 @@ def make_workload(folder: Path, name: str, rows: int, batches: int, moved_share:
     made: list[Batch] = []
     for number in range(1, batches + 1):
         updated, moved, deleted = np.split(
-            random.permutation(len(keys))[: int(rows * (_UPDATED + moved_share + _DELETED))],
+            random.permutation(len(keys))[: int(rows * (_UPDATED + moved_share + deleted_share))],
             [int(rows * _UPDATED), int(rows * (_UPDATED + moved_share))],
         )
         parts[moved] = (parts[moved] + 1) % PARTITIONS
