@@ -42,12 +42,17 @@ class InThreads:
     The time goes into pyarrow, which does not hold Python's lock.
     """
 
+    @property
+    def threads(self) -> int:
+        """How many tasks run at a time."""
+        return min(int(pa.cpu_count()), _MOST_THREADS)
+
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
         """The results in the order of the items.
 
         Where one raises, or the caller is interrupted, tasks not begun yet are left out and the others are waited for.
         """
-        count = min(pa.cpu_count(), _MOST_THREADS)
+        count = self.threads
         ended, at_work = Event(), Semaphore(count)
 
         def unless_ended(item: Item) -> Result:

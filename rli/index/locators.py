@@ -16,6 +16,7 @@ from rli.errors import CorruptTableError
 from rli.file_group.batches import coalesce_tables
 from rli.locations import LOCATION_SCHEMA
 from rli.model import Scope
+from rli.tasks import InThreads
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
@@ -173,7 +174,7 @@ class FileLocator(Locator):
     def probe(self, file_slices: Sequence[FileSlice], record_keys: pa.Array) -> pa.Table:
         """The locations of those of some keys that file slices hold: a row for each record, in any order.
 
-        Runs in executors; memory is bounded by the keys and a part of a file.
+        Runs in executors, and there on each core; memory is bounded by the keys and a part of a file for each core.
 
         Args:
             file_slices: of the candidates.
@@ -182,6 +183,12 @@ class FileLocator(Locator):
         Raises:
             CorruptTableError: a base file is damaged.
         """
+        tasks = InThreads()
+        shares = [file_slices[number :: tasks.threads] for number in range(tasks.threads)]
+        found = tasks.run(lambda share: self._probed(share, record_keys), [share for share in shares if share])
+        return pa.concat_tables([LOCATION_SCHEMA.empty_table(), *found])
+
+    def _probed(self, file_slices: Sequence[FileSlice], record_keys: pa.Array) -> pa.Table:
         # Each call hashes all the keys, so batches of about as many records pay.
         batches = coalesce_tables(self.stored(file_slices), max(_LEAST_ROWS, len(record_keys)), _BYTES_AT_ONCE)
         found = (batch.filter(pc.is_in(batch.column("record_key"), value_set=record_keys)) for batch in batches)

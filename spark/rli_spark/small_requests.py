@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from rli import SettingsError
@@ -39,10 +40,16 @@ from rli_spark.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_ba
 _REWRITTEN_BYTES: Final = 64 * 1024 * 1024
 """Of base files that the driver rewrites: about a task's share."""
 
+_SEARCHED_BYTES: Final = 256 * 1024 * 1024
+"""Of base files in which the driver looks for keys, where no store knows them: it reads their key columns at most."""
+
+_BYTES_OF_OPENING: Final = 1024 * 1024
+"""To open a file takes about as long as to search so many bytes."""
+
 SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
 """Spark's setting for the size of rows that come to the driver; 0: tasks do all the work."""
 
-_DEFAULT_BYTES: Final = 4 * 1024 * 1024
+_DEFAULT_BYTES: Final = 16 * 1024 * 1024
 
 
 def small_write_bytes(spark: SparkSession) -> int:
@@ -81,14 +88,20 @@ class SmallRequest(Request):
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
-        if isinstance(locator, FileLocator):
-            # The keys are few, but the files to look for them in may be many.
+        if isinstance(locator, FileLocator) and self._searched_bytes(locator) > _SEARCHED_BYTES:
             with SparkRequest.of(self.spark, self.folder, self.rows).tag(locator, tagging) as tagged:
                 yield tagged
         else:
             with ExitStack() as kept:
                 local = LocalRows.of(tagging(self.keyed, locator))
                 yield SmallRows(self.spark, kept, local, self.bytes_per_row, local.profile)
+
+    def _searched_bytes(self, locator: FileLocator) -> int:
+        """Of the files that may hold the keys, with what it takes to open them."""
+        paths = None
+        if work_rows.WANTED_PARTITION_PATH in self.keyed.column_names:
+            paths = pc.unique(self.keyed.column(work_rows.WANTED_PARTITION_PATH)).to_pylist()
+        return sum(file_slice.size + _BYTES_OF_OPENING for file_slice in locator.candidates(paths))
 
     def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
         return choose(self.keyed.column(work_rows.RECORD_KEY).combine_chunks())

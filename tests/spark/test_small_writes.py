@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -64,6 +65,28 @@ def test_large_files_are_rewritten_by_tasks(
     ]  # fmt: skip
     assert rli_spark.delete(frame, table).deleted == 4
     assert table.verify_index().agrees
+
+
+@pytest.mark.parametrize("index", ["simple:", "global-bloom:"])
+@pytest.mark.parametrize("limit", [0, 1 << 24])
+def test_large_tables_are_searched_by_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, limit: int
+) -> None:
+    monkeypatch.setattr(small_requests, "_SEARCHED_BYTES", limit)
+    ours, expected = (
+        rli.create_table(tmp_path / name, record_key="id", partition_by="city", ordering="ts", index=index)
+        for name in ("ours", "expected")
+    )
+    for table in (ours, expected):
+        table.upsert(records(*BEFORE))
+    frame = spark.createDataFrame(BATCH, COLUMNS)
+    assert (jobs_of(spark, lambda: rli_spark.upsert(frame, ours)) > 1) == (limit == 0)
+    expected.upsert(records(*BATCH))
+    assert rows_of(ours) == rows_of(expected)
+    assert (jobs_of(spark, lambda: rli_spark.delete(frame, ours)) > 1) == (limit == 0)
+    expected.delete([row[0] for row in BATCH])
+    assert rows_of(ours) == rows_of(expected)
+    assert_nothing_left_over(ours)
 
 
 @pytest.mark.parametrize("large", [0, 1, 2])
