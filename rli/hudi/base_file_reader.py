@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +18,10 @@ from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
 from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
 from rli.hudi.schema import conform
 from rli.storage import Storage
+
+
+_FEW_ROWS: Final = 16_384
+"""Of a file with no more rows, all columns are decoded by the calling thread: others cost more than they gain."""
 
 
 class BaseFileReader:
@@ -63,12 +67,14 @@ class BaseFileReader:
     def read_columns(self, schema: pa.Schema) -> pa.Table:
         """The whole file, reduced to the columns of ``schema`` and made to fit it."""
         with corrupt_unless_parquet(self.path):
-            return conform(self._file.read(columns=self._present(schema)), schema)
+            found = self._file.read(columns=self._present(schema), use_threads=self._gains_by_threads)
+            return conform(found, schema)
 
     def batches(self, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         """The file's records in order, in batches of ``rows``, made to fit ``schema``."""
         with corrupt_unless_parquet(self.path):
-            for batch in self._file.iter_batches(rows, columns=self._present(schema)):
+            columns = self._present(schema)
+            for batch in self._file.iter_batches(rows, columns=columns, use_threads=self._gains_by_threads):
                 yield conform(pa.table(batch), schema)
 
     @property
@@ -104,6 +110,10 @@ class BaseFileReader:
             # Threads would decode all columns of a small batch ahead: that costs more than it gains.
             for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=columns, use_threads=False):
                 yield pa.table(batch)
+
+    @property
+    def _gains_by_threads(self) -> bool:
+        return self.rows > _FEW_ROWS
 
     def _position(self, column: str) -> int:
         """Of a column that is neither struct nor list, among all leaves of the file's schema."""
