@@ -19,7 +19,6 @@ from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
 from rli.hudi.schema import conform
 from rli.storage import Storage
 
-
 _FEW_ROWS: Final = 16_384
 """Of a file with no more rows, all columns are decoded by the calling thread: others cost more than they gain."""
 

@@ -20,7 +20,7 @@ from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.following import Position, relocated, relocations_of, unseen_writes
 from rli.index.locators import Comparisons, FileLocator, FoundLocations, Locator, PruningLocator
 from rli.index.reports import SomeKeys, sum_of
-from rli.locations import LOCATION_SCHEMA
+from rli.locations import LOCATION_SCHEMA, named_groups
 from rli.model import FileGroupId, Scope
 from rli.reads import point_reads
 from rli.storage import Storage
@@ -47,7 +47,7 @@ from rli.write.insert import insert
 from rli.write.keying import FirstRecordKeying, Keying, RecordKeying
 from rli.write.local_engine import LocalRows
 from rli.write.options import WriteOptions, pass_over
-from rli.write.tagging import LateMoves, TaggedBatch, groups_of, partitions_of
+from rli.write.tagging import LateMoves, TaggedBatch, groups_of, partitions_of, split_by_code
 from rli.write.tally import Tally, require_same
 from rli.write.upsert import upsert
 
@@ -99,6 +99,7 @@ __all__ = [
     "groups_of",
     "hash_keys",
     "insert",
+    "named_groups",
     "one_of",
     "only_base_file",
     "partitions_of",
@@ -108,6 +109,7 @@ __all__ = [
     "relocations_of",
     "request_folder_of",
     "require_same",
+    "split_by_code",
     "stream_folder",
     "sum_of",
     "unseen_writes",

@@ -313,6 +313,8 @@ def split_by_code(rows: pa.Table, codes: NDArray[np.integer], kinds: int) -> lis
     Returns:
         Shape (kinds,).
     """
+    if kinds == 1:
+        return [rows]
     order = np.argsort(codes, kind="stable")
     arranged = rows.take(pa.array(order))
     bounds = np.searchsorted(codes[order], np.arange(kinds + 1))

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
 _CONNECT: Final = "pyspark.sql.connect."
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 _IDS: Final = 4096
 
 
@@ -22,6 +23,24 @@ def is_connect(spark: SparkSession) -> bool:
 def default_parallelism(spark: SparkSession) -> int:
     """How many tasks Spark runs at a time, or would by its settings."""
     return _asked_parallelism(spark) if is_connect(spark) else spark.sparkContext.defaultParallelism
+
+
+def undivided(spark: SparkSession) -> SparkSession:
+    """A session of the same application in which each action is one job, for frames that Spark need not plan.
+
+    With adaptive execution, Spark runs each shuffle and each frame to keep as a job of its own, to plan what follows by
+    their sizes. Work in row batches is planned by the driver.
+    """
+    if is_connect(spark) or spark.conf.get(_ADAPTIVE) == "false":
+        return spark
+    return _undivided(spark)
+
+
+@lru_cache(maxsize=8)
+def _undivided(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    session.conf.set(_ADAPTIVE, "false")
+    return session
 
 
 @lru_cache(maxsize=8)

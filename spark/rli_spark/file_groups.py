@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,23 +27,33 @@ from rli.write.engine import (
 )
 from rli_spark.batches import map_tables, tasks_for
 from rli_spark.connect import is_connect, rows_of
-from rli_spark.row_batches import DATA, SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, table_of, unpack, unpacked
+from rli_spark.lots import IN_LOTS, LOT, Lots, whole_lots
+from rli_spark.row_batches import DATA, unpacked
 from rli_spark.zip_directories import watch_zip_directories
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 _NEW_RECORDS: Final = pa.array([int(change) for change in (*work_rows.NEW, Change.MOVE_IN)], pa.int8())
-_PLACED: Final = pa.schema(
-    [(SHUFFLE_KEY, pa.int32()), *((name, pa.string()) for name in work_rows.FILE_GROUP), (DATA, pa.binary())]
-)
+
+_SMALL: Final = 8 * 1024 * 1024
+"""Bytes of a file group and its rows."""
+
+_WRITERS: Final = 4
+"""Small file groups that a task writes at a time: most of their time goes into waiting for the storage."""
 
 _WRITTEN: Final = pa.schema([("written", pa.binary())])
 
 
-def write_file_groups(tagged: DataFrame, plan: WritePlan, *, expected: Tally) -> list[FileGroupResult]:
+def write_file_groups(
+    batches: DataFrame, plan: WritePlan, row_bytes: Mapping[FileGroupId, float], *, expected: Tally
+) -> list[FileGroupResult]:
     """Write every file group that tagged rows change; returns the results of the accepted attempts.
 
     Args:
-        tagged: row batches of ``tagged_rows.TAGGED``.
+        batches: row batches of work rows.
         plan: where new records go, and what each file group costs to write.
+        row_bytes: each of those file groups → about how many bytes of rows it gets.
         expected: the keys of all tagged rows.
 
     Raises:
@@ -52,39 +61,28 @@ def write_file_groups(tagged: DataFrame, plan: WritePlan, *, expected: Tally) ->
     """
     if not plan.sizes:
         return []
-    tasks = min(len(plan.sizes), tasks_for(tagged.sparkSession, int(sum(plan.sizes.values()))))
-    key_of = shuffle_keys(tasks)
-    keys = {group: key_of[task] for group, task in shared_out(plan.sizes, tasks).items()}
-    placing, writing = plan.placing, plan.writing
-    placed = map_tables(tagged, lambda tables: _placed(tables, placing, keys), _PLACED)
-    arranged = sent(placed, tasks).sortWithinPartitions(*work_rows.FILE_GROUP)
-    if is_connect(tagged.sparkSession):
+    spark, placing, writing = batches.sparkSession, plan.placing, plan.writing
+    lots = Lots.of(plan.sizes, row_bytes, tasks_for(spark, int(sum(plan.sizes.values()))))
+    placed = map_tables(batches, lambda tables: _placed(tables, placing, lots), IN_LOTS)
+    arranged = lots.arranged(placed).select(LOT, DATA)
+    if is_connect(spark):
         written = _written_by_arrow(arranged, writing)
     else:
-        # Not by way of Arrow, for which Spark would hold the row batches of several file groups at once.
+        # Not by way of Arrow, for which Spark would hold the row batches of several lots at once.
         written = arranged.rdd.mapPartitions(partial(_write_all, writing)).collect()
     require_same("written", expected, sum((tally for _, tally in written), Tally()))
     return [result for result, _ in written]
 
 
-def _placed(tables: Iterator[pa.Table], placing: RowPlacing, keys: Mapping[FileGroupId, int]) -> Iterator[pa.Table]:
-    """Row batches with the shuffle key of their file group; for each move, a row that leaves and one that arrives."""
-    for table in tables:
-        changes = table.column(work_rows.CHANGE)
-        new = pc.is_in(changes, value_set=_NEW_RECORDS)
-        here = table.filter(pc.and_(pc.invert(new), pc.is_valid(changes)))
-        groups = [
-            FileGroupId(*names)
-            for names in zip(*(here.column(name).to_pylist() for name in work_rows.FILE_GROUP), strict=True)
-        ]
-        yield pa.table(
-            [pa.array([keys[group] for group in groups], pa.int32()), *here.select(_PLACED.names[1:]).columns],
-            schema=_PLACED,
-        )
-        arrived = list(unpacked([table.filter(new)]))
-        if arrived:
-            parts = groups_of(placing.place(pa.concat_tables(arrived)))
-            yield table_of(((keys[group], *group, packed(part)) for group, part in parts), _PLACED)
+def _placed(tables: Iterator[pa.Table], placing: RowPlacing, lots: Lots) -> Iterator[pa.Table]:
+    """Row batches by lot; for each move, a row that leaves and one that arrives."""
+    for rows in unpacked(tables):
+        new = pc.is_in(rows.column(work_rows.CHANGE), value_set=_NEW_RECORDS)
+        count = pc.sum(new).as_py()
+        if count < rows.num_rows:
+            yield lots.in_lots(rows.filter(pc.invert(new)) if count else rows)
+        if count:
+            yield lots.in_lots(placing.place(rows.filter(new) if count < rows.num_rows else rows))
 
 
 def _written_by_arrow(arranged: DataFrame, writing: FileGroupWriting) -> list[tuple[FileGroupResult, Tally]]:
@@ -105,17 +103,33 @@ def _write_all(writing: FileGroupWriting, batches: Iterable[Sequence[Any]]) -> I
     if task is None:
         raise RuntimeError("file groups are written by Spark tasks only")
     token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}"
-    named = ((FileGroupId(batch[1], batch[2]), batch[3]) for batch in batches)
-    for group, rows in whole_groups(named):
-        # A record that moves is counted where it arrives.
-        own = rows.filter(pc.not_equal(rows.column(work_rows.CHANGE), int(Change.MOVE_OUT)))
-        tally = Tally.of(own.column(work_rows.RECORD_KEY))
-        yield writing.write(group, rows, token), tally
+    write = partial(_write_one, writing, token)
+    for lot in whole_lots((number, content) for number, content in batches):
+        groups = groups_of(lot)
+        if len(groups) > 1 and all(_is_small(writing, *named) for named in groups):
+            yield from _side_by_side(write, groups)
+        else:
+            yield from map(write, groups)
 
 
-def whole_groups(
-    batches: Iterable[tuple[FileGroupId, pa.Buffer | bytes]],
-) -> Iterator[tuple[FileGroupId, pa.Table]]:
-    """Each file group with all its rows, from row batches in the order of their file groups."""
-    for group, parts in groupby(batches, key=itemgetter(0)):
-        yield group, pa.concat_tables([unpack(content) for _, content in parts])
+def _write_one(
+    writing: FileGroupWriting, token: str, named: tuple[FileGroupId, pa.Table]
+) -> tuple[FileGroupResult, Tally]:
+    group, rows = named
+    # A record that moves is counted where it arrives.
+    own = rows.filter(pc.not_equal(rows.column(work_rows.CHANGE), int(Change.MOVE_OUT)))
+    return writing.write(group, rows, token), Tally.of(own.column(work_rows.RECORD_KEY))
+
+
+def _is_small(writing: FileGroupWriting, group: FileGroupId, rows: pa.Table) -> bool:
+    stored = writing.slices.get(group)
+    return (0 if stored is None else stored.size) + rows.nbytes <= _SMALL
+
+
+def _side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """The results of a few items at a time; where one raises, those that are not begun are left out."""
+    with ThreadPoolExecutor(_WRITERS) as threads:
+        try:
+            yield from threads.map(function, items)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)

@@ -30,11 +30,13 @@ from rli.write.engine import (
 )
 from rli_spark.batches import map_numbers, tasks_for
 from rli_spark.comparisons import compare_files
+from rli_spark.connect import undivided
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import Located, LocatedInTasks, probe_files
+from rli_spark.headings import summing_tasks
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.request_files import RequestFile, key_range, read_rows, write_file
-from rli_spark.tagged_rows import TAGGED, SparkRows, heading_of_read, tagged_batches
+from rli_spark.tagged_rows import TAGGED, SparkRows, tagged_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class SparkRequest(Request):
             files = files if file is None else (*files, file)
         keys = sum(file.tally.keys for file in files)
         bytes_per_row = sum(file.size for file in files) / max(keys, 1)
-        return cls(spark, folder, rows.keying, files, rows.schema, bytes_per_row)
+        return cls(undivided(spark), folder, rows.keying, files, rows.schema, bytes_per_row)
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
@@ -115,12 +117,13 @@ class SparkRequest(Request):
         def work(part: KeyRange) -> Iterator[pa.Table]:
             if part.rows is not None:
                 within = located.within(part.start, part.stop)
-                yield heading_of_read(part.tally + within.tally)
-                yield tagged_batches(tagging(keying.distinct(part.rows), within.locator))
+                tagged = tagging(keying.distinct(part.rows), within.locator)
+                yield from tagged_batches(tagged, part.tally + within.tally, sums)
 
+        sums = summing_tasks(tasks_for(self.spark, self.size))
         with ExitStack() as kept:
             with unwrapped_errors():
-                rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row)
+                rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row, sums)
             require_same("read", self.tally + located.tally, rows.read)
             yield rows
 

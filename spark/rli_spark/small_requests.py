@@ -27,11 +27,13 @@ from rli.write.engine import (
     TaggedBatch,
     TaggedRows,
     Tagging,
+    Tally,
     WorkloadProfile,
     WritePlan,
     work_rows,
 )
 from rli_spark.batches import spark_schema
+from rli_spark.connect import undivided
 from rli_spark.errors import unwrapped_errors
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.requests import SparkRequest
@@ -140,10 +142,12 @@ class SmallRows(TaggedRows):
 
     def _in_tasks(self) -> SparkRows:
         """The rows for Spark's tasks."""
-        staying = tagged_batches(TaggedBatch(pa.concat_tables([self.local.staying, self.local.inserted])))
-        moving = self.local.moving
-        moves = arriving_batches(moving) if self.profile.arriving else tagged_batches(TaggedBatch(moving))
-        batches = pa.concat_tables([staying, moves]).to_pylist()
+        staying = TaggedBatch(pa.concat_tables([self.local.staying, self.local.inserted]))
+        moves, read = self.local.moving, Tally()
+        moving = arriving_batches(moves, read) if self.profile.arriving else tagged_batches(TaggedBatch(moves), read)
+        batches = pa.concat_tables([*tagged_batches(staying, read), *moving]).to_pylist()
         with unwrapped_errors():
-            frame = self.spark.createDataFrame([tuple(batch.values()) for batch in batches], spark_schema(TAGGED))
+            frame = undivided(self.spark).createDataFrame(
+                [tuple(batch.values()) for batch in batches], spark_schema(TAGGED)
+            )
             return SparkRows.of(frame, self.kept, self.bytes_per_row)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -24,32 +23,18 @@ from rli.write.engine import (
     WorkloadProfile,
     WritePlan,
     groups_of,
-    partitions_of,
     require_same,
     work_rows,
 )
 from rli_spark.batches import keep, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
-from rli_spark.file_groups import whole_groups, write_file_groups
-from rli_spark.row_batches import DATA, HASHES, ROWS, packed, table_of, unpack
+from rli_spark.file_groups import write_file_groups
+from rli_spark.headings import HEADINGS, KIND, Kind, count_headings, counts_of, headings_of, tally_heading
+from rli_spark.lots import BYTES_PER_LOT, IN_LOTS, LOT, Lots, whole_lots
+from rli_spark.row_batches import DATA, packed, table_of, unpack, unpacked
 
-TAGGED: Final = pa.schema(
-    [
-        (work_rows.CHANGE, pa.int8()),
-        (work_rows.PARTITION_PATH, pa.string()),
-        (work_rows.FILE_ID, pa.string()),
-        (ROWS, pa.int64()),
-        (HASHES, pa.int64()),
-        (DATA, pa.binary()),
-    ]
-)
-"""Row batches of tagged rows: what they do; the file group where their records are stored, or the partition that gains
-them; the tally of their keys. Without a change they hold no rows, and tell of keys alone."""
-
-_READ: Final = "read"
-_LEFT_OUT: Final = "left out"
-
-RowBatch = tuple[int | None, str | None, str | None, int, int, bytes | None]
+TAGGED: Final = pa.schema([*HEADINGS, (DATA, pa.binary())])
+"""Row batches of work rows, all of one kind, with their headings; and headings without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,120 +60,116 @@ class SparkRows(TaggedRows):
     moving: Tally
 
     @classmethod
-    def of(cls, frame: DataFrame, kept: ExitStack, bytes_per_row: float) -> SparkRows:
-        """Compute the row batches and count what is in them."""
+    def of(cls, frame: DataFrame, kept: ExitStack, bytes_per_row: float, sums: int = 1) -> SparkRows:
+        """Compute the row batches and count what is in them.
+
+        Args:
+            frame: the row batches.
+            kept: gives back what Spark keeps.
+            bytes_per_row: an estimate.
+            sums: how many tasks add the headings up.
+        """
         rows = keep(frame, kept)
-        read = staying = moving = Tally()
-        counts = _Counts()
-        for change, partition_path, file_id, count, hashes in rows.drop(DATA).collect():
-            tally = Tally(count, hashes)
-            if change is None and partition_path == _READ:
-                read += tally
-            elif change is None:
-                counts.left_out += count
-            elif change == Change.MOVE_IN and file_id is not None:
-                counts.leaving[FileGroupId(partition_path, file_id)] += count
-                moving += tally
-            else:
-                staying += tally
-                counts.add(change, partition_path, file_id, count)
-        return cls(rows, kept, bytes_per_row, counts.profile, read, staying, moving)
+        headings = headings_of(rows, sums)
+        tallies = headings.tallies
+        staying = tallies[Kind.STAYING] + tallies[Kind.ARRIVING]
+        return cls(rows, kept, bytes_per_row, headings.profile, tallies[Kind.READ], staying, tallies[Kind.LEAVING])
 
     def without_late_moves(self, late: LateMoves) -> TaggedRows:
-        moves = F.col(work_rows.CHANGE) == int(Change.MOVE_IN)
-        leaving = self.profile.leaving
-        tasks = min(len(leaving), tasks_for(self.frame.sparkSession, int(sum(leaving.values()) * self.bytes_per_row)))
-        by_origin = self.frame.where(moves).repartition(tasks, *work_rows.FILE_GROUP)
-        arranged = by_origin.sortWithinPartitions(*work_rows.FILE_GROUP)
+        row_bytes = {group: count * self.bytes_per_row for group, count in self.profile.leaving.items()}
+        lots = Lots.of(row_bytes, row_bytes, tasks_for(self.frame.sparkSession, int(sum(row_bytes.values()))))
+        by_origin = map_tables(self._of_kinds(Kind.LEAVING), lambda tables: _by_origin(tables, lots), IN_LOTS)
         with unwrapped_errors():
-            in_time = map_tables(arranged, lambda batches: _in_time(batches, late), TAGGED)
+            in_time = map_tables(lots.arranged(by_origin), lambda tables: _in_time(tables, late), TAGGED)
             arriving = SparkRows.of(in_time, self.kept, self.bytes_per_row)
         require_same("compared", self.moving, arriving.read)
         return replace(
             self,
-            frame=self.frame.where(~moves).unionByName(arriving.frame),
+            frame=self.frame.unionByName(arriving.frame),
             profile=replace(self.profile, arriving=arriving.profile.arriving),
             staying=self.staying + arriving.staying,
             moving=Tally(),
         )
 
     def keys_of_moves(self, most: int) -> list[str]:
-        moves = self.frame.where(F.col(work_rows.CHANGE) == int(Change.MOVE_IN))
         with unwrapped_errors():
-            some = moves.select(DATA).take(1)
+            some = self._of_kinds(Kind.ARRIVING).select(DATA).take(1)
         return [key for (content,) in some for key in unpack(content).column(work_rows.RECORD_KEY)[:most].to_pylist()]
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
         with unwrapped_errors():
-            return write_file_groups(self.frame, plan, expected=self.staying)
+            batches = self._of_kinds(Kind.STAYING, Kind.ARRIVING).select(DATA)
+            return write_file_groups(batches, plan, self._row_bytes(plan), expected=self.staying)
+
+    def _row_bytes(self, plan: WritePlan) -> Mapping[FileGroupId, float]:
+        """How many bytes of rows each file group of a plan gets, those of leaving records among them."""
+        slices, leaving = plan.writing.slices, self.profile.leaving
+        return {
+            group: size - (slices[group].size if group in slices else 0) + leaving.get(group, 0) * self.bytes_per_row
+            for group, size in plan.sizes.items()
+        }
+
+    def _of_kinds(self, *kinds: Kind) -> DataFrame:
+        return self.frame.where(F.col(KIND).isin([int(kind) for kind in kinds]))
 
 
-@dataclass(slots=True)
-class _Counts:
-    inserted: Counter[str] = field(default_factory=Counter)
-    changed: Counter[FileGroupId] = field(default_factory=Counter)
-    leaving: Counter[FileGroupId] = field(default_factory=Counter)
-    arriving: Counter[str] = field(default_factory=Counter)
-    left_out: int = 0
+def tagged_batches(tagged: TaggedBatch, read: Tally, sums: int = 1) -> Iterator[pa.Table]:
+    """Work rows as row batches of ``TAGGED``, with headings.
 
-    def add(self, change: int, partition_path: str, file_id: str | None, count: int) -> None:
-        if file_id is not None:
-            self.changed[FileGroupId(partition_path, file_id)] += count
-        elif change == Change.MOVE_IN:
-            self.arriving[partition_path] += count
-        else:
-            self.inserted[partition_path] += count
-
-    @property
-    def profile(self) -> WorkloadProfile:
-        return WorkloadProfile(self.inserted, self.changed, self.leaving, self.arriving, self.left_out)
+    Args:
+        tagged: the work rows; those that move have not been compared with what is stored.
+        read: the keys that the task has read.
+        sums: how many tasks add the headings up.
+    """
+    leaves = pc.equal(tagged.rows.column(work_rows.CHANGE), int(Change.MOVE_IN))
+    leaving = pc.sum(leaves).as_py() or 0
+    if leaving in {0, tagged.rows.num_rows}:
+        parts = {Kind.LEAVING if leaving else Kind.STAYING: tagged.rows}
+    else:
+        parts = {Kind.STAYING: tagged.rows.filter(pc.invert(leaves)), Kind.LEAVING: tagged.rows.filter(leaves)}
+    yield _headings([(Kind.READ, read), (Kind.LEFT_OUT, Tally(tagged.left_out))])
+    yield from _row_batches(parts, sums)
 
 
-def tagged_batches(tagged: TaggedBatch) -> pa.Table:
-    """Work rows as row batches of ``TAGGED``, and a heading that tells how many keys were left out."""
-    changes = tagged.rows.column(work_rows.CHANGE)
-    batches: list[RowBatch] = [(None, _LEFT_OUT, None, tagged.left_out, 0, None)] if tagged.left_out else []
-    present = pc.unique(changes).to_pylist()
-    for number in present:
-        change = Change(number)
-        rows = tagged.rows if len(present) == 1 else tagged.rows.filter(pc.equal(changes, number))
-        if change in work_rows.NEW:
-            batches.extend(_row_batch(change, path, None, part) for path, part in partitions_of(rows))
-        else:
-            columns = work_rows.PRIOR_FILE_GROUP if change is Change.MOVE_IN else work_rows.FILE_GROUP
-            batches.extend(_row_batch(change, *group, part) for group, part in groups_of(rows, columns))
-    return table_of(batches, TAGGED)
+def arriving_batches(moves: pa.Table, read: Tally) -> Iterator[pa.Table]:
+    """Work rows of moves that are in time as row batches of ``TAGGED``, with headings.
+
+    Args:
+        moves: the work rows.
+        read: the keys of those that were compared with what is stored.
+    """
+    yield _headings([(Kind.READ, read)])
+    yield from _row_batches({Kind.ARRIVING: moves}, 1)
 
 
-def arriving_batches(moves: pa.Table) -> pa.Table:
-    """Work rows of moves that are in time as row batches of ``TAGGED``, by the partition that gains them."""
-    parts = partitions_of(moves)
-    return table_of((_row_batch(Change.MOVE_IN, path, None, part) for path, part in parts), TAGGED)
+def _headings(tallies: Iterable[tuple[Kind, Tally]]) -> pa.Table:
+    return table_of([(*tally_heading(kind, tally), None) for kind, tally in tallies], TAGGED)
 
 
-def heading_of_read(tally: Tally) -> pa.Table:
-    """A row batch without rows, which tells of the keys that a task has read."""
-    return table_of([(None, _READ, None, tally.keys, tally.hashes, None)], TAGGED)
+def _row_batches(parts: dict[Kind, pa.Table], sums: int) -> Iterator[pa.Table]:
+    counts = pa.concat_tables([counts_of(kind, rows) for kind, rows in parts.items()])
+    yield table_of([(*heading, None) for heading in count_headings(counts, sums)], TAGGED)
+    for kind, rows in parts.items():
+        step = max(1, BYTES_PER_LOT * rows.num_rows // max(rows.nbytes, 1))
+        for start in range(0, rows.num_rows, step):
+            part = rows.slice(start, step)
+            tally = Tally.of(part.column(work_rows.RECORD_KEY))
+            yield table_of([(*tally_heading(kind, tally), packed(part))], TAGGED)
 
 
-def _row_batch(change: Change, partition_path: str, file_id: str | None, rows: pa.Table) -> RowBatch:
-    """Rows that all do the same to one file group, or that one partition gains."""
-    tally = Tally.of(rows.column(work_rows.RECORD_KEY))
-    return int(change), partition_path, file_id, tally.keys, tally.hashes, packed(rows)
+def _by_origin(tables: Iterator[pa.Table], lots: Lots) -> Iterator[pa.Table]:
+    """Row batches of records that move, by the lot of the file group that they leave."""
+    for rows in unpacked(tables):
+        yield lots.in_lots(rows, work_rows.PRIOR_FILE_GROUP)
 
 
-def _in_time(batches: Iterator[pa.Table], late: LateMoves) -> Iterator[pa.Table]:
-    """Row batches of records that move, by the partition that gains them, less those that came too late."""
-    arriving, read = list[pa.Table](), Tally()
-    columns = (*work_rows.FILE_GROUP, DATA)
+def _in_time(tables: Iterator[pa.Table], late: LateMoves) -> Iterator[pa.Table]:
+    """Row batches of records that move, less those that came too late."""
     named = (
-        (FileGroupId(partition_path.as_py(), file_id.as_py()), content.as_buffer())
-        for table in batches
-        for partition_path, file_id, content in zip(*(table.column(name) for name in columns), strict=True)
+        (lot.as_py(), content.as_buffer())
+        for table in tables
+        for lot, content in zip(table.column(LOT), table.column(DATA), strict=True)
     )
-    for group, rows in whole_groups(named):
-        read += Tally.of(rows.column(work_rows.RECORD_KEY))
-        arriving.append(late.without(group, rows))
-    if arriving:
-        yield heading_of_read(read)
-        yield arriving_batches(pa.concat_tables(arriving))
+    for rows in whole_lots(named):
+        arriving = [late.without(*moves) for moves in groups_of(rows, work_rows.PRIOR_FILE_GROUP)]
+        yield from arriving_batches(pa.concat_tables(arriving), Tally.of(rows.column(work_rows.RECORD_KEY)))

@@ -49,6 +49,14 @@ def test_a_small_write_is_one_job(spark: SparkSession, table: rli.Table) -> None
     assert_nothing_left_over(table)
 
 
+def test_a_large_write_is_three_jobs_and_one_more_if_records_move(spark: SparkSession, table: rli.Table) -> None:
+    table.upsert(records(*BEFORE))
+    with small_writes(spark, 0):
+        moving, staying = spark.createDataFrame(BATCH, COLUMNS), spark.createDataFrame([("a", "x", 3, 3.0)], COLUMNS)
+        assert jobs_of(spark, lambda: rli_spark.upsert(moving, table)) == 4
+        assert jobs_of(spark, lambda: rli_spark.upsert(staying, table)) == 3
+
+
 @pytest.mark.parametrize("limit", [0, 1 << 20])
 def test_large_files_are_rewritten_by_tasks(
     spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, limit: int

@@ -1,0 +1,111 @@
+"""What goes between tasks and to the driver is bounded by rows and by file groups, not by their product with tasks."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import rli
+import rli_spark
+from rli.write.engine import Change, FileGroupId, TaggedBatch, Tally, groups_of, work_rows
+from rli_spark import headings
+from rli_spark.headings import HEADINGS, Headings, Kind, count_headings, counts_of
+from rli_spark.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
+from rli_spark.row_batches import DATA, SHUFFLE_KEY
+from rli_spark.tagged_rows import tagged_batches
+from tests.support.spark import small_writes
+from tests.support.tables import records, rows_of
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id string, city string, ts long, v double"
+WIDTH = 200
+
+
+def scattered(rows: int, groups: int) -> pa.Table:
+    """Updates, spread evenly over file groups."""
+    numbers = range(rows)
+    paths = [f"p{n % groups}" for n in numbers]
+    ids = [f"{UUID(int=n % groups)}-0" for n in numbers]
+    working = [[f"key{n}" for n in numbers], [int(Change.UPDATE)] * rows, paths, ids, paths, paths, ids, ["1"] * rows]
+    values = pa.schema([(f"c{number}", pa.float64()) for number in range(WIDTH)])
+    return pa.table([*working, *[np.arange(rows) * 0.5] * WIDTH], schema=work_rows.work_schema(values))
+
+
+def test_one_wide_row_for_each_of_many_file_groups_travels_in_little_more_than_its_own_bytes() -> None:
+    rows = scattered(500, 500)
+    size = dict.fromkeys((group for group, _ in groups_of(rows)), rows.nbytes / 500)
+    kept = pa.concat_tables(tagged_batches(TaggedBatch(rows), Tally()))
+    sent = Lots.of(size, size, tasks=4).in_lots(rows)
+    assert pc.sum(pc.binary_length(kept.column(DATA))).as_py() < 1.2 * rows.nbytes
+    assert pc.sum(pc.binary_length(sent.column(DATA))).as_py() < 1.2 * rows.nbytes
+    assert sent.num_rows == 4
+
+
+@given(
+    st.dictionaries(
+        st.builds(FileGroupId, st.text(max_size=1), st.text(max_size=3)), st.floats(0, 3 * BYTES_PER_LOT), max_size=12
+    ),
+    st.integers(1, 5),
+)
+def test_a_lot_has_one_task_and_more_bytes_than_a_task_should_hold_only_for_one_file_group(
+    row_bytes: dict[FileGroupId, float], tasks: int
+) -> None:
+    lots = Lots.of(row_bytes, row_bytes, tasks)
+    assert lots.lots.keys() == row_bytes.keys()
+    assert len(set(lots.shuffle_keys)) == min(lots.tasks, len(row_bytes)) <= tasks
+    for number in range(len(lots.shuffle_keys)):
+        held = [row_bytes[group] for group, lot in lots.lots.items() if lot == number]
+        assert held
+        assert sum(held) <= BYTES_PER_LOT or len(held) == 1
+
+
+def test_rows_leave_lots_as_they_came() -> None:
+    rows = scattered(90, 9)
+    size = dict.fromkeys((group for group, _ in groups_of(rows)), 1.0)
+    sent = pa.concat_tables([Lots.of(size, size, 2).in_lots(part) for part in (rows.slice(0, 50), rows.slice(50))])
+    arranged = sent.sort_by(LOT)
+    lots = whole_lots(zip(arranged.column(LOT).to_pylist(), arranged.column(DATA).to_pylist(), strict=True))
+    found = {group: part.sort_by(work_rows.RECORD_KEY) for lot in lots for group, part in groups_of(lot)}
+    assert found == {group: part.sort_by(work_rows.RECORD_KEY) for group, part in groups_of(rows)}
+    assert len(set(sent.column(SHUFFLE_KEY).to_pylist())) == 2
+
+
+def test_headings_take_few_bytes_for_each_file_group_and_add_up() -> None:
+    groups, tasks = 1_000, 20
+    counts = counts_of(Kind.STAYING, scattered(3 * groups, groups).select(work_rows.WORKING_COLUMNS))
+    told = [row for _ in range(tasks) for row in count_headings(counts, 4)]
+    assert sum(len(row[-1] or b"") for row in told) < 100 * groups * tasks
+    by_task = [Headings.summed(row for row in told if row[1] == key) for key in {row[1] for row in told}]
+    assert sum(part.counts.num_rows for part in by_task) == groups
+    changed = Headings.summed(told).profile.changed
+    assert len(changed) == groups
+    assert set(changed.values()) == {3 * tasks}
+    assert [len(row) for row in told] == [len(HEADINGS)] * len(told)
+
+
+def test_a_write_whose_tasks_add_up_the_headings(
+    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.upsert(records(*[(f"k{n}", f"city{n % 7}", 5, 1.0) for n in range(40)]))
+    monkeypatch.setattr(headings, "_TASKS_OF_ONE_SUM", 1)
+    # Of every four rows one is late, one moves, one moves too late, and one is updated.
+    batch = [(f"k{n}", f"city{(n + n % 2) % 7}", 4 + 2 * (n // 2 % 2), 2.0) for n in range(40)]
+    with small_writes(spark, 0):
+        result = rli_spark.upsert(spark.createDataFrame([*batch, ("new", "city0", 9, 2.0)], COLUMNS), table)
+    expected = [(n, "late" if n // 2 % 2 == 0 else "moved" if n % 2 else "updated") for n in range(40)]
+    fates = [fate for _, fate in expected]
+    assert (result.inserted, result.updated, result.moved) == (1, fates.count("updated"), fates.count("moved"))
+    stored = {row["id"]: (row["city"], row["v"]) for row in rows_of(table)}
+    assert stored.pop("new") == ("city0", 2.0)
+    for n, fate in expected:
+        city = (n + 1) % 7 if fate == "moved" else n % 7
+        assert stored.pop(f"k{n}") == (f"city{city}", 1.0 if fate == "late" else 2.0)
+    assert not stored
