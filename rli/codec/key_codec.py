@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
+from typing import Final
 
-import mmh3
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.codec import record_keys, scoped_keys
 from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.fingerprints import fingerprints
+from rli.codec.murmur import murmur3
 from rli.errors import SettingsError
 from rli.model import KeyMode, Scope
 from rli.settings import IndexSettings
@@ -65,18 +66,34 @@ class KeyCodec:
         count = self.settings.shard_count
         if count == 1:
             return np.zeros(len(keys), dtype=np.uint16)
-        hashes = hash_items(keys, self.settings.hash_seed)
+        hashes = murmur3(keys, self.settings.hash_seed)
         return (hashes % np.uint32(count)).astype(np.uint16)
+
+
+ROUTING_SEED: Final = 0x7461736B
+"""Of the hashes by which the records of a write are shared out: over tasks, and over the file groups of a partition.
+Files of requests are arranged by them, and the states of streams."""
+
+HASHES: Final = 1 << 32
+"""How many hashes there are."""
+
+
+def routing_hashes(keys: pa.Array) -> NDArray[np.uint32]:
+    """The hash of each record key (string array, shape (n,)) by which records are shared out."""
+    return hash_keys(keys, ROUTING_SEED)
+
+
+def key_hashes(keys: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """The routing hash and the fingerprint of each record key (string array, shape (n,))."""
+    hashes, prints = np.empty(len(keys), np.uint32), np.empty(len(keys), np.uint64)
+    for positions, encoded in record_keys.encode(keys):
+        hashes[positions], prints[positions] = murmur3(encoded, ROUTING_SEED), fingerprints(encoded)
+    return hashes, prints
 
 
 def hash_keys(keys: pa.Array, seed: int) -> NDArray[np.uint32]:
     """32-bit MurmurHash3 of each encoded record key (string array, shape (n,)), whatever an index's settings say."""
     hashes = np.empty(len(keys), dtype=np.uint32)
     for positions, encoded in record_keys.encode(keys):
-        hashes[positions] = hash_items(encoded, seed)
+        hashes[positions] = murmur3(encoded, seed)
     return hashes
-
-
-def hash_items(items: NDArray[np.void], seed: int) -> NDArray[np.uint32]:
-    """32-bit MurmurHash3 of each item's bytes."""
-    return np.fromiter(map(mmh3.mmh3_32_uintdigest, items.tolist(), repeat(seed)), dtype=np.uint32, count=len(items))
