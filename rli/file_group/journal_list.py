@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
@@ -19,6 +19,10 @@ _LIST_VERSION: Final = 1
 SMALL_JOURNALS: Final = 4 << 20
 """Bytes of a commit's journals up to which the process that finds the commit applies it: a job of an engine takes
 longer to start than so little work takes."""
+
+SHARE_OF_JOURNALS: Final = 8 << 20
+"""Bytes of journals that a task applies together: a store that keeps keys sorted takes one sorted run of many keys in half
+the time that it takes for several of few."""
 
 
 def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -> str:
@@ -67,6 +71,22 @@ def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
     except CorruptTableError:
         return None
     return journals
+
+
+def shares_of(storage: Storage, journals: Sequence[Journal]) -> list[list[Journal]]:
+    """The journals of a commit in shares of ``SHARE_OF_JOURNALS`` bytes or more, but for the last one."""
+    sizes = {
+        file.path: file.size for journal in journals[:1] for file in storage.list_files(journal_folder(journal.instant))
+    }
+    shares: list[list[Journal]] = []
+    held = SHARE_OF_JOURNALS
+    for journal in journals:
+        if held >= SHARE_OF_JOURNALS:
+            shares.append([])
+            held = 0
+        shares[-1].append(journal)
+        held += sizes.get(journal.path, 0)
+    return shares
 
 
 def journal_bytes(storage: Storage, instants: Iterable[str]) -> int:

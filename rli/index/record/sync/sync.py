@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import IndexNotReadyError, StoreRestartedError
 from rli.file_group.journal import Journal
-from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes, require_journals
+from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes, require_journals, shares_of
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.timeline import Timeline
@@ -352,7 +352,7 @@ def _work_of(
         if record.action == Action.REPLACE_COMMIT:
             yield runner, partial(apply_clustering, storage, index, record), journals
         else:
-            together = [journals] if isinstance(runner, InProcess) else [[journal] for journal in journals]
+            together = [journals] if isinstance(runner, InProcess) else shares_of(storage, journals)
             yield runner, partial(apply_journals, storage, index, record.first_sequence), together
 
 
