@@ -11,7 +11,7 @@ from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, Rli
 from benchmarks.peers.families import FAMILIES
-from benchmarks.peers.hudi import Hudi
+from benchmarks.peers.hudi import CONSISTENT_HASHING, Hudi
 from benchmarks.peers.rounds import competing, play, warming_up
 from benchmarks.peers.workload import make_stream, make_workload
 
@@ -19,7 +19,12 @@ _RIVAL: Final = ("Hudi 1.2.0", "RECORD_INDEX")
 _GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
 """Against the rival: how many times its speed."""
 
-_ALL: Final = {**FAMILIES, "rli": replace(FAMILIES["rli"], engines={LMDB: Rli})}
+_COPY_ON_WRITE: Final = {index: Hudi for index in FAMILIES["Hudi 1.2.0"].engines if index != CONSISTENT_HASHING}
+_ALL: Final = {
+    **FAMILIES,
+    "rli": replace(FAMILIES["rli"], engines={LMDB: Rli}),
+    "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines=_COPY_ON_WRITE),
+}
 _FEW: Final = {
     "rli": _ALL["rli"],
     "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines={"RECORD_INDEX": Hudi}),

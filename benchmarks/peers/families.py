@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmarks.peers import merging
 from benchmarks.peers.engines import RLI_INDEXES, Engine, PlainSpark, Rli
-from benchmarks.peers.hudi import INDEXES, Hudi
+from benchmarks.peers.hudi import CONSISTENT_HASHING, INDEXES, Hudi
 from tests.support.spark import HUDI_SETTINGS
 from tests.support.spark_packages import HUDI_BUNDLE
 
@@ -43,7 +43,7 @@ def _hudi(version: str, *indexes: str) -> Family:
 FAMILIES: Final = {
     "rli": Family(None, dict.fromkeys(RLI_INDEXES, Rli)),
     "Spark": Family(None, {"anti-join and overwrite": PlainSpark}),
-    "Hudi 1.2.0": _hudi("1.2.0", *(index for index in INDEXES if index != HBASE)),
+    "Hudi 1.2.0": _hudi("1.2.0", *(index for index in INDEXES if index != HBASE), CONSISTENT_HASHING),
     "Hudi 1.0.2": _hudi("1.0.2", *INDEXES),
     "Delta Lake 3.3.2": Family(_DELTA, {"MERGE": merging.Delta}, merging.DELTA_SETTINGS),
     "Iceberg 1.10.0": Family(_ICEBERG, {"MERGE": merging.Iceberg}, merging.ICEBERG_SETTINGS),
