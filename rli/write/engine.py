@@ -47,7 +47,7 @@ from rli.write.insert import insert
 from rli.write.keying import FirstRecordKeying, Keying, RecordKeying
 from rli.write.local_engine import LocalRows
 from rli.write.options import WriteOptions, pass_over
-from rli.write.tagging import LateMoves, TaggedBatch, groups_of, partitions_of, split_by_code
+from rli.write.tagging import LateMoves, TaggedBatch, groups_of, split_by_code
 from rli.write.tally import Tally, require_same
 from rli.write.upsert import upsert
 
@@ -102,7 +102,6 @@ __all__ = [
     "named_groups",
     "one_of",
     "only_base_file",
-    "partitions_of",
     "pass_over",
     "point_reads",
     "relocated",

@@ -295,13 +295,6 @@ def groups_of(rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -
     return [(group, part) for group, part in zip(named.groups, parts, strict=True) if group is not None]
 
 
-def partitions_of(rows: pa.Table) -> list[tuple[str, pa.Table]]:
-    """Work rows by their partition path."""
-    encoded = pc.dictionary_encode(rows.column(work_rows.PARTITION_PATH).combine_chunks())
-    parts = split_by_code(rows, encoded.indices.to_numpy(), len(encoded.dictionary))
-    return list(zip(encoded.dictionary.to_pylist(), parts, strict=True))
-
-
 def split_by_code(rows: pa.Table, codes: NDArray[np.integer], kinds: int) -> list[pa.Table]:
     """Rows by a code, in their order.
 
