@@ -42,6 +42,7 @@ class TcpProxy:
         target: host and port of the server; may be changed, for connections to come.
         delay_seconds: how long each part of an answer is held back.
         connections: how many clients have connected so far.
+        round_trips: how often a client sent something that may depend on an answer: it had received one since it last sent.
         lost: the requests that never reached the server.
     """
 
@@ -49,6 +50,8 @@ class TcpProxy:
         self.target = target
         self.delay_seconds = 0.0
         self.connections = 0
+        self.round_trips = 0
+        self._was_answered = True
         self.lost: list[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self._listener.getsockname()
@@ -113,6 +116,17 @@ class TcpProxy:
             for work in (link.pass_requests, link.pass_answers):
                 Thread(target=work, name="tcp proxy", daemon=True).start()
 
+    def note_request(self) -> None:
+        """Count the round trip that begins with a request, unless it goes along with others."""
+        with self._lock:
+            self.round_trips += self._was_answered
+            self._was_answered = False
+
+    def note_answer(self) -> None:
+        """Note that what clients send from now on may depend on an answer."""
+        with self._lock:
+            self._was_answered = True
+
     def spring(self, request: bytes) -> _Trap | None:
         """The trap that was set for a request, which is taken away."""
         with self._lock:
@@ -133,6 +147,7 @@ class _Link:
 
     def pass_requests(self) -> None:
         for part in _parts(self._client):
+            self._proxy.note_request()
             trap = self._proxy.spring(part)
             if trap is not None and trap.fate is Fate.LOST_BEFORE:
                 self._proxy.lost.append(part)
@@ -149,6 +164,7 @@ class _Link:
             trap = self._trap
             if self._proxy.delay_seconds:
                 time.sleep(self._proxy.delay_seconds)
+            self._proxy.note_answer()
             if trap is not None:
                 trap.before_fate()
                 if trap.fate is Fate.ANSWER_HALVED:
