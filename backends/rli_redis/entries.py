@@ -56,7 +56,7 @@ class Change:
         buckets: the new versions.
         stamps: of the versions before.
         more: shape (changed, 2): how many entries, and how many tombstones, each has more than the one before.
-        requests: positions in the batch of the keys that were written.
+        requests: positions in the batch of the keys that were written, in the order of their buckets.
         bucket_of: the bucket of each of these keys, as a position among the piece's.
     """
 
@@ -72,7 +72,7 @@ def merged(keys: EncodedKeys, entries: Entries, piece: Piece) -> Change:
     """The change that brings entries (shape (n,), of the whole batch) into a piece where they supersede the stored ones."""
     stored = StoredEntries.of(keys, piece)
     new = entries[piece.requests]
-    is_above_floor = sequences(new) > _floors(piece, piece.bucket_of)
+    is_above_floor = sequences(new) > piece.floors[piece.bucket_of]
     wins = np.flatnonzero(supersedes(new, stored.entries) & is_above_floor)
     requests, bucket_of, before = piece.requests[wins], piece.bucket_of[wins], stored.entries[wins]
     newer = entries[requests]
@@ -89,7 +89,7 @@ def merged(keys: EncodedKeys, entries: Entries, piece: Piece) -> Change:
 def without_tombstones(keys: EncodedKeys, piece: Piece) -> Change:
     """The change that removes tombstones of the keys, up to the floors of their shards."""
     stored = StoredEntries.of(keys, piece)
-    old = np.flatnonzero(is_old_tombstone(stored.entries, _floors(piece, piece.bucket_of)))
+    old = np.flatnonzero(is_old_tombstone(stored.entries, piece.floors[piece.bucket_of]))
     bucket_of = piece.bucket_of[old]
     following = stored.packed.without(bucket_of, stored.offsets[old], random_step())
     fewer = -np.bincount(bucket_of, minlength=len(piece.buckets))[following.positions]
@@ -105,13 +105,6 @@ def _change(following: NextVersion, more: NDArray[np.number], requests: Position
         requests=requests,
         bucket_of=bucket_of,
     )
-
-
-def _floors(piece: Piece, bucket_of: Positions) -> NDArray[np.uint32]:
-    """The floor of the shard of each key, given its bucket."""
-    shards, shard_of = np.unique(piece.shards, return_inverse=True)
-    floors = np.array([piece.watermarks[shard].floor for shard in shards.tolist()], dtype=np.uint32)
-    return floors[shard_of[bucket_of]]
 
 
 def _is_tombstone(entries: Entries) -> NDArray[np.bool_]:

@@ -42,6 +42,7 @@ CONTROL_COUNTER: Final = b"\xff"
 
 _SHARD_BITS: Final = 16
 _NUMBER: Final = np.dtype(">u4")
+_LINE_END: Final = b"\r\n"
 
 
 def header_key(name: str) -> bytes:
@@ -149,26 +150,50 @@ class Names:
 
     def buckets(self, width: int, shard: int, numbers: NDArray[np.int64]) -> list[bytes]:
         """The keys of some of a segment's buckets."""
-        keys = _numbered(self.segment(width, shard), numbers, b"")
+        prefix = self.segment(width, shard)
+        keys = np.empty(len(numbers), dtype=[("prefix", f"V{len(prefix)}"), ("number", _NUMBER)])
+        keys["prefix"] = np.void(prefix)
+        keys["number"] = numbers
         return keys.view(f"V{keys.dtype.itemsize}").tolist()
 
-    def packed_buckets(self, width: int, shard: int, numbers: NDArray[np.int64]) -> bytes:
-        """The same as arguments of a command, in the form in which they are sent."""
+    def packed_bucket_prefix(self, width: int, shard: int) -> bytes:
+        """How the keys of a segment's buckets begin as arguments of a command, in the form in which they are sent."""
         prefix = self.segment(width, shard)
-        return _numbered(b"$%d\r\n%b" % (len(prefix) + _NUMBER.itemsize, prefix), numbers, b"\r\n").tobytes()
+        return b"$%d\r\n%b" % (len(prefix) + _NUMBER.itemsize, prefix)
 
     def _own(self, suffix: str) -> bytes:
         return b"{" + self.tag + b"}" + suffix.encode()
 
 
-def _numbered(before: bytes, numbers: NDArray[np.int64], after: bytes) -> NDArray[np.void]:
-    items = np.empty(
-        len(numbers), dtype=[("before", f"V{len(before)}"), ("number", _NUMBER), ("after", f"V{len(after)}")]
+def packed_buckets(
+    prefixes: list[bytes], prefix_of: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> tuple[bytes, NDArray[np.int64]]:
+    """The keys of buckets as arguments of a command, in the form in which they are sent.
+
+    Args:
+        prefixes: what ``Names.packed_bucket_prefix`` gives for each segment.
+        prefix_of: shape (n,): which segment each bucket is of.
+        numbers: shape (n,): its number there.
+
+    Returns:
+        The arguments, one after the other, and where each begins and the last one ends: shape (n + 1,).
+    """
+    lengths = np.fromiter(map(len, prefixes), dtype=np.int64, count=len(prefixes))
+    longest = int(lengths.max(initial=0))
+    padded = np.frombuffer(b"".join([prefix.rjust(longest) for prefix in prefixes]), dtype=np.uint8)
+    rows = np.empty(
+        len(numbers), dtype=[("prefix", np.uint8, longest), ("number", _NUMBER), ("end", f"V{len(_LINE_END)}")]
     )
-    items["before"] = np.void(before)
-    items["number"] = numbers
-    items["after"] = np.void(after)
-    return items
+    rows["prefix"] = padded.reshape(len(prefixes), longest)[prefix_of]
+    rows["number"] = numbers
+    rows["end"] = np.void(_LINE_END)
+    width, missing = rows.dtype.itemsize, longest - lengths[prefix_of]
+    ends = np.zeros(len(numbers) + 1, dtype=np.int64)
+    np.cumsum(width - missing, out=ends[1:])
+    if not missing.any():
+        return rows.tobytes(), ends
+    is_kept = np.arange(width) >= missing[:, np.newaxis]
+    return rows.view(np.uint8).reshape(-1, width)[is_kept].tobytes(), ends
 
 
 def _varint(number: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,10 +71,8 @@ class PackedBuckets:
         starts = self._bounds[bucket_of]
         filled = np.flatnonzero(self._bounds[bucket_of + 1] - starts > HEADER_WIDTH)
         found = np.full(len(keys), -1, dtype=np.int64)
-        found[filled] = [
-            buckets[bucket].find(key, first)
-            for key, bucket in zip(keys[filled].tolist(), bucket_of[filled].tolist(), strict=True)
-        ]
+        sought = map(buckets.__getitem__, bucket_of[filled].tolist())
+        found[filled] = list(map(bytes.find, sought, keys[filled].tolist(), repeat(first)))
         widths = self._widths[bucket_of]
         for position in np.flatnonzero((found >= 0) & ((found - HEADER_WIDTH) % widths != 0)).tolist():
             found[position] = _record_after(

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rli.errors import CorruptIndexError
 from rli_redis.buckets import Positions
 from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Presence
 from rli_redis.placing import by_place
 from rli_redis.segment_set import WidthAndShard, confirmed_segments, known_segments, makings
-from rli_redis.segments import Segment
+from rli_redis.segments import Segment, states_in
 from rli_redis.servers import Command, Servers
 from rli_redis.watermarks import Watermark
 
@@ -26,7 +29,7 @@ class SegmentStates:
         self._servers = servers
         self._names = names
         self._presence = presence
-        self._segments: dict[WidthAndShard, Segment] = {}
+        self._stored: dict[WidthAndShard, bytes] = {}
 
     def present(self, segments: Sequence[WidthAndShard], applied: int = 0) -> list[Segment | None]:
         """The present state of segments; None where one is not there yet, or not any more on a server that went back.
@@ -39,8 +42,8 @@ class SegmentStates:
         found = self._read_states(segments)
         if missing := [segment for segment in segments if segment not in found]:
             self._require_never_made(missing, applied)
-        self._segments |= found
-        return [found.get(segment) for segment in segments]
+        self._stored |= found
+        return _segments([found.get(segment) for segment in segments])
 
     def all_present(self) -> list[tuple[int, int, Segment]]:
         """Width, shard and present state of every segment, in order; raises like ``present``."""
@@ -53,27 +56,40 @@ class SegmentStates:
 
     def last_seen(self, segments: Sequence[WidthAndShard], applied: int = 0) -> list[Segment | None]:
         """Segments as they were when they were last read; those that never were are read now."""
-        if unknown := [segment for segment in segments if segment not in self._segments]:
+        return _segments(self._last_stored(segments, applied))
+
+    def last_seen_of(self, segments: Sequence[WidthAndShard], applied: int = 0) -> NDArray[np.void]:
+        """The same as ``states_in`` gives it."""
+        return states_in(self._last_stored(segments, applied))
+
+    def _last_stored(self, segments: Sequence[WidthAndShard], applied: int) -> list[bytes | None]:
+        if unknown := [segment for segment in segments if segment not in self._stored]:
             self.present(unknown, applied)
-        return [self._segments.get(segment) for segment in segments]
+        return [self._stored.get(segment) for segment in segments]
 
     def still_there(self, segments: Iterable[WidthAndShard]) -> set[WidthAndShard]:
         """Which segments are there now; the others, whose server went back to before them, are forgotten."""
         asked = set(segments)
         found = self._read_states(asked)
         for gone in asked - found.keys():
-            self._segments.pop(gone, None)
-        self._segments |= found
+            self._stored.pop(gone, None)
+        self._stored |= found
         return set(found)
 
-    def seen(self, name: WidthAndShard, state: bytes | None, applied: int) -> Segment | None:
-        """Remember the state of a segment; forget one that its server went back to before, or raise if it was lost."""
-        if state is None:
-            self._require_never_made([name], applied)
-            self._segments.pop(name, None)
-            return None
-        segment = self._segments[name] = Segment.from_bytes(state)
-        return segment
+    def seen(self, segments: Sequence[WidthAndShard], states: Sequence[bytes | None], applied: int) -> NDArray[np.void]:
+        """Remember the states of segments; forget one that its server went back to before, or raise if it was lost.
+
+        Returns:
+            What ``states_in`` makes of them.
+        """
+        seen = states_in(states)
+        for segment, state in zip(segments, states, strict=True):
+            if state is not None:
+                self._stored[segment] = state
+            else:
+                self._require_never_made([segment], applied)
+                self._stored.pop(segment, None)
+        return seen
 
     def read_segment(self, width: int, shard: int, numbers: Positions) -> Command:
         """The command that reads a segment's state and some of its buckets, atomically."""
@@ -94,13 +110,13 @@ class SegmentStates:
     def _lost_list(self) -> CorruptIndexError:
         return self._presence.lost(self._names, "the list of its parts")
 
-    def _read_states(self, segments: Iterable[WidthAndShard]) -> dict[WidthAndShard, Segment]:
+    def _read_states(self, segments: Iterable[WidthAndShard]) -> dict[WidthAndShard, bytes]:
         parts = list(by_place(segments, lambda segment: self._place(segment[1])))
         replies = self._servers.exchange(
             [Command(place, ("MGET", *(self._names.segment(*segment) for segment in some))) for place, some in parts]
         )
         return {
-            segment: Segment.from_bytes(state)
+            segment: state
             for (_, some), states in zip(parts, replies, strict=True)
             for segment, state in zip(some, states, strict=True)
             if state is not None
@@ -145,3 +161,7 @@ class SegmentStates:
 
     def _place(self, shard: int) -> int:
         return self._servers.place(self._names, shard)
+
+
+def _segments(states: Sequence[bytes | None]) -> list[Segment | None]:
+    return [None if state is None else Segment.from_bytes(state) for state in states]

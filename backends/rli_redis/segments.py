@@ -10,6 +10,7 @@ Every bucket of a segment is stored, empty ones too: one that is missing was los
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -29,6 +30,8 @@ _LOW_HALF: Final = np.uint64(0xFFFF_FFFF)
 _STATE: Final = np.dtype([("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8")])
 # In layout 2 a watermark of the segment followed. A process of that layout may still make such a segment during the upgrade.
 _OLD_STATE_BYTES: Final = _STATE.itemsize + 4
+
+_NO_STATE: Final = bytes(_STATE.itemsize)
 
 VERSION_WIDTH: Final = 8
 HASH_KEY_WIDTH: Final = 16
@@ -61,16 +64,28 @@ class Segment:
     @classmethod
     def from_bytes(cls, stored: bytes) -> Segment:
         """Read what the scripts wrote."""
-        if len(stored) not in (_STATE.itemsize, _OLD_STATE_BYTES):
-            raise CorruptIndexError(
-                f"the state of a part of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
-            )
-        values = np.frombuffer(stored, dtype=_STATE, count=1)[0]
+        values = states_in([stored])[0]
         return cls(values["version"].tobytes(), *(int(values[name]) for name in ("buckets", "entries", "tombstones")))
 
     def bucket_bytes(self, key_width: int) -> int:
         """About how many bytes a bucket has; more than they should where the segment is about to grow."""
         return max(bucket_bytes(key_width), self.entries * record_width(key_width) // self.buckets)
+
+
+def states_in(stored: Sequence[bytes | None]) -> NDArray[np.void]:
+    """The states of segments: shape (n,) with the attributes of ``Segment`` as fields, no buckets where there is none.
+
+    Raises:
+        CorruptIndexError: the scripts have not written these bytes.
+    """
+    whole = [_NO_STATE if state is None else state for state in stored]
+    for length in set(map(len, whole)) - {_STATE.itemsize}:
+        if length != _OLD_STATE_BYTES:
+            raise CorruptIndexError(
+                f"the state of a part of the index has a wrong length: bytes={length}; bootstrap the index again"
+            )
+        whole = [state[: _STATE.itemsize] for state in whole]
+    return np.frombuffer(b"".join(whole), dtype=_STATE)
 
 
 def hashes_of(keys: NDArray[np.void], hash_key: bytes) -> Positions:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import Any, Final, TypeAlias
 
 from hiredis import pack_command
@@ -28,8 +28,11 @@ from rli_redis.scripts import Script
 Argument: TypeAlias = bytes | str | int
 Reply: TypeAlias = Any
 
-# A server works on one command while the answer to another is on its way or being decoded.
-_SENT_AHEAD: Final = 3
+# A server works on one command while the answer to another is on its way or being decoded. Small commands all go at once: a
+# cluster needs one for each slot.
+_BYTES_SENT_AHEAD: Final = 3 << 19
+_LEAST_BYTES: Final = 1 << 10
+_BYTES_PER_SEND: Final = 1 << 16
 _FAILURES: Final = (RedisError, RedisClusterException, OSError)
 
 
@@ -45,6 +48,10 @@ class PackedArguments:
     count: int
     content: bytes
 
+    def followed_by(self, arguments: Sequence[Argument]) -> PackedArguments:
+        """These arguments and others."""
+        return PackedArguments(self.count + len(arguments), self.content + _without_count(arguments))
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -55,17 +62,32 @@ class Command:
         arguments: name and arguments.
         more: further arguments.
         script: of a command that runs one; sent by name, and in full to a server that does not know it.
+        size: about how many bytes it has together with its answer.
     """
 
     place: int
     arguments: tuple[Argument, ...]
     more: PackedArguments | None = None
     script: Script | None = None
+    size: int = _BYTES_SENT_AHEAD // 3
 
     @classmethod
-    def run(cls, place: int, script: Script, keys: list[bytes], arguments: Iterable[Argument]) -> Command:
+    def run(
+        cls,
+        place: int,
+        script: Script,
+        keys: Sequence[bytes],
+        arguments: Sequence[Argument],
+        *,
+        more_keys: PackedArguments | None = None,
+        size: int = _BYTES_SENT_AHEAD // 3,
+    ) -> Command:
         """A call of a script."""
-        return cls(place, ("EVALSHA", script.sha, len(keys), *keys, *arguments), script=script)
+        if more_keys is None:
+            called = ("EVALSHA", script.sha, len(keys), *keys, *arguments)
+            return cls(place, called, script=script, size=size)
+        called = ("EVALSHA", script.sha, len(keys) + more_keys.count, *keys)
+        return cls(place, called, more_keys.followed_by(arguments), script, size)
 
     def packed(self) -> bytes:
         """What is sent."""
@@ -159,18 +181,23 @@ class Servers(ABC):
         """The answers to commands, in order; raises like ``execute``."""
         waiting = iter(commands)
         sent: deque[tuple[Command, _Conversation | None]] = deque()
+        ahead = 0
         conversations: dict[ConnectionPool, _Conversation] = {}
         try:
             while True:
-                for command in islice(waiting, _SENT_AHEAD - len(sent)):
+                while ahead < _BYTES_SENT_AHEAD and (command := next(waiting, None)) is not None:
                     sent.append((command, self._send(command, conversations)))
+                    ahead += max(command.size, _LEAST_BYTES)
                     if sent[-1][1] is None:
                         # The server does not answer at present: nothing is gained by asking it again at once.
                         break
                 if not sent:
                     return
-                command, conversation = sent.popleft()
-                answered, reply = (False, None) if conversation is None else conversation.receive()
+                for conversation in conversations.values():
+                    conversation.flush()
+                command, asked = sent.popleft()
+                ahead -= max(command.size, _LEAST_BYTES)
+                answered, reply = (False, None) if asked is None else asked.receive()
                 yield reply if answered else self.execute(command)
         finally:
             for conversation in conversations.values():
@@ -209,24 +236,36 @@ class _Conversation:
         self._pool = pool
         self._connection: Connection | None = pool.get_connection()
         self._unanswered = 0
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
 
     @property
     def is_over(self) -> bool:
         return self._connection is None
 
     def send(self, command: Command) -> None:
-        if self._connection is None:
-            raise ConnectionResetError
+        """Send a command, or keep it until there are more bytes to send, or ``flush``."""
+        packed = command.packed()
+        self._unsent.append(packed)
+        self._unsent_bytes += len(packed)
+        self._unanswered += 1
+        if self._unsent_bytes >= _BYTES_PER_SEND:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was kept; where that fails, the conversation is over, and its commands are not answered."""
+        if self._connection is None or not self._unsent:
+            return
         # Another thread may have closed it. The client library would connect again without a word, and the next answer
         # would be taken for that to an older command. Releases before 8 have no public name for this.
-        if self._unanswered and self._connection._sock is None:  # noqa: SLF001
-            raise ConnectionResetError
+        if self._unanswered > len(self._unsent) and self._connection._sock is None:  # noqa: SLF001
+            self._break_off()
+            return
+        unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
         try:
-            self._connection.send_packed_command([command.packed()])
+            self._connection.send_packed_command([b"".join(unsent)])
         except _FAILURES:
             self._break_off()
-            raise
-        self._unanswered += 1
 
     def receive(self) -> tuple[bool, Reply]:
         """Whether the next command was answered, and its answer."""
@@ -267,12 +306,20 @@ def info_fields(info: bytes) -> dict[str, str]:
 
 
 def _packed(arguments: tuple[Argument, ...], more: PackedArguments | None) -> bytes:
-    # The client library would look at each argument in Python before it packs them all in C.
-    packed: bytes = pack_command(arguments)  # type: ignore[arg-type]  # its stub has room for one argument
     if more is None:
-        return packed
-    without_count = packed[packed.index(b"\n") + 1 :]
-    return b"*%d\r\n%b%b" % (len(arguments) + more.count, without_count, more.content)
+        return _pack(arguments)
+    return b"*%d\r\n%b%b" % (len(arguments) + more.count, _without_count(arguments), more.content)
+
+
+def _without_count(arguments: Sequence[Argument]) -> bytes:
+    packed = _pack(arguments)
+    return packed[packed.index(b"\n") + 1 :]
+
+
+def _pack(arguments: Sequence[Argument]) -> bytes:
+    # The client library would look at each argument in Python before it packs them all in C.
+    packed: bytes = pack_command(tuple(arguments))  # type: ignore[arg-type]  # its stub has room for one argument
+    return packed
 
 
 def ask(pool: ConnectionPool, packed_command: bytes, *, asking: bool = False) -> Reply:

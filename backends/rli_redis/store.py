@@ -19,7 +19,7 @@ from rli_redis.health import require_safe_servers, servers_health
 from rli_redis.independent_servers import IndependentServers
 from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Presence
-from rli_redis.reading import Piece, Reader
+from rli_redis.reading import Reader
 from rli_redis.scanning import scan
 from rli_redis.segment_states import SegmentStates
 from rli_redis.sentinels import SentinelServers
@@ -66,8 +66,10 @@ class RedisStore(Store):
         self._opened()
         found = [np.full(len(keys), ABSENT, dtype=np.uint64) for keys in batches]
         for piece in self._reader.pieces(batches, applied):
-            self._require_kept(piece, applied)
-            self._note_floor(max((watermark.floor for watermark in piece.watermarks.values()), default=0))
+            if piece.applied < applied:
+                # Its server went back to before what is known to be applied.
+                raise self._presence.went_back(applied, piece.applied)
+            self._note_floor(int(piece.floors.max()))
             keys = batches[piece.batch]
             found[piece.batch][piece.requests] = StoredEntries.of(keys, piece).entries
         return found
@@ -156,12 +158,6 @@ class RedisStore(Store):
         # Threads share the store: a look-up must not miss the floor that it has met because another met a lower one.
         with self._noting:
             self._seen_floor = max(self._seen_floor, floor)
-
-    def _require_kept(self, piece: Piece, applied: int) -> None:
-        """Raise for buckets of a server that went back to before what is known to be applied."""
-        least = min((watermark.applied for watermark in piece.watermarks.values()), default=applied)
-        if least < applied:
-            raise self._presence.went_back(applied, least)
 
     def _opened(self) -> Servers:
         if self._servers is None:

@@ -17,12 +17,13 @@ the commit log, the server of the log went back, and would give out sequences a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError, SettingsError
 from rli.store import SETTINGS, IndexSettings, Watermarks
@@ -44,6 +45,7 @@ _WIDTHS: Final = (
     _WATERMARK.itemsize + _EPOCH_WIDTH + _FLOOR_WIDTH,
 )
 """Of layouts 2 and 3; of layout 4 before and after the first purge."""
+_WHOLE: Final = np.dtype([*_WATERMARK.descr, ("epoch", f"V{_EPOCH_WIDTH}"), ("floor", ">u4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,34 @@ class Watermark:
     @classmethod
     def from_bytes(cls, stored: bytes) -> Watermark:
         """Read what the scripts wrote."""
-        if len(stored) not in _WIDTHS:
-            raise CorruptIndexError(
-                f"the watermark of a shard of the index has a wrong length: bytes={len(stored)}; bootstrap the index again"
-            )
+        _require_widths([len(stored)])
         applied, greatest = np.frombuffer(stored, dtype=_WATERMARK, count=1)[0].tolist()
         epoch, floor = stored[_WATERMARK.itemsize : _WIDTHS[1]], stored[_WIDTHS[1] :]
         return cls(applied, greatest, epoch, int.from_bytes(floor, "big"))
+
+
+def watermarks_in(stored: Sequence[bytes | None]) -> NDArray[np.void]:
+    """The watermarks of shards: shape (n,), fields ``applied`` and ``floor``, and ``is_there``, false for None.
+
+    Raises:
+        CorruptIndexError: the scripts have not written these bytes.
+    """
+    there = [watermark for watermark in stored if watermark is not None]
+    _require_widths(set(map(len, there)))
+    padded = [(watermark or b"").ljust(_WIDTHS[-1], b"\0") for watermark in stored]
+    whole = np.frombuffer(b"".join(padded), dtype=_WHOLE)
+    found = np.empty(len(stored), dtype=[("applied", np.uint32), ("floor", np.uint32), ("is_there", np.bool_)])
+    found["applied"], found["floor"] = whole["applied"], whole["floor"]
+    found["is_there"] = [watermark is not None for watermark in stored]
+    return found
+
+
+def _require_widths(widths: Iterable[int]) -> None:
+    for width in widths:
+        if width not in _WIDTHS:
+            raise CorruptIndexError(
+                f"the watermark of a shard of the index has a wrong length: bytes={width}; bootstrap the index again"
+            )
 
 
 class ShardWatermarks:

@@ -6,7 +6,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -24,19 +23,20 @@ from rli_redis.control import ControlRecords
 from rli_redis.entries import Change, merged, without_tombstones
 from rli_redis.epochs import Epochs
 from rli_redis.growing import grow
-from rli_redis.keyspace import Names
+from rli_redis.keyspace import Names, packed_buckets
 from rli_redis.lifecycle import Presence
-from rli_redis.reading import Piece, Reader
+from rli_redis.reading import Piece, Reader, runs, runs_of_places
 from rli_redis.scripts import CREATE_SEGMENT, SWAP_BUCKETS
 from rli_redis.segment_set import WidthAndShard, confirm, note_making
 from rli_redis.segment_states import SegmentStates
 from rli_redis.segments import VERSION_WIDTH, outgrows, wanted_buckets
-from rli_redis.servers import Argument, Command, Servers
+from rli_redis.servers import Argument, Command, PackedArguments, Servers
 from rli_redis.watermarks import Watermark
 
 Batch: TypeAlias = tuple[EncodedKeys, Entries]
 
 _OTHER_EPOCH: Final = -1
+_OF_SEGMENTS: Final = np.dtype([("version", f"V{VERSION_WIDTH}"), ("buckets", ">u4"), ("more", ">i4", 2)])
 _MAX_NEW_BUCKETS: Final = 2000
 # What is written before segments are grown: it may all go into one bucket.
 _BYTES_AT_ONCE: Final = 1 << 23
@@ -44,19 +44,17 @@ _BYTES_AT_ONCE: Final = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """New versions of buckets of one segment, and the keys that they are for.
+    """New versions of buckets of segments in one place, and the keys that they are for.
 
     Attributes:
         command: the script that puts them in place.
-        shard: of the segment.
-        more_entries: how many entries the segment will have more.
+        more_entries: how many entries each segment will have more.
         requests: shape (n,): positions of the keys in the batch.
         bucket_of: shape (n,): the bucket of each key, as a position among the command's.
     """
 
     command: Command
-    shard: int
-    more_entries: int
+    more_entries: dict[WidthAndShard, int]
     requests: Positions
     bucket_of: Positions
 
@@ -149,14 +147,17 @@ class Writer:
     def _grow(self, inserted: Counter[WidthAndShard]) -> None:
         """Grow the segments that may need it after so many insertions into each."""
         segments = list(inserted)
+        seen = self._states.last_seen_of(segments)
         grow(
             self._servers,
             self._names,
             self._states,
             [
                 name
-                for name, segment in zip(segments, self._states.last_seen(segments), strict=True)
-                if segment is not None and outgrows(segment.entries + inserted[name], name[0], segment.buckets)
+                for name, entries, buckets in zip(
+                    segments, seen["entries"].tolist(), seen["buckets"].tolist(), strict=True
+                )
+                if buckets and outgrows(entries + inserted[name], name[0], buckets)
             ],
         )
 
@@ -174,7 +175,7 @@ class Writer:
                 keys, entries = batches[piece.batch]
                 for swap in self._swaps(keys, entries, piece, epoch):
                     sent.append((piece.batch, swap))
-                    inserted[keys.width, swap.shard] += swap.more_entries
+                    inserted.update(swap.more_entries)
                     yield swap.command
 
         refused: list[list[Positions]] = [[] for _ in batches]
@@ -252,49 +253,55 @@ class Writer:
         return Command.run(self._servers.place(self._names, shard), CREATE_SEGMENT, names, arguments)
 
     def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece, epoch: bytes) -> Iterator[_Swap]:
-        """What brings the entries into a piece's buckets, shard by shard."""
+        """What brings the entries into a piece's buckets."""
         yield from self._swaps_of(
             keys.width, merged(keys, entries, piece), piece, (int(sequences(entries).max()), epoch)
         )
 
     def _swaps_of(self, width: int, change: Change, piece: Piece, watermark: tuple[int, bytes]) -> Iterator[_Swap]:
-        """What puts new versions of buckets in place, shard by shard."""
-        if not len(change.changed):
-            return
+        """What puts new versions of buckets in place, place by place."""
         shards = piece.shards[change.changed]
-        bounds = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
-        # Positions among the piece's buckets, as positions among those of one command; -1 for those of others.
-        in_command = np.full(len(piece.buckets), -1, dtype=np.int64)
-        for start, end in pairwise(bounds):
-            changed = change.changed[start:end]
-            in_command[:] = -1
-            in_command[changed] = np.arange(len(changed))
-            own = np.flatnonzero(in_command[change.bucket_of] >= 0)
-            yield _Swap(
-                self._swapping((width, int(shards[start])), piece, change, slice(start, end), watermark),
-                int(shards[start]),
-                int(change.more[start:end, 0].sum()),
-                change.requests[own],
-                in_command[change.bucket_of[own]],
+        starts, segment_of = runs(shards)
+        bounds = [*starts.tolist(), len(shards)]
+        segments = [(width, shard) for shard in shards[starts].tolist()]
+        keys = self._reader.keys_of(segments)
+        of_segments = np.empty(len(segments), dtype=_OF_SEGMENTS)
+        of_segments["version"] = piece.versions[change.changed[starts]]
+        of_segments["buckets"] = np.diff(bounds)
+        of_segments["more"] = np.add.reduceat(change.more, starts) if len(starts) else 0
+        # The keys are in the order of their buckets.
+        bucket_of = np.searchsorted(change.changed, change.bucket_of)
+        for first, last in runs_of_places([each.place for each in keys]):
+            start, end = bounds[first], bounds[last]
+            own = slice(*np.searchsorted(bucket_of, (start, end)).tolist())
+            more = of_segments["more"][first:last, 0].tolist()
+            names, _ = packed_buckets(
+                [each.buckets for each in keys[first:last]],
+                segment_of[start:end] - first,
+                piece.numbers[change.changed[start:end]],
             )
-
-    def _swapping(
-        self, segment: WidthAndShard, piece: Piece, change: Change, some: slice, watermark: tuple[int, bytes]
-    ) -> Command:
-        _, shard = segment
-        numbers = piece.numbers[change.changed[some]]
-        names = [self._names.segment(*segment), self._names.watermark(shard), *self._names.buckets(*segment, numbers)]
-        more = change.more[some]
-        arguments: list[Argument] = [
-            piece.segments[shard].version,
-            secrets.token_bytes(VERSION_WIDTH),
-            more.sum(axis=0).astype(">i4").tobytes(),
-            change.stamps[some].tobytes(),
-            more.astype(">i4").tobytes(),
-            *watermark,
-            *change.buckets[some],
-        ]
-        return Command.run(self._servers.place(self._names, shard), SWAP_BUCKETS, names, arguments)
+            arguments: list[Argument] = [
+                of_segments[first:last].tobytes(),
+                secrets.token_bytes(VERSION_WIDTH),
+                change.stamps[start:end].tobytes(),
+                change.more[start:end].astype(">i4").tobytes(),
+                *watermark,
+                *change.buckets[start:end],
+            ]
+            command = Command.run(
+                keys[first].place,
+                SWAP_BUCKETS,
+                [name for each in keys[first:last] for name in (each.state, each.watermark)],
+                arguments,
+                more_keys=PackedArguments(end - start, names),
+                size=sum(map(len, change.buckets[start:end])),
+            )
+            yield _Swap(
+                command,
+                dict(zip(segments[first:last], more, strict=True)),
+                change.requests[own],
+                bucket_of[own] - start,
+            )
 
 
 def _parts(batches: Sequence[Batch]) -> Iterator[list[Batch]]:

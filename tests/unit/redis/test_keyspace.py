@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rli.settings import MAX_SHARDS
-from rli_redis.keyspace import DIGITS, ID_LENGTH, Names, header_key, id_key, key_prefix, segment_number, segment_of
+from rli_redis.keyspace import (
+    DIGITS,
+    ID_LENGTH,
+    Names,
+    header_key,
+    id_key,
+    key_prefix,
+    packed_buckets,
+    segment_number,
+    segment_of,
+)
 
 NAMES = Names("aB3", key_prefix("trips"))
 WIDTHS = st.integers(1, 1 << 28)
@@ -71,6 +83,21 @@ def test_no_two_things_have_one_name(segments: list[tuple[int, int]], numbers: l
     assert len(set(keys)) == len(keys)
     assert all(key.startswith(NAMES.pattern.removesuffix(b"*")) for key in keys)
     assert {NAMES.shard_of(key) for key in keys} == {None, *(shard for _, shard in segments)}
+
+
+@given(st.lists(st.tuples(WIDTHS, SHARDS), max_size=5), st.lists(st.integers(0, 2**32 - 1), max_size=5))
+def test_packed_names_of_buckets_are_their_names(segments: list[tuple[int, int]], numbers: list[int]) -> None:
+    """However long the names are."""
+    names = [name for segment in segments for name in buckets(*segment, *numbers)]
+    packed, ends = packed_buckets(
+        [NAMES.packed_bucket_prefix(*segment) for segment in segments],
+        np.repeat(np.arange(len(segments)), len(numbers)),
+        np.array(numbers * len(segments), dtype=np.int64),
+    )
+    assert [packed[start:end] for start, end in pairwise(ends.tolist())] == [
+        b"$%d\r\n%b\r\n" % (len(name), name) for name in names
+    ]
+    assert ends[-1] == len(packed)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
-from rli_redis.segments import Segment, addresses, hashes_of, outgrows, wanted_buckets
+from rli_redis.segments import Segment, addresses, hashes_of, outgrows, states_in, wanted_buckets
 
 HASHES = st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=200)
 
@@ -152,6 +152,17 @@ def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: in
 def test_the_state_of_versions_2_and_3(mark_of_version_2: str) -> None:
     stored = b"version!" + bytes.fromhex("00000102 0000000000000304 0000000000000005" + mark_of_version_2)
     assert Segment.from_bytes(stored) == Segment(b"version!", 0x102, 0x304, 5)
+
+
+def test_states_that_are_there_and_those_that_are_not() -> None:
+    old, new = (
+        b"version1" + bytes.fromhex("00000002 0000000000000003 0000000000000001 00000607"),
+        b"version2" + bytes(20),
+    )
+    states = states_in([old, None, new])
+    assert states["version"].tolist() == [b"version1", bytes(8), b"version2"]
+    assert states["buckets"].tolist() == [2, 0, 0]
+    assert states["entries"].tolist() == [3, 0, 0]
 
 
 @pytest.mark.parametrize("stored", [b"", bytes(27), bytes(31), bytes(33)])
