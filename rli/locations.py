@@ -23,8 +23,8 @@ LOCATION_SCHEMA: Final = pa.schema(
 )
 """Schema of what look-ups return."""
 
-BATCH_KEYS: Final = 65_536
-"""Keys that are written to the store together."""
+BATCH_KEYS: Final = 1 << 20
+"""Keys that are written to the store together: sorted, so that a store that keeps them sorted takes runs of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,9 @@ class LocationUpdate:
 
     Attributes:
         record_keys: string array, shape (n,), distinct.
-        partition_paths: string array, shape (n,): where the keys are, or were deleted; null where nobody knows.
-        file_ids: string array, shape (n,); null where the key is deleted.
+        partition_paths: string array, shape (n,), plain or dictionary-encoded: where the keys are, or were deleted;
+            null where nobody knows.
+        file_ids: likewise; null where the key is deleted.
     """
 
     record_keys: pa.Array
@@ -45,11 +46,7 @@ class LocationUpdate:
     def placing(cls, record_keys: pa.Array, group: FileGroupId) -> LocationUpdate:
         """Changes that place all keys in one file group."""
         count = len(record_keys)
-        return cls(
-            record_keys,
-            pa.repeat(pa.scalar(group.partition_path, pa.string()), count),
-            pa.repeat(pa.scalar(group.file_id, pa.string()), count),
-        )
+        return cls(record_keys, _repeated(group.partition_path, count), _repeated(group.file_id, count))
 
     @classmethod
     def removing(cls, record_keys: pa.Array, partition_path: str | None = None) -> LocationUpdate:
@@ -90,6 +87,11 @@ def _joined(parts: Sequence[LocationUpdate]) -> LocationUpdate:
     )
 
 
+def _repeated(text: str, count: int) -> pa.DictionaryArray:
+    indices = pa.array(np.zeros(count, np.int32))
+    return pa.DictionaryArray.from_arrays(indices, pa.array([text], pa.string()))
+
+
 @dataclass(frozen=True, slots=True)
 class NamedGroups:
     """The file groups that two string columns name, row by row.
@@ -107,9 +109,19 @@ def named_groups(partition_paths: pa.Array, file_ids: pa.Array) -> NamedGroups:
     """The file groups that two string arrays of one length name; of sorted rows, in the order of the rows."""
     path_codes, paths = _dictionary(partition_paths)
     id_codes, ids = _dictionary(file_ids)
-    unique, codes = np.unique(path_codes * len(ids) + id_codes, return_inverse=True)
+    unique, codes = _ranked(path_codes * len(ids) + id_codes, len(paths) * len(ids))
     groups = [_group(paths[code // len(ids)], ids[code % len(ids)]) for code in unique.tolist()]
     return NamedGroups(groups, codes)
+
+
+def _ranked(codes: NDArray[np.int64], kinds: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The distinct codes, each less than ``kinds``, in rising order, and for each code its position among them."""
+    if kinds > len(codes):
+        return np.unique(codes, return_inverse=True)
+    unique = np.flatnonzero(np.bincount(codes, minlength=kinds))
+    ranks = np.empty(kinds, np.intp)
+    ranks[unique] = np.arange(len(unique))
+    return unique, ranks[codes]
 
 
 def _group(partition_path: str | None, file_id: str | None) -> FileGroupId | None:

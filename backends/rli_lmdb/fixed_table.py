@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -101,17 +101,17 @@ class FixedTable(EntryTable):
 
     def _insert(self, cursor: lmdb.Cursor[bytes], keys: EncodedKeys, entries: Entries) -> None:
         records = pack_records(keys.keys, entries)
-        shards = shard_bytes(keys.shards)
-        inside: list[tuple[bytes, bytes]] = []
-        beyond: list[tuple[bytes, bytes]] = []
+        inside: list[Iterator[tuple[bytes, bytes]]] = []
+        beyond: list[Iterator[tuple[bytes, bytes]]] = []
         for start, stop in _runs(keys.shards):
-            last = cursor.value() if cursor.set_key(shards[start]) and cursor.last_dup() else b""
+            shard = shard_bytes(keys.shards[start : start + 1])[0]
+            last = cursor.value() if cursor.set_key(shard) and cursor.last_dup() else b""
             split = bisect_right(records, last, start, stop)
-            inside.extend(zip(shards[start:split], records[start:split], strict=True))
-            beyond.extend(zip(shards[split:stop], records[split:stop], strict=True))
-        cursor.putmulti(inside)
+            inside.append(zip(repeat(shard), records[start:split]))
+            beyond.append(zip(repeat(shard), records[split:stop]))
+        cursor.putmulti(chain.from_iterable(inside))
         # Appending fills pages to the brim, where inserting splits them in halves.
-        cursor.putmulti(beyond, append=True)
+        cursor.putmulti(chain.from_iterable(beyond), append=True)
 
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         cursor = transaction.cursor(self._database)

@@ -10,6 +10,9 @@ from typing import Final
 # aside are then the same small part of, and where neighbours in a sorted batch share a page.
 _MIN_KEYS_PER_TRANSACTION: Final = 1024
 MAX_KEYS_PER_TRANSACTION: Final = 16_384
+_MOST_CLOSE_TOGETHER: Final = 65_536
+"""Each transaction waits for the disk, so a load into an empty index is to have few."""
+
 _TRANSACTIONS_PER_INDEX: Final = 1024
 _ENTRIES_PER_TRANSACTION: Final = 20_000
 """Stored between the first key of a transaction and its last: on two hundred pages, with keys of 16 bytes."""
@@ -17,6 +20,6 @@ _ENTRIES_PER_TRANSACTION: Final = 20_000
 
 def keys_per_transaction(keys: int, stored: int) -> int:
     """How many of so many sorted keys to write at once."""
-    scattered = max(stored // _TRANSACTIONS_PER_INDEX, _MIN_KEYS_PER_TRANSACTION)
-    close_together = _ENTRIES_PER_TRANSACTION * keys // max(stored, 1)
-    return min(max(scattered, close_together), MAX_KEYS_PER_TRANSACTION)
+    scattered = min(max(stored // _TRANSACTIONS_PER_INDEX, _MIN_KEYS_PER_TRANSACTION), MAX_KEYS_PER_TRANSACTION)
+    close_together = min(_ENTRIES_PER_TRANSACTION * keys // max(stored, 1), _MOST_CLOSE_TOGETHER)
+    return max(scattered, close_together)

@@ -244,6 +244,7 @@ class WriteTransaction:
             # A new column comes with a commit, also where it is null in every record.
             skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
             bloom_filter_rate=self.index.bloom_filter_rate,
+            holds_journals=not is_synced,
         )
 
     def bytes_per_record(self, estimate: float) -> float:
@@ -282,6 +283,7 @@ class WriteTransaction:
                 self._tasks,
                 on_registered=partial(self.on_step, Step.REGISTERED),
                 on_part=partial(self.on_step, Step.CHANGES_APPLIED),
+                held=_journals(published.results),
             )
             self.timeline_after = synced.timeline
             self.on_step(Step.APPLIED)
@@ -370,7 +372,7 @@ class WriteTransaction:
         require_first(self.table.storage, synced.timeline, self._caller.transaction)
         current = synced.snapshot
         prepared = prepared.giving_way(self.snapshot, current)
-        journals = self._journals(prepared.results)
+        journals = _journals(prepared.results)
         planned = PlannedCommit(
             instant=self.instant,
             state=self.state,
@@ -415,13 +417,6 @@ class WriteTransaction:
                 f"before={began_with.properties.version} now={self.table.properties.version}; write again"
             )
         return self.table
-
-    def _journals(self, written: Iterable[FileGroupResult]) -> list[Journal]:
-        return [
-            Journal(self.instant, result.journal, FileGroupId(result.stat.partition_path, result.stat.file_id))
-            for result in written
-            if result.journal is not None and result.stat is not None
-        ]
 
     def _transaction_records(self, timeline: Timeline, prepared: PreparedWrite) -> list[str]:
         """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
@@ -539,6 +534,10 @@ def _announce(table: TableDefinition, index: TableIndex, timeline: Timeline, act
                 raise
             holding.release()
         latest = instant
+
+
+def _journals(written: Iterable[FileGroupResult]) -> list[Journal]:
+    return [result.journal for result in written if result.journal is not None]
 
 
 def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:

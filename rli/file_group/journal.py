@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -88,8 +88,11 @@ class Journal:
         for batch in self._batches(storage):
             deleted = pc.equal(batch.column("change"), int(Change.DELETE))
             placed = LocationUpdate.placing(batch.column("record_key"), self.group)
-            file_ids = pc.if_else(deleted, pa.scalar(None, pa.string()), placed.file_ids)
-            yield replace(placed, file_ids=file_ids)
+            if not deleted.true_count:
+                yield placed
+                continue
+            file_ids = pc.if_else(deleted, pa.scalar(None, pa.string()), placed.file_ids.dictionary_decode())
+            yield replace(placed, file_ids=pc.dictionary_encode(file_ids))
 
     def relocations(self, storage: Storage) -> Iterator[pa.Table]:
         """Where the keys were before the commit, and where it puts them: tables of ``RELOCATION_SCHEMA``."""
@@ -184,6 +187,20 @@ class Journal:
             ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class HeldJournal(Journal):
+    """A journal file with its content, which the process that has written the file need not read back.
+
+    Attributes:
+        content: of the file.
+    """
+
+    content: pa.Table = field(repr=False, compare=False)
+
+    def _batches(self, storage: Storage, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        yield from (self.content if columns is None else self.content.select(columns)).to_batches()
+
+
 class JournalWriter:
     """Writes a journal file, work rows after work rows."""
 
@@ -192,7 +209,7 @@ class JournalWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Append work rows; their other columns are passed over."""
-        self._writer.write_table(pa.table([rows.column(name) for name in _COLUMNS], schema=_SCHEMA))
+        self._writer.write_table(_content_of(rows))
 
 
 @contextmanager
@@ -201,19 +218,33 @@ def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
     storage.make_folder(journal.path.rpartition("/")[0])
     with (
         storage.filesystem.open_output_stream(storage.full_path(journal.path)) as sink,
-        pq.ParquetWriter(sink, _SCHEMA, compression="zstd", store_schema=False) as writer,
+        pq.ParquetWriter(
+            # Keys do not repeat.
+            sink,
+            _SCHEMA,
+            compression="zstd",
+            store_schema=False,
+            use_dictionary=_SCHEMA.names[1:],
+        ) as writer,
     ):
         yield JournalWriter(writer)
         writer.add_key_value_metadata({_VERSION_KEY: FORMAT_VERSION})
     storage.sync([journal.path])
 
 
-def write_journal(storage: Storage, journal: Journal, rows: pa.Table) -> bool:
-    """Write the journal of a file group's work rows; returns False, and writes nothing, if there is nothing to tell."""
+def write_journal(storage: Storage, journal: Journal, rows: pa.Table) -> HeldJournal | None:
+    """Write the journal of a file group's work rows; returns None, and writes nothing, if there is nothing to tell."""
     changes = rows.column(work_rows.CHANGE).to_numpy()
-    chosen = rows.filter(pa.array(np.isin(changes, [int(change) for change in _JOURNALED])))
-    if not chosen.num_rows:
-        return False
+    is_told = np.isin(changes, [int(change) for change in _JOURNALED])
+    if not is_told.any():
+        return None
+    told = rows.select(_COLUMNS)
+    if not is_told.all():
+        told = told.filter(pa.array(is_told))
     with open_journal(storage, journal) as writer:
-        writer.write(chosen)
-    return True
+        writer.write(told)
+    return HeldJournal(journal.instant, journal.name, journal.group, _content_of(told))
+
+
+def _content_of(rows: pa.Table) -> pa.Table:
+    return pa.table([rows.column(name) for name in _COLUMNS], schema=_SCHEMA)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.codec.distinct import are_surely_distinct
 from rli.errors import CorruptIndexError, RecordExistsError
 from rli.file_group.work_rows import CHANGE, RECORD_KEY, UNDECIDED, Change
 from rli.model import FileGroupId, WriteCounts
@@ -143,6 +144,8 @@ def newest_records(record_keys: pa.Array, ordering: pa.Array | None) -> NDArray[
     Returns:
         Positions in rising order, or None if no key occurs twice.
     """
+    if are_surely_distinct(record_keys):
+        return None
     codes = pc.dictionary_encode(record_keys)
     if len(codes.dictionary) == len(record_keys):
         return None
@@ -156,14 +159,16 @@ def newest_records(record_keys: pa.Array, ordering: pa.Array | None) -> NDArray[
 
 def first_records(record_keys: pa.Array) -> NDArray[np.intp] | None:
     """Which records of a batch stay when each key keeps its first one: positions in rising order, None for all."""
-    codes = pc.dictionary_encode(record_keys)
-    if len(codes.dictionary) == len(record_keys):
+    if are_surely_distinct(record_keys):
         return None
+    codes = pc.dictionary_encode(record_keys)
     return np.sort(np.unique(codes.indices.to_numpy(), return_index=True)[1])
 
 
 def _matches(rows: pa.Table, stored_keys: pa.Array) -> NDArray[np.int64]:
     """The position of the work row with the key of each stored record, or keep: shape (stored records,)."""
+    if not len(stored_keys):
+        return np.empty(0, np.int64)
     keys = rows.column(RECORD_KEY).combine_chunks()
     matches = pc.fill_null(pc.index_in(stored_keys, value_set=keys), _KEEP).to_numpy(zero_copy_only=False)
     found: NDArray[np.int64] = matches.astype(np.int64)

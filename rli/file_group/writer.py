@@ -7,6 +7,7 @@ driver accepts are published.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,15 +23,7 @@ from rli.file_group.work_rows import Change
 from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.file_names import BaseFileName
-from rli.hudi.meta_columns import (
-    COMMIT_SEQNO,
-    COMMIT_TIME,
-    FILE_NAME,
-    META_COLUMNS,
-    PARTITION_PATH,
-    RECORD_KEY,
-    with_meta_columns,
-)
+from rli.hudi.meta_columns import RECORD_KEY, with_record_meta_columns
 from rli.hudi.schema import conform, holds_same
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.model import FileGroupId, WriteCounts
@@ -55,7 +48,9 @@ class WriteContext:
         compression: Parquet codec.
         kept: columns of which updated records keep their stored values; arriving ones have brought theirs.
         skips_unchanged: whether a file group is left alone in which every record is replaced by an equal one.
-        bloom_filter_rate: which share of foreign keys the bloom filters of the files may claim.
+        bloom_filter_rate: which share of foreign keys the bloom filters of the files may claim; a file that keeps the filter of
+            the one before may claim twice as many.
+        holds_journals: whether results bring the content of their journals along: to the process that wrote them.
     """
 
     storage: Storage
@@ -67,6 +62,7 @@ class WriteContext:
     kept: tuple[str, ...] = ()
     skips_unchanged: bool = False
     bloom_filter_rate: float = FALSE_POSITIVE_RATE
+    holds_journals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +86,14 @@ class FileGroupResult:
         group: the file group.
         counts: what became of the work rows.
         stat: the base file; None if nothing changed, so that nothing was written.
-        journal: name of the journal file; None if no key came or went.
+        journal: the journal file; None if no key came or went.
         replaces: the file groups whose records are all in this one now.
     """
 
     group: FileGroupId
     counts: WriteCounts
     stat: WriteStat | None
-    journal: str | None
+    journal: Journal | None
     replaces: tuple[FileGroupId, ...] = ()
 
 
@@ -121,16 +117,17 @@ def write_file_group(
     """
     name = BaseFileName(target.group.file_id, write_token, context.instant)
     if target.base is None:
-        plan = _plan(context, target, rows, None)
-        written = _write(context, target, str(name), plan=plan, reader=None)
+        plan = plan_merge(target.group, rows, pa.array([], pa.string()), None, context.ordering_field)
+        written = _write(context, target, str(name), plan, None)
     else:
         with FileSliceReader(context.storage, target.base) as reader:
-            plan = _plan(context, target, rows, reader)
+            compared = reader.read_columns(_compared(context)).combine_chunks()
+            plan = _plan(context, target, rows, compared)
             if plan.changes_nothing:
                 return FileGroupResult(target.group, plan.counts, None, None)
             if context.skips_unchanged and plan.may_change_nothing and not _changes(context, plan, reader):
                 return FileGroupResult(target.group, plan.counts_of_nothing, None, None)
-            written = _write(context, target, str(name), plan=plan, reader=reader)
+            written = _write(context, target, str(name), plan, _Stored(reader, compared))
     journal = Journal(context.instant, f"{target.group.file_id}_{write_token}.parquet", target.group)
     stat = WriteStat(
         file_id=target.group.file_id,
@@ -144,8 +141,8 @@ def write_file_group(
         written_bytes=written.size,
         file_size=written.size,
     )
-    is_told = write_journal(context.storage, journal, plan.rows)
-    return FileGroupResult(target.group, plan.counts, stat, journal.name if is_told else None)
+    held = write_journal(context.storage, journal, plan.rows)
+    return FileGroupResult(target.group, plan.counts, stat, held if held is None or context.holds_journals else journal)
 
 
 def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_keys: pa.Array) -> pa.Table:
@@ -166,14 +163,38 @@ def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_key
     return stored.select(schema.names).take(positions)
 
 
-def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, reader: FileSliceReader | None) -> MergePlan:
-    ordering = context.schema.field(context.ordering_field) if context.ordering_field else None
-    fields = [pa.field(RECORD_KEY, pa.string()), *([ordering] if ordering else [])]
-    stored = reader.read_columns(pa.schema(fields)) if reader else pa.schema(fields).empty_table()
-    stored_ordering = stored.column(ordering.name).combine_chunks() if ordering else None
-    return plan_merge(
-        target.group, rows, stored.column(RECORD_KEY).combine_chunks(), stored_ordering, context.ordering_field
-    )
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The stored records of a file group.
+
+    Attributes:
+        reader: of its slice.
+        compared: the columns of all its records that a merge compares, which were read before.
+    """
+
+    reader: FileSliceReader
+    compared: pa.Table
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The records in order, in batches, as ``FileSliceReader.batches`` gives them; no column is read again."""
+        known = self.compared.column_names
+        start = 0
+        for batch in self.reader.batches(pa.schema([field for field in schema if field.name not in known])):
+            parts = {False: batch, True: self.compared.slice(start, batch.num_rows)}
+            yield pa.table([parts[name in known].column(name) for name in schema.names], schema=schema)
+            start += batch.num_rows
+
+
+def _compared(context: WriteContext) -> pa.Schema:
+    """The columns that decide what becomes of stored records."""
+    ordering = [context.schema.field(context.ordering_field)] if context.ordering_field else []
+    return pa.schema([pa.field(RECORD_KEY, pa.string()), *ordering])
+
+
+def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, compared: pa.Table) -> MergePlan:
+    field = context.ordering_field
+    ordering = compared.column(field).combine_chunks() if field else None
+    return plan_merge(target.group, rows, compared.column(RECORD_KEY).combine_chunks(), ordering, field)
 
 
 def _changes(context: WriteContext, plan: MergePlan, reader: FileSliceReader) -> bool:
@@ -197,12 +218,12 @@ def _write(
     context: WriteContext,
     target: FileGroupTarget,
     file_name: str,
-    *,
     plan: MergePlan,
-    reader: FileSliceReader | None,
+    stored: _Stored | None,
 ) -> WrittenFile:
-    records = _records_of(context, target.group, file_name, plan.rows)
-    added = records.take(pa.array(plan.added))
+    records = _records_of(context, file_name, plan.rows)
+    added = records if len(plan.added) == records.num_rows else records.take(pa.array(plan.added))
+    reader = stored.reader if stored else None
     bloom_filter, covers_stored = _bloom_filter(reader, len(plan.added), context.bloom_filter_rate)
     with BaseFileWriter(
         context.storage,
@@ -210,16 +231,16 @@ def _write(
         context.schema,
         compression=context.compression,
         bloom_filter=bloom_filter,
+        partition_path=target.group.partition_path,
     ) as writer:
-        if reader is not None:
+        if stored is not None:
             start = 0
             no_keys = pa.array([], pa.string())
-            for batch in reader.batches(with_meta_columns(context.schema)):
+            for batch in stored.batches(with_record_meta_columns(context.schema)):
                 fates = plan.fates[start : start + batch.num_rows]
                 start += batch.num_rows
                 merged = merge_batch(batch, _keeping_stored(context, batch, records, plan.rows, fates), fates)
-                renamed = with_file_name(merged, file_name)
-                writer.write(renamed, no_keys if covers_stored else renamed.column(RECORD_KEY))
+                writer.write(merged, no_keys if covers_stored else merged.column(RECORD_KEY))
         writer.write(added, added.column(RECORD_KEY))
         return writer.finish()
 
@@ -234,27 +255,23 @@ def _bloom_filter(reader: FileSliceReader | None, added: int, rate: float) -> tu
     if reader is None:
         return new_bloom_filter(added, rate), True
     stored = reader.bloom_filter
-    if stored is not None and stored.has_rate(rate) and stored.room >= added:
+    # Twice as many false positives cost less than hashing all keys again.
+    if stored is not None and stored.room(2 * rate) >= added:
         return stored, True
     # Half as much again as is needed now, so that the next few commits can add to it.
     return new_bloom_filter((reader.rows + added) * 3 // 2, rate), False
 
 
-def _records_of(context: WriteContext, group: FileGroupId, file_name: str, rows: pa.Table) -> pa.Table:
-    """The work rows as records of the file group, meta columns included."""
+def _records_of(context: WriteContext, file_name: str, rows: pa.Table) -> pa.Table:
+    """The work rows as records of the file group, with the meta columns that differ between records."""
     count = rows.num_rows
     token = file_name.split("_")[1].partition("-")[0]
     numbers = pa.array(np.arange(count)).cast(pa.string())
-    meta = {
-        COMMIT_TIME: _constant(context.instant, count),
-        COMMIT_SEQNO: pc.binary_join_element_wise(context.instant, token, numbers, "_"),
-        RECORD_KEY: rows.column(work_rows.RECORD_KEY),
-        PARTITION_PATH: _constant(group.partition_path, count),
-        FILE_NAME: _constant(file_name, count),
-    }
+    times = pa.repeat(pa.scalar(context.instant, pa.string()), count)
+    sequence_numbers = pc.binary_join_element_wise(context.instant, token, numbers, "_")
     data = conform(rows, context.schema)
-    columns = [*(meta[name] for name in META_COLUMNS), *data.columns]
-    return pa.table(columns, schema=with_meta_columns(context.schema))
+    columns = [times, sequence_numbers, rows.column(work_rows.RECORD_KEY), *data.columns]
+    return pa.table(columns, schema=with_record_meta_columns(context.schema))
 
 
 def _keeping_stored(
@@ -279,13 +296,3 @@ def _keeping_stored(
         column = pc.if_else(kept, stored.column(name).take(positions), records.column(name))
         records = records.set_column(records.schema.get_field_index(name), records.schema.field(name), column)
     return records
-
-
-def with_file_name(records: pa.Table, file_name: str) -> pa.Table:
-    """Records as they stand in a base file of that name."""
-    position = records.schema.get_field_index(FILE_NAME)
-    return records.set_column(position, records.schema.field(position), _constant(file_name, records.num_rows))
-
-
-def _constant(value: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, pa.string()), count)

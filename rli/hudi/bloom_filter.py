@@ -34,7 +34,7 @@ HUDIS_FALSE_POSITIVE_RATE: Final = 1e-9
 """By default, of Hudi's writers."""
 
 FALSE_POSITIVE_RATE: Final = 1e-3
-"""Of filters that no index of ours reads: they are a third as large, and other readers can use them all the same."""
+"""Of filters that no index of ours reads: they are half as large, and other readers can use them all the same."""
 
 _HEAD: Final = struct.Struct(">iibi")
 _DYNAMIC_HEAD: Final = struct.Struct(">iibiiii")
@@ -42,7 +42,7 @@ _VERSION: Final = -1
 _MURMUR: Final = 1
 MOST_BITS: Final = 2**28
 """Of filters that rli makes: Arrow reads no footer with a text of more than 100 MB. In a file with more than 6 million
-records (18 million in tables whose index reads no filters) a filter claims more foreign keys than it is to claim."""
+records (13 million in tables whose index reads no filters) a filter claims more foreign keys than it is to claim."""
 
 _MAX_HASHES: Final = 64
 """Filters of any useful false-positive rate have fewer: 64 hashes stand for a rate of 5e-20."""
@@ -116,32 +116,42 @@ class BloomFilter:
     rows: NDArray[np.uint8]
 
     @classmethod
-    def create(cls, capacity: int, false_positive_rate: float = HUDIS_FALSE_POSITIVE_RATE) -> Self:
+    def create(
+        cls, capacity: int, false_positive_rate: float = HUDIS_FALSE_POSITIVE_RATE, most_hashes: int | None = None
+    ) -> Self:
         """An empty filter.
 
         Args:
             capacity: keys that it holds at that rate; 0 counts as 1.
             false_positive_rate: share of foreign keys that it claims when full, above 0 and below 1.
+            most_hashes: of each key; as many as make the filter smallest by default. Fewer take less time.
         """
         count = max(capacity, 1)
         bit_count = min(math.ceil(count * -math.log(false_positive_rate) / math.log(2) ** 2), MOST_BITS)
         hash_count = math.ceil(math.log(2) * bit_count / count)
+        if most_hashes is not None and hash_count > most_hashes:
+            hash_count = most_hashes
+            bits = math.ceil(-hash_count * count / math.log1p(-(false_positive_rate ** (1 / hash_count))))
+            bit_count = min(bits, MOST_BITS)
         return cls(hash_count, bit_count, np.zeros((1, _byte_count(bit_count)), np.uint8))
 
-    def has_rate(self, false_positive_rate: float) -> bool:
-        """Whether the filter claims no more foreign keys than that when it is full, or none can be made that does."""
-        return self.hash_count >= -math.log2(false_positive_rate) or self.bit_count >= MOST_BITS
+    def room(self, false_positive_rate: float) -> int:
+        """About how many more keys fit before the filter claims a greater share of foreign keys; negative if it does by now.
 
-    @property
-    def room(self) -> int:
-        """About how many more keys fit before the filter claims more foreign keys than it was made for."""
+        Where no filter can be made that claims so few: before half of its bits are set, 0 if they are.
+        """
         if len(self.rows) > 1:
             return 0
-        ones = int(np.bitwise_count(self.rows).sum())
-        capacity = self.bit_count * math.log(2) / self.hash_count
-        free = (self.bit_count - ones) / self.bit_count
-        held = -self.bit_count / self.hash_count * math.log(free) if free > 0 else math.inf
-        return max(0, math.floor(capacity - held)) if math.isfinite(held) else 0
+        is_largest = self.bit_count >= MOST_BITS
+        full = false_positive_rate ** (1 / self.hash_count)
+        capacity = self._keys_that_set(max(full, 0.5) if is_largest else full)
+        room = math.floor(capacity - self._keys_that_set(int(np.bitwise_count(self.rows).sum()) / self.bit_count))
+        return max(0, room) if is_largest else room
+
+    def _keys_that_set(self, share: float) -> float:
+        """About how many keys set so large a share of the bits."""
+        unset = max(1 - share, 1 / self.bit_count)
+        return -self.bit_count / self.hash_count * math.log(unset)
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Add record keys, in any order, repeated ones too; nulls are passed over.

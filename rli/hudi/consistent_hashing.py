@@ -157,8 +157,9 @@ class Ring:
         return np.searchsorted(self.values, hashes) % len(self.buckets)
 
     def owners_of(self, hashes: NDArray[np.int64]) -> pa.Array:
-        """The file id of the bucket of each hash: a string array, shape (n,)."""
-        return pa.array(self.file_ids, pa.string()).take(pa.array(self.owners(hashes)))
+        """The file id of the bucket of each hash: a dictionary-encoded string array, shape (n,)."""
+        owners = pa.array(self.owners(hashes).astype(np.int32))
+        return pa.DictionaryArray.from_arrays(owners, pa.array(self.file_ids, pa.string()))
 
     def middle(self, position: int) -> int | None:
         """The value that halves the range of a bucket; None for a range of one hash."""

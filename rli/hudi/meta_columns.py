@@ -14,6 +14,8 @@ FILE_NAME: Final = "_hoodie_file_name"
 
 META_COLUMNS: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 
+_OF_RECORDS: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
+
 MIN_RECORD_KEY: Final = "hoodie_min_record_key"
 MAX_RECORD_KEY: Final = "hoodie_max_record_key"
 """Entries of a base file's footer: between which two values its record keys are."""
@@ -22,6 +24,11 @@ MAX_RECORD_KEY: Final = "hoodie_max_record_key"
 def with_meta_columns(schema: pa.Schema) -> pa.Schema:
     """The schema of a base file that holds records of ``schema``."""
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
+
+
+def with_record_meta_columns(schema: pa.Schema) -> pa.Schema:
+    """The same without the meta columns that are equal in all records of a base file: its partition path and its name."""
+    return pa.schema([*(pa.field(name, pa.string()) for name in _OF_RECORDS), *schema])
 
 
 def without_meta_columns(table: pa.Table) -> pa.Table:

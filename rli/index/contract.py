@@ -61,7 +61,12 @@ class Placement(ABC):
 
     @abstractmethod
     def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
-        """The file group of each record: string array, shape (n,)."""
+        """The file group of each record: dictionary-encoded string array, shape (n,)."""
+
+    @property
+    def only_file_id(self) -> str | None:
+        """The file group of all records; None if they go to several."""
+        return None
 
     @abstractmethod
     def records_by_file_id(self) -> Iterator[tuple[str, int]]:
@@ -185,6 +190,7 @@ class TableIndex(ABC):
         tasks: TaskRunner,
         on_registered: Callable[[], None] = lambda: None,
         on_part: Callable[[], None] = lambda: None,
+        held: Sequence[Journal] = (),
     ) -> IndexState:
         """Follow the timeline to its present end. May be repeated, interrupted and raced.
 
@@ -193,6 +199,7 @@ class TableIndex(ABC):
             tasks: runs the work on each part of the changes.
             on_registered: called when the index knows of every completed instant.
             on_part: called after each part of the changes.
+            held: journals that the caller has just written; those that it holds in memory are not read back.
 
         Raises:
             IndexNotReadyError: the index was never built, or an instant cannot be followed.

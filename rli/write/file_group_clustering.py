@@ -16,10 +16,10 @@ from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal, open_journal
 from rli.file_group.work_rows import Change
-from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path, with_file_name
+from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.hudi.file_names import BaseFileName
-from rli.hudi.meta_columns import RECORD_KEY, with_meta_columns
+from rli.hudi.meta_columns import RECORD_KEY, with_record_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.contract import Regrouping
 from rli.index.locators import Locator
@@ -83,7 +83,7 @@ def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroup
                     target.write(records)
         written = [target.finish() for target in targets]
     replaces = tuple(source.group for source in sources)
-    return [FileGroupResult(journal.group, WriteCounts(), stat, journal.name, replaces) for stat, journal in written]
+    return [FileGroupResult(journal.group, WriteCounts(), stat, journal, replaces) for stat, journal in written]
 
 
 def _by_target(regrouping: Regrouping, batch: pa.Table) -> list[pa.Table]:
@@ -121,6 +121,7 @@ class _Target:
                 write.schema,
                 compression=write.compression,
                 bloom_filter=new_bloom_filter(rows, write.bloom_filter_rate),
+                partition_path=self._group.partition_path,
             ) as self._writer,
         ):
             yield
@@ -128,8 +129,7 @@ class _Target:
     def write(self, batch: pa.Table) -> None:
         """Add records, which come with the file id and the instant of their source."""
         self._told.write(_journal_rows(self._context, self._group, batch))
-        stored = batch.drop_columns([work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT])
-        records = with_file_name(stored, self._file_name)
+        records = batch.drop_columns([work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT])
         self._writer.write(records, records.column(RECORD_KEY))
 
     def finish(self) -> tuple[WriteStat, Journal]:
@@ -159,10 +159,10 @@ def _rows_of(storage: Storage, sources: Iterable[FileSlice]) -> int:
 
 
 def _stored(storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The records of all sources, meta columns included, each with the file id and the instant of its source."""
+    """The records of all sources, with the meta columns that differ between them, each with the file id and the instant of its source."""
     for source in sources:
         with FileSliceReader(storage, source) as reader:
-            for batch in reader.batches(with_meta_columns(schema)):
+            for batch in reader.batches(with_record_meta_columns(schema)):
                 file_ids, instants = (
                     pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
                     for name in (source.group.file_id, source.instant)

@@ -5,6 +5,7 @@ Memory is bounded by the batch that is written and by the file groups that are w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,13 +21,13 @@ from rli.file_group.writer import FileGroupResult
 from rli.index.contract import TableIndex
 from rli.index.locators import Locator
 from rli.index.reports import SomeKeys
-from rli.locations import named_groups
+from rli.locations import NamedGroups, named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request, TaggedRows, Tagging, WorkloadProfile, WritePlan
 from rli.write.keying import Keying
-from rli.write.tagging import LateMoves, TaggedBatch, groups_of
+from rli.write.tagging import LateMoves, Positions, TaggedBatch, groups_of, placed_groups, positions_by_code, rows_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +72,42 @@ class _LocalRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class LocalRows(TaggedRows):
-    """Work rows in this process, by what they do.
+    """Work rows in this process. Rows that stay, or are inserted, are not copied before their file group is written.
 
     Attributes:
-        staying: update or delete a record where it is.
-        inserted, moving: have no file group yet.
+        rows: all work rows of the batch.
+        staying: positions of those that update or delete a record where it is.
+        inserted: positions of those that have no file group yet, and leave none.
+        moving: those that have no file group yet, and leave one.
         profile: counts of all.
     """
 
-    staying: pa.Table
-    inserted: pa.Table
+    rows: pa.Table
+    staying: Positions
+    inserted: Positions
     moving: pa.Table
     profile: WorkloadProfile
 
     @classmethod
     def of(cls, tagged: TaggedBatch) -> LocalRows:
         """The rows of a batch that holds all rows of an attempt."""
-        rows = tagged.rows
-        staying = _of_changes(rows, Change.UPDATE, Change.DELETE)
-        inserted, moving = _of_changes(rows, *work_rows.NEW), _of_changes(rows, Change.MOVE_IN)
+        rows = tagged.rows.combine_chunks()
+        changes = rows.column(work_rows.CHANGE).to_numpy()
+        staying = np.flatnonzero(np.isin(changes, (Change.UPDATE, Change.DELETE)))
+        inserted = np.flatnonzero(np.isin(changes, work_rows.NEW))
+        moving = rows_at(rows, np.flatnonzero(changes == Change.MOVE_IN))
         profile = WorkloadProfile(
-            inserted=_partition_counts(inserted),
-            changed=_origin_counts(staying),
+            inserted=_partition_counts(rows_at(rows.select(work_rows.FILE_GROUP), inserted)),
+            changed=_origin_counts(rows_at(rows.select(work_rows.PRIOR_FILE_GROUP), staying)),
             leaving=_origin_counts(moving),
             left_out=tagged.left_out,
         )
-        return cls(staying, inserted, moving, profile)
+        return cls(rows, staying, inserted, moving, profile)
+
+    @property
+    def unmoved(self) -> pa.Table:
+        """The rows of records that do not move."""
+        return rows_at(self.rows, np.concatenate([self.staying, self.inserted]))
 
     def without_late_moves(self, late: LateMoves) -> LocalRows:
         by_origin = groups_of(self.moving, work_rows.PRIOR_FILE_GROUP)
@@ -108,19 +119,36 @@ class LocalRows(TaggedRows):
         return keys
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
-        new = pa.concat_tables([self.inserted, self.moving]) if self.moving.num_rows else self.inserted
-        by_group = groups_of(pa.concat_tables([self.staying, plan.placing.place(new)]))
-        work = [(group, rows, f"{number}-0-0") for number, (group, rows) in enumerate(by_group)]
-        return InThreads().run(lambda target: plan.writing.write(*target), work)
+        arriving = plan.placing.place(self.moving)
+        rows = pa.concat_tables([self.rows, arriving]).combine_chunks() if arriving.num_rows else self.rows
+        parts = self._positions_by_group(plan, arriving)
+        work = [(group, positions, f"{number}-0-0") for number, (group, positions) in enumerate(sorted(parts.items()))]
+
+        def write(target: tuple[FileGroupId, Positions, str]) -> FileGroupResult:
+            group, positions, token = target
+            return plan.writing.write(group, rows_at(rows, positions), token)
+
+        return InThreads().run(write, work)
+
+    def _positions_by_group(self, plan: WritePlan, arriving: pa.Table) -> dict[FileGroupId, Positions]:
+        """Where the rows of each file group are among all rows and, behind them, those that arrive and their departures."""
+        columns = (work_rows.PARTITION_PATH, work_rows.RECORD_KEY)
+        new = placed_groups(rows_at(self.rows.select(columns), self.inserted), plan.placing.placements)
+        moved = np.arange(arriving.num_rows) + self.rows.num_rows
+        found: dict[FileGroupId, list[Positions]] = defaultdict(list)
+        for named, positions in (
+            (_groups_in(rows_at(self.rows.select(work_rows.FILE_GROUP), self.staying)), self.staying),
+            (new, self.inserted),
+            (_groups_in(arriving), moved),
+        ):
+            for group, places in zip(named.groups, positions_by_code(named.codes, len(named.groups)), strict=True):
+                if group is not None and len(places):
+                    found[group].append(positions[places])
+        return {group: np.concatenate(places) for group, places in found.items()}
 
 
-def _of_changes(rows: pa.Table, *changes: Change) -> pa.Table:
-    """The rows that do one of some things: not copied if all or none of them do."""
-    wanted = pc.is_in(rows.column(work_rows.CHANGE), value_set=pa.array([int(change) for change in changes], pa.int8()))
-    count = pc.sum(wanted).as_py() or 0
-    if count == rows.num_rows:
-        return rows
-    return rows.filter(wanted) if count else rows.slice(0, 0)
+def _groups_in(rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -> NamedGroups:
+    return named_groups(*(rows.column(name).combine_chunks() for name in columns))
 
 
 def _partition_counts(rows: pa.Table) -> Mapping[str, int]:
@@ -130,6 +158,6 @@ def _partition_counts(rows: pa.Table) -> Mapping[str, int]:
 
 def _origin_counts(rows: pa.Table) -> Mapping[FileGroupId, int]:
     """How many of the rows' records are stored in each file group."""
-    named = named_groups(*(rows.column(name).combine_chunks() for name in work_rows.PRIOR_FILE_GROUP))
+    named = _groups_in(rows, work_rows.PRIOR_FILE_GROUP)
     counts = np.bincount(named.codes, minlength=len(named.groups)).tolist()
     return {group: count for group, count in zip(named.groups, counts, strict=True) if group is not None}

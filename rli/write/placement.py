@@ -37,11 +37,13 @@ class SizedPlacement(Placement):
     shares: tuple[int, ...]
 
     def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
-        if len(self.file_ids) == 1:
-            return pa.repeat(pa.scalar(self.file_ids[0], pa.string()), len(record_keys))
         drawn = hash_keys(record_keys, _SEED).astype(np.uint64) * np.uint64(self.shares[-1]) // np.uint64(_HASHES)
         chosen = np.searchsorted(np.array(self.shares), drawn, side="right")
-        return pa.array(self.file_ids, pa.string()).take(pa.array(chosen))
+        return pa.DictionaryArray.from_arrays(pa.array(chosen.astype(np.int32)), pa.array(self.file_ids, pa.string()))
+
+    @property
+    def only_file_id(self) -> str | None:
+        return self.file_ids[0] if len(self.file_ids) == 1 else None
 
     def records_by_file_id(self) -> Iterator[tuple[str, int]]:
         yield from zip(self.file_ids, np.diff(self.shares, prepend=0).tolist(), strict=True)

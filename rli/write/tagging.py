@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +23,16 @@ from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
 from rli.index.contract import Placement
 from rli.index.locators import Locator
-from rli.locations import named_groups
+from rli.locations import NamedGroups, named_groups
 from rli.model import FileGroupId, OnExisting, OnPartitionChange, Scope
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
 
 _SAMPLE: Final = 5
+_FEW_KINDS: Final = 1 << 16
+
+Positions: TypeAlias = NDArray[np.intp]
 
 KEY_COLUMNS: Final = (work_rows.RECORD_KEY, work_rows.WANTED_PARTITION_PATH)
 
@@ -272,20 +275,30 @@ def require_no_moves(count: int, sample: Sequence[str]) -> None:
 
 def place(new_rows: pa.Table, placements: Mapping[str, Placement]) -> pa.Table:
     """New and arriving work rows with the file group that takes each."""
-    partition_paths = new_rows.column(work_rows.PARTITION_PATH)
-    encoded = pc.dictionary_encode(partition_paths.combine_chunks())
-    codes = encoded.indices.to_numpy()
+    named = placed_groups(new_rows, placements)
+    file_ids = pa.array([group and group.file_id for group in named.groups], pa.string()).take(pa.array(named.codes))
+    position = new_rows.schema.get_field_index(work_rows.FILE_ID)
+    return new_rows.set_column(position, new_rows.schema.field(position), file_ids)
+
+
+def placed_groups(new_rows: pa.Table, placements: Mapping[str, Placement]) -> NamedGroups:
+    """The file group that takes each of some new and arriving work rows."""
+    paths = pc.dictionary_encode(new_rows.column(work_rows.PARTITION_PATH).combine_chunks())
     keys = new_rows.column(work_rows.RECORD_KEY).combine_chunks()
-    order = np.argsort(codes, kind="stable")
-    parts: list[pa.Array] = []
-    start = 0
-    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-        placement = placements[encoded.dictionary[int(code)].as_py()]
-        parts.append(placement.file_ids_of(keys.take(pa.array(order[start : start + count]))))
-        start += int(count)
-    placed = new_rows.take(pa.array(order))
-    position = placed.schema.get_field_index(work_rows.FILE_ID)
-    return placed.set_column(position, placed.schema.field(position), pa.chunked_array(parts, pa.string()))
+    groups: list[FileGroupId | None] = []
+    codes = np.empty(len(keys), np.intp)
+    for path, positions in zip(
+        paths.dictionary.to_pylist(), positions_by_code(paths.indices.to_numpy(), len(paths.dictionary)), strict=True
+    ):
+        placement = placements[path]
+        if placement.only_file_id is not None:
+            codes[positions] = len(groups)
+            groups.append(FileGroupId(path, placement.only_file_id))
+            continue
+        file_ids = placement.file_ids_of(keys.take(pa.array(positions)))
+        codes[positions] = len(groups) + file_ids.indices.to_numpy()
+        groups.extend(FileGroupId(path, file_id) for file_id in file_ids.dictionary.to_pylist())
+    return NamedGroups(groups, codes)
 
 
 def groups_of(rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -> list[tuple[FileGroupId, pa.Table]]:
@@ -308,10 +321,33 @@ def split_by_code(rows: pa.Table, codes: NDArray[np.integer], kinds: int) -> lis
     """
     if kinds == 1:
         return [rows]
-    order = np.argsort(codes, kind="stable")
-    arranged = rows.take(pa.array(order))
-    bounds = np.searchsorted(codes[order], np.arange(kinds + 1))
+    parts = positions_by_code(codes, kinds)
+    arranged = rows.take(pa.array(np.concatenate([np.empty(0, np.intp), *parts])))
+    bounds = np.cumsum([0, *map(len, parts)]).tolist()
     return [arranged.slice(start, end - start) for start, end in pairwise(bounds)]
+
+
+def rows_at(rows: pa.Table, positions: Positions) -> pa.Table:
+    """The rows at some positions; not copied if these follow each other."""
+    if not len(positions):
+        return rows.slice(0, 0)
+    start = int(positions[0])
+    if len(positions) == positions[-1] - start + 1 and (np.diff(positions) == 1).all():
+        return rows.slice(start, len(positions))
+    return rows.take(pa.array(positions))
+
+
+def positions_by_code(codes: NDArray[np.integer], kinds: int) -> list[Positions]:
+    """The positions of each code, in rising order.
+
+    Args:
+        codes: shape (n,), each less than ``kinds``.
+        kinds: how many there are.
+    """
+    # Numbers of two bytes are sorted several times as fast as others.
+    narrow = codes.astype(np.uint16) if kinds <= _FEW_KINDS else codes
+    order = np.argsort(narrow, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(codes, minlength=kinds))[:-1]) if kinds else []
 
 
 def require_slice(slices: Mapping[FileGroupId, FileSlice], group: FileGroupId) -> FileSlice:

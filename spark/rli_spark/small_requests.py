@@ -142,7 +142,7 @@ class SmallRows(TaggedRows):
 
     def _in_tasks(self) -> SparkRows:
         """The rows for Spark's tasks."""
-        staying = TaggedBatch(pa.concat_tables([self.local.staying, self.local.inserted]))
+        staying = TaggedBatch(self.local.unmoved)
         moves, read = self.local.moving, Tally()
         moving = arriving_batches(moves, read) if self.profile.arriving else tagged_batches(TaggedBatch(moves), read)
         batches = pa.concat_tables([*tagged_batches(staying, read), *moving]).to_pylist()

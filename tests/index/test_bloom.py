@@ -191,7 +191,7 @@ def test_filters_are_made_for_an_index_that_reads_them(tmp_path: Path) -> None:
         filters = [BloomFilter.from_footer(file.metadata.metadata, path) for path, file in live_files(table).items()]
         return {found.hash_count for found in filters if found is not None}
 
-    table = table_of_files(tmp_path, "global-simple:", files=1)
+    table = table_of_files(tmp_path, "global-simple:", files=1, rows=900)
     assert hashes(table) == {10}
     table.bootstrap_index("global-bloom:")
     table = rli.open_table(table.location)

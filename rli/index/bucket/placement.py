@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from rli.hudi.bucket_index import bucket_hashes
@@ -29,7 +30,7 @@ class BucketPlacement(Placement):
 
     def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
         buckets = bucket_hashes(record_keys, self.fields, self.key_fields) % len(self.file_ids)
-        return pa.array(self.file_ids, pa.string()).take(pa.array(buckets))
+        return pa.DictionaryArray.from_arrays(pa.array(buckets.astype(np.int32)), pa.array(self.file_ids, pa.string()))
 
     def records_by_file_id(self) -> Iterator[tuple[str, int]]:
         share = -(-self.records // len(self.file_ids))

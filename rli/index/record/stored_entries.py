@@ -181,6 +181,9 @@ class StoredEntries:
         Raises:
             CorruptIndexError: the log names no such file group.
         """
+        by_path = self.scope is Scope.PARTITION or not self.partitions.are_all
+        if by_path and pa.types.is_dictionary(update.partition_paths.type):
+            update = replace(update, partition_paths=update.partition_paths.dictionary_decode())
         known = self.partitions.rows_in(update.partition_paths)
         if known is not None:
             update = update.filtered(known)

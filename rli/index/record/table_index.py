@@ -17,7 +17,7 @@ from rli.errors import ConflictError, IndexNotFoundError
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
 from rli.index.contract import ChangedKeys, IndexState, PointIndex
-from rli.index.locators import Locator
+from rli.index.locators import Locator, Unlocated
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.snapshot import give_identity, identity_of, require_applied
@@ -60,8 +60,9 @@ class RecordTableIndex(RecordIndex, PointIndex):
         tasks: TaskRunner,
         on_registered: Callable[[], None] = lambda: None,
         on_part: Callable[[], None] = lambda: None,
+        held: Sequence[Journal] = (),
     ) -> SyncResult:
-        return sync(table, self, tasks, on_registered, on_part)
+        return sync(table, self, tasks, on_registered, on_part, held=held)
 
     def unseen(self, table: TableDefinition) -> tuple[SyncResult, Unseen]:
         return unseen_instants(table, self)
@@ -71,8 +72,11 @@ class RecordTableIndex(RecordIndex, PointIndex):
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
-    def locator(self, state: IndexState) -> RecordLocator:
-        return RecordLocator(self, _own(state).sequence)
+    def locator(self, state: IndexState) -> Locator:
+        own = _own(state)
+        # Where no commit has made a file group, no key is anywhere.
+        is_empty = self.partitions.are_all and not own.log.group_count
+        return Unlocated() if is_empty else RecordLocator(self, own.sequence)
 
     def changes(self, before: IndexState, now: IndexState) -> RecordChanges | None:
         sequence = _own(before).sequence

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
 from rli.errors import CorruptTableError, IndexMismatchError, IndexNotReadyError
+from rli.file_group.journal import Journal
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import ChangedKeys, FileIndex, IndexState
 from rli.index.locators import FileLocator, joined_locations
@@ -75,6 +76,7 @@ class TableFilesIndex(FileIndex):
         tasks: TaskRunner,  # noqa: ARG002  (there is no work)
         on_registered: Callable[[], None] = lambda: None,
         on_part: Callable[[], None] = lambda: None,  # noqa: ARG002
+        held: Sequence[Journal] = (),  # noqa: ARG002
     ) -> TableState:
         timeline = table.load_timeline()
         self._make_durable(table, timeline)

@@ -10,13 +10,13 @@ import pytest
 
 from rli.hudi import base_file_writer
 from rli.hudi.base_file_writer import ROWS_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
-from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
+from rli.hudi.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from rli.storage import Storage
 
 
 def records(start: int, count: int) -> pa.Table:
     keys = pa.array([f"key-{number:07}" for number in range(start, start + count)])
-    meta = {name: keys if name == RECORD_KEY else pa.array(["same"] * count) for name in META_COLUMNS}
+    meta = {COMMIT_TIME: ["20260101"] * count, COMMIT_SEQNO: ["20260101_0_0"] * count, RECORD_KEY: keys}
     return pa.table({**meta, "city": ["Rome"] * count})
 
 
@@ -25,7 +25,12 @@ def write(folder: Path, *batches: pa.Table) -> pq.ParquetFile:
     rows = sum(batch.num_rows for batch in batches)
     schema = pa.schema([("city", pa.string())])
     with BaseFileWriter(
-        storage, "part/file.parquet", schema, compression="zstd", bloom_filter=new_bloom_filter(rows)
+        storage,
+        "part/file.parquet",
+        schema,
+        compression="zstd",
+        bloom_filter=new_bloom_filter(rows),
+        partition_path="part",
     ) as writer:
         for batch in batches:
             writer.write(batch, batch.column(RECORD_KEY))
@@ -39,7 +44,12 @@ def test_batches_of_any_size_fill_whole_row_groups_in_their_order(tmp_path: Path
     file = write(tmp_path, *(records(start, size) for start, size in zip(starts, sizes, strict=True)))
     groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
     assert groups == [ROWS_PER_ROW_GROUP, ROWS_PER_ROW_GROUP, 280_001 - 2 * ROWS_PER_ROW_GROUP]
-    assert file.read().equals(records(0, 280_001).cast(file.schema_arrow))
+    written, expected = file.read(), records(0, 280_001)
+    assert written.select(expected.column_names).equals(expected)
+    assert written.column_names == [*META_COLUMNS, "city"]
+    assert set(written.schema.types) == {pa.string()}
+    assert written.column(PARTITION_PATH).unique().to_pylist() == ["part"]
+    assert written.column(FILE_NAME).unique().to_pylist() == ["file.parquet"]
 
 
 def test_wide_records_do_not_wait_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,19 +53,21 @@ def test_positions_do_not_depend_on_how_many_keys_come_at_once() -> None:
     assert np.array_equal(together.rows, one_by_one.rows)
 
 
-def test_hardly_any_foreign_key_is_claimed() -> None:
-    bloom_filter = BloomFilter.create(1_000, 1e-2)
+@pytest.mark.parametrize("most_hashes", [None, 4, 1])
+def test_hardly_any_foreign_key_is_claimed(most_hashes: int | None) -> None:
+    bloom_filter = BloomFilter.create(1_000, 1e-2, most_hashes)
     bloom_filter.add(pa.array([f"key-{number}" for number in range(1_000)]))
     assert bloom_filter.might_contain(FOREIGN).mean() < 0.02
 
 
-def test_room_shrinks_to_nothing() -> None:
-    bloom_filter = BloomFilter.create(1_000)
-    assert 990 <= bloom_filter.room <= 1_000
+@pytest.mark.parametrize("most_hashes", [None, 10, 4, 1])
+def test_room_shrinks(most_hashes: int | None) -> None:
+    bloom_filter = BloomFilter.create(1_000, 1e-3, most_hashes)
+    assert 990 <= bloom_filter.room(1e-3) <= 1_010
     bloom_filter.add(pa.array([f"key-{number}" for number in range(600)]))
-    assert 370 <= bloom_filter.room <= 430
+    assert 370 <= bloom_filter.room(1e-3) <= 430
     bloom_filter.add(FOREIGN)
-    assert bloom_filter.room == 0
+    assert bloom_filter.room(1e-3) < 0
 
 
 def test_hudis_default_size() -> None:
@@ -110,7 +112,7 @@ def test_a_dynamic_filter_of_several_rows_claims_keys_of_any() -> None:
     metadata = {FILTER_KEY.encode(): base64.b64encode(head + rows), TYPE_KEY.encode(): b"DYNAMIC_V0"}
     dynamic = BloomFilter.from_footer(metadata, "x.parquet")
     assert dynamic is not None
-    assert dynamic.room == 0
+    assert dynamic.room(1e-3) == 0
     keys = pa.array(["key-0", "key-1", "key-2"])
     assert dynamic.might_contain(keys).tolist() == [True, True, False]
     merged = BloomFilter.from_footer(footer(dynamic), "x.parquet")
@@ -150,9 +152,9 @@ def test_a_footer_without_filter() -> None:
 
 def test_arrow_reads_the_footer_of_a_file_with_any_number_of_records(tmp_path: Path) -> None:
     bloom_filter = BloomFilter.create(10**9, 1e-9)
-    assert bloom_filter.has_rate(1e-9)
     keys = pa.array([f"key-{number}" for number in range(100)])
     bloom_filter.add(keys)
+    assert bloom_filter.room(1e-9) > 10**8
     path = tmp_path / "x.parquet"
     with pq.ParquetWriter(path, pa.schema([("k", pa.string())])) as writer:
         writer.add_key_value_metadata(bloom_filter.to_footer())
@@ -161,8 +163,10 @@ def test_arrow_reads_the_footer_of_a_file_with_any_number_of_records(tmp_path: P
     assert read.might_contain(keys).all()
 
 
-def test_a_filter_of_a_worse_rate_is_known_as_such() -> None:
-    assert [BloomFilter.create(1_000, made).has_rate(1e-6) for made in (1e-3, 1e-6, 1e-9)] == [False, True, True]
+def test_a_filter_of_a_worse_rate_has_less_room() -> None:
+    rooms = [BloomFilter.create(1_000, made).room(1e-6) for made in (1e-3, 1e-6, 1e-9)]
+    assert rooms[0] < 500
+    assert 990 <= rooms[1] < rooms[2]
 
 
 def test_few_keys_and_many_are_added_alike() -> None:

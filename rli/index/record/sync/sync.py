@@ -8,7 +8,7 @@ repeated, interrupted and raced: registering is a compare-and-set at the log's h
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -54,6 +54,8 @@ def sync(
     tasks: TaskRunner,
     on_registered: Callable[[], None] = lambda: None,
     on_part: Callable[[], None] = lambda: None,
+    *,
+    held: Sequence[Journal] = (),
 ) -> SyncResult:
     """Apply every completed instant that the index has not applied, or of which a server of its store lost entries.
 
@@ -63,6 +65,7 @@ def sync(
         tasks: runs the work on each journal or file group.
         on_registered: called when every completed instant has its commit sequence.
         on_part: called after each part of the changes of a commit.
+        held: journals that the caller has just written; those that it holds in memory are not read back.
 
     Raises:
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
@@ -74,17 +77,18 @@ def sync(
     attempts = Retrying(
         stop=stop_after_attempt(_ATTEMPTS), retry=retry_if_exception_type(StoreRestartedError), reraise=True
     )
-    result = attempts(_follow, table, index, tasks, on_registered, on_part)
+    result = attempts(_follow, table, index, tasks, on_registered, on_part, {journal.path: journal for journal in held})
     _tell(table, index, result, time.monotonic() - began)
     return result
 
 
-def _follow(
+def _follow(  # noqa: PLR0917  (called by ``sync`` alone)
     table: TableDefinition,
     index: RecordIndex,
     tasks: TaskRunner,
     on_registered: Callable[[], None],
     on_part: Callable[[], None],
+    held: Mapping[str, Journal],
 ) -> SyncResult:
     while True:
         applied, _ = index.read_progress()
@@ -92,7 +96,7 @@ def _follow(
         snapshot, log = _register(table, index)
         on_registered()
         records = log.records_after(applied.least or 0)
-        if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part) for record in records):
+        if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part, held) for record in records):
             return SyncResult(snapshot, log, _instants(records))
 
 
@@ -169,6 +173,7 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
     since: Watermarks,
     tasks: TaskRunner,
     on_part: Callable[[], None],
+    held: Mapping[str, Journal],
 ) -> bool:
     """Bring the changes of a registered commit into the index, and say so in the index.
 
@@ -182,7 +187,7 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
         )
     if record.action == REREAD:
         reread(snapshot, index, log, record, tasks=tasks, on_part=on_part)
-    for runner, function, items in _work_of(snapshot, index, log, record, tasks):
+    for runner, function, items in _work_of(snapshot, index, log, record, tasks, held):
         for _ in runner.run(function, items):
             on_part()
     return index.store.mark_applied(since, record.last_sequence)
@@ -329,8 +334,13 @@ def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
     snapshot.table.storage.sync({stat.path for stat in stats}, {stat.partition_path for stat in stats})
 
 
-def _work_of(
-    snapshot: Snapshot, index: RecordIndex, log: LogState, record: LogRecord, tasks: TaskRunner
+def _work_of(  # noqa: PLR0917  (called by ``_apply_record`` alone)
+    snapshot: Snapshot,
+    index: RecordIndex,
+    log: LogState,
+    record: LogRecord,
+    tasks: TaskRunner,
+    held: Mapping[str, Journal],
 ) -> Iterator[tuple[TaskRunner, Callable[[Any], None], Sequence[Any]]]:
     """Who runs which function on which items: the journals of a commit, or the file groups that it changed."""
     storage, instant = snapshot.table.storage, record.instant or ""
@@ -352,7 +362,8 @@ def _work_of(
         if record.action == Action.REPLACE_COMMIT:
             yield runner, partial(apply_clustering, storage, index, record), journals
         else:
-            together = [journals] if isinstance(runner, InProcess) else shares_of(storage, journals)
+            ours = [held.get(journal.path, journal) for journal in journals]
+            together = [ours] if isinstance(runner, InProcess) else shares_of(storage, journals)
             yield runner, partial(apply_journals, storage, index, record.first_sequence), together
 
 
