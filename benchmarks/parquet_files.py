@@ -1,9 +1,11 @@
-"""Reads and upserts of a table against pyarrow reading and writing the same Parquet files."""
+"""Loads, reads and upserts of a table in plain Python against pyarrow on the same Parquet files, and against deltalake."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,7 @@ from benchmarks.keys import uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 
 _PARTITIONS = 8
+_GOAL_OF_LOADS, _GOAL_OF_UPSERTS = 0.9, 0.5
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
@@ -30,21 +33,70 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     ) as table:
         table.upsert(rows)
         files = _live_files(table)
+        loading = race(
+            lambda: _load(folder / "loaded", rows),
+            lambda: _load_delta(folder / "delta", rows),
+            reset=partial(_clear, folder),
+        )
         reading = race(table.read, lambda: ds.dataset(files).to_table(columns=rows.column_names))
         upserting = race(lambda: table.upsert(next(changed)), lambda: _rewrite(files, folder / "rewritten"))
+        merging = race(lambda: table.upsert(next(changed)), lambda: _merge_delta(folder / "delta", next(changed)))
     about = f"{records:,} records of five columns in {_PARTITIONS} base files"
     return [
+        Outcome(
+            "load of a new table",
+            "deltalake.write_deltalake of the same rows",
+            loading.speed_ratio,
+            _GOAL_OF_LOADS,
+            "higher",
+            f"{about}; ours includes the index in LMDB, meta columns, bloom filters, journal, and waits for the disk",
+        ),
         Outcome("table.read", "pyarrow reading the same files", reading.speed_ratio, None, "higher", about, Unit.SHARE),
         Outcome(
             "table.upsert of a tenth of the keys",
             "pyarrow reading and writing the same files",
             upserting.speed_ratio,
-            None,
+            _GOAL_OF_UPSERTS,
             "higher",
             f"{about}; ours includes look-ups, merge, bloom filters, journal, commit and index",
             Unit.SHARE,
         ),
+        Outcome(
+            "upsert of a tenth of the keys",
+            "deltalake's DeltaTable.merge of the same rows",
+            merging.speed_ratio,
+            None,
+            "higher",
+            about,
+        ),
     ]
+
+
+def _clear(folder: Path) -> None:
+    for name in ("loaded", "delta"):
+        rmtree(folder / name, ignore_errors=True)
+
+
+def _load(path: Path, rows: pa.Table) -> None:
+    with rli.create_table(path, record_key="id", partition_by="part") as table:
+        table.upsert(rows)
+
+
+def _load_delta(path: Path, rows: pa.Table) -> None:
+    from deltalake import WriterProperties, write_deltalake  # noqa: PLC0415  (a tool of the benchmarks alone)
+
+    # As rli compresses its base files.
+    write_deltalake(path, rows, partition_by=["part"], writer_properties=WriterProperties(compression="ZSTD"))
+
+
+def _merge_delta(path: Path, rows: pa.Table) -> None:
+    from deltalake import DeltaTable, WriterProperties  # noqa: PLC0415  (a tool of the benchmarks alone)
+
+    properties = WriterProperties(compression="ZSTD")
+    merger = DeltaTable(path).merge(
+        rows, "stored.id = new.id", source_alias="new", target_alias="stored", writer_properties=properties
+    )
+    merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
 def _live_files(table: rli.Table) -> list[Path]:
