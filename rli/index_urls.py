@@ -17,7 +17,12 @@ from rli.urls import StoredUrl, without_password
 
 _SCOPE: Final = "scope"
 _PARTITIONS: Final = "partitions"
-_OPTIONS: Final = frozenset({_SCOPE, _PARTITIONS})
+_TTL: Final = "ttl"
+_OPTIONS: Final = frozenset({_SCOPE, _PARTITIONS, _TTL})
+
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_SECONDS_OF: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""Units of a time to live, the longest first."""
 
 _PLAIN: Final = "/:@!$'()*,;=?[]{}|^\\"
 """Characters of a pattern that a query may hold as they are."""
@@ -31,11 +36,13 @@ class IndexUrl:
         store: URL of the store; a ``StoredUrl`` where the whole one is.
         scope: where a record key is unique.
         partitions: regular expression of the whole partition paths that the index knows; None for all.
+        ttl: seconds for which the index knows a key after the last commit that wrote its record; None: for ever.
     """
 
     store: str
     scope: Scope = Scope.GLOBAL
     partitions: str | None = None
+    ttl: int | None = None
 
     @classmethod
     def parse(cls, url: str) -> Self:
@@ -55,6 +62,7 @@ class IndexUrl:
             StoredUrl(store) if isinstance(url, StoredUrl) else store,
             _scope_in(own, url),
             _pattern_in(own, url),
+            _ttl_in(own, url),
         )
         found._require_possible()
         return found
@@ -69,6 +77,7 @@ class IndexUrl:
         options = [
             *([] if self.scope is Scope.GLOBAL else [f"{_SCOPE}={self.scope}"]),
             *([] if self.partitions is None else [f"{_PARTITIONS}={quote(self.partitions, safe=_PLAIN)}"]),
+            *([] if self.ttl is None else [f"{_TTL}={_duration(self.ttl)}"]),
         ]
         if not options:
             return self.store
@@ -119,3 +128,22 @@ def _pattern_in(own: list[str], url: str) -> str | None:
             "matches whole partition paths, such as partitions=day=2026-11-.*"
         ) from error
     return pattern
+
+
+def _ttl_in(own: list[str], url: str) -> int | None:
+    stored = _value_of(_TTL, own, url)
+    if stored is None:
+        return None
+    found = _DURATION.fullmatch(stored)
+    if found is None:
+        raise SettingsError(
+            f"not a time to live: ttl={stored} url={without_password(url)}; give a number of days, hours, minutes or "
+            "seconds, such as ttl=30d, ttl=12h, ttl=90m or ttl=45s"
+        )
+    return int(found[1]) * _SECONDS_OF[found[2]]
+
+
+def _duration(seconds: int) -> str:
+    """Seconds in the longest unit that fits."""
+    unit, length = next((unit, length) for unit, length in _SECONDS_OF.items() if seconds % length == 0)
+    return f"{seconds // length}{unit}"

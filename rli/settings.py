@@ -82,6 +82,7 @@ class IndexSettings(StoredSettings):
         table_id: identity of the table that the index belongs to; None for an index that is used on its own.
         scope: where a record key is unique; with partition scope, the partition path is a part of each stored key.
         partitions: regular expression of the partition paths that the index knows; None for all.
+        ttl: seconds for which a key is known after the last commit that wrote its record; None: for ever.
     """
 
     format_version: Literal[1] = 1
@@ -96,6 +97,7 @@ class IndexSettings(StoredSettings):
     table_id: str | None = None
     scope: Scope = Scope.GLOBAL
     partitions: str | None = None
+    ttl: Annotated[int, Field(ge=1)] | None = None
 
     @classmethod
     def new(cls, *, key_mode: KeyMode | str, **values: Any) -> Self:
@@ -110,7 +112,7 @@ class IndexSettings(StoredSettings):
         # Versions that know no keyed digests, or none of the options, read all other indexes.
         unused = {"digest", "digest_key"} if self.digest_key is None else set()
         unused |= {"scope"} if self.scope is Scope.GLOBAL else set()
-        unused |= {"partitions"} if self.partitions is None else set()
+        unused |= {name for name in ("partitions", "ttl") if getattr(self, name) is None}
         return self.model_dump_json(indent=1, exclude=unused, context=_STORED).encode()
 
     @field_serializer("digest_key")

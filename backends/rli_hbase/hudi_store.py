@@ -50,6 +50,10 @@ class HudiStore(ControlledStore):
             raise SettingsError(
                 f"Hudi's HBase index is global: url={self._url} scope={settings.scope}; leave scope or schema out"
             )
+        if settings.ttl is not None:
+            raise SettingsError(
+                f"keys of Hudi's HBase index do not expire: url={self._url} ttl={settings.ttl}; leave ttl or schema out"
+            )
         if settings.key_mode is KeyMode.DIGEST or settings.shard_count != 1:
             raise SettingsError(
                 f"Hudi's schema uses whole record keys as rows, without shards: url={self._url} "

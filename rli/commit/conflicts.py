@@ -86,8 +86,8 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
     instants = changes.instants
     _require_same_schema(planned, current, instants)
     _require_same_groups(planned, current, instants)
-    # What a clustering places was in the file groups that it replaces: those tell.
-    journals = [] if planned.replaced else planned.journals
+    # What a clustering places was in the file groups that it replaces: those tell, unless a key has come again elsewhere.
+    journals = [] if planned.replaced and not changes.keys_expire else planned.journals
     taken = sum_of([changes.placed_by(journals, tasks), planned.read.changed_keys(changes)])
     if taken.count:
         raise ConflictError(

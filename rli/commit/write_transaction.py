@@ -190,7 +190,12 @@ class WriteTransaction:
     @cached_property
     def locator(self) -> Locator:
         """Locates record keys as of that state."""
-        return self.index.locator(self.state)
+        return self.index.locator(self.state, self.instant)
+
+    @property
+    def expired_before(self) -> str | None:
+        """See ``TableIndex.expired_before``."""
+        return self.index.expired_before(self.state, self.instant)
 
     def _sync_behind_instant(self) -> IndexState:
         """The state to build on, taken behind the request: no clean removes what a requested write may build on.
@@ -245,6 +250,7 @@ class WriteTransaction:
             skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
             bloom_filter_rate=self.index.bloom_filter_rate,
             holds_journals=not is_synced,
+            expired_before=self.expired_before,
         )
 
     def bytes_per_record(self, estimate: float) -> float:
@@ -390,7 +396,9 @@ class WriteTransaction:
         )
         records = [*self._transaction_records(synced.timeline, prepared), *self._files_of_index(prepared, current)]
         self._promote(prepared.stats, records)
-        listed = save_journals(self.table.storage.unsynced(), self.instant, journals)
+        listed = save_journals(
+            self.table.storage.unsynced(), self.instant, journals, tell_updates=self.expired_before is not None
+        )
         written = [] if self._is_synced else [*self._promoted, *(journal.path for journal in journals)]
         self._publish(synced.timeline, prepared, lease, [listed, *written])
         self._published = True

@@ -32,7 +32,7 @@ Positions: TypeAlias = NDArray[np.int64]
 FORMAT_VERSION: Final = "1"
 _VERSION_KEY: Final = "rli.journal.version"
 
-_JOURNALED: Final = (Change.INSERT, Change.MOVE_IN, Change.DELETE)
+_RELOCATING: Final = (Change.INSERT, Change.MOVE_IN, Change.DELETE)
 
 _COLUMNS: Final = (
     work_rows.RECORD_KEY,
@@ -96,7 +96,8 @@ class Journal:
 
     def relocations(self, storage: Storage) -> Iterator[pa.Table]:
         """Where the keys were before the commit, and where it puts them: tables of ``RELOCATION_SCHEMA``."""
-        for batch in self._batches(storage):
+        for told in self._batches(storage):
+            batch = told.filter(pc.not_equal(told.column("change"), int(Change.UPDATE)))
             deleted = pc.equal(batch.column("change"), int(Change.DELETE))
             nothing = pa.scalar(None, pa.string())
             columns = [batch.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id")]
@@ -232,10 +233,21 @@ def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
     storage.sync([journal.path])
 
 
-def write_journal(storage: Storage, journal: Journal, rows: pa.Table) -> HeldJournal | None:
-    """Write the journal of a file group's work rows; returns None, and writes nothing, if there is nothing to tell."""
+def write_journal(
+    storage: Storage, journal: Journal, rows: pa.Table, updated: Positions | None = None
+) -> HeldJournal | None:
+    """Write the journal of a file group's work rows; returns None, and writes nothing, if there is nothing to tell.
+
+    Args:
+        storage: of the table.
+        journal: its name.
+        rows: the work rows; those that bring a key, or take it away, are told.
+        updated: positions of the rows that take the place of a stored record, to be told as well; None to leave them out.
+    """
     changes = rows.column(work_rows.CHANGE).to_numpy()
-    is_told = np.isin(changes, [int(change) for change in _JOURNALED])
+    is_told = np.isin(changes, [int(change) for change in _RELOCATING])
+    if updated is not None:
+        is_told[updated] = True
     if not is_told.any():
         return None
     told = rows.select(_COLUMNS)

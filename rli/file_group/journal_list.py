@@ -25,10 +25,18 @@ SHARE_OF_JOURNALS: Final = 8 << 20
 the time that it takes for several of few."""
 
 
-def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -> str:
-    """Keep the list of a commit's journals, before the commit is published; returns its path."""
+def save_journals(storage: Storage, instant: str, journals: Iterable[Journal], *, tell_updates: bool = False) -> str:
+    """Keep the list of a commit's journals, before the commit is published; returns its path.
+
+    Args:
+        storage: of the table.
+        instant: of the commit.
+        journals: those that count.
+        tell_updates: whether they tell which records were updated, for an index whose keys expire.
+    """
     listed = [[journal.name, *journal.group] for journal in journals]
-    content = json.dumps({"version": _LIST_VERSION, "journals": listed})
+    updates = {"updates": True} if tell_updates else {}
+    content = json.dumps({"version": _LIST_VERSION, "journals": listed, **updates})
     path = journal_file(instant, _LIST)
     storage.write_bytes(path, content.encode())
     return path
@@ -36,6 +44,17 @@ def save_journals(storage: Storage, instant: str, journals: Iterable[Journal]) -
 
 def load_journals(storage: Storage, instant: str) -> list[Journal] | None:
     """The journals of a commit; None if it has none, because another engine made it."""
+    listed = _load_list(storage, instant)
+    return None if listed is None else listed[0]
+
+
+def journals_tell_updates(storage: Storage, instant: str) -> bool:
+    """Whether a commit has journals, and these tell which records were updated."""
+    listed = _load_list(storage, instant)
+    return listed is not None and listed[1]
+
+
+def _load_list(storage: Storage, instant: str) -> tuple[list[Journal], bool] | None:
     path = journal_file(instant, _LIST)
     content = storage.read_bytes(path)
     if content is None:
@@ -47,7 +66,8 @@ def load_journals(storage: Storage, instant: str) -> list[Journal] | None:
                 f"a list of journals has another version: file={path} version={fields['version']}; "
                 "use the version of rli that wrote it"
             )
-        return [Journal(instant, name, FileGroupId(*group)) for name, *group in fields["journals"]]
+        journals = [Journal(instant, name, FileGroupId(*group)) for name, *group in fields["journals"]]
+        return journals, fields.get("updates") is True
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptTableError(f"a list of journals is damaged: file={path}; bootstrap the index again") from error
 

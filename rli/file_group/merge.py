@@ -65,10 +65,13 @@ def plan_merge(
     stored_keys: pa.Array,
     stored_ordering: pa.Array | None,
     ordering_field: str | None,
+    *,
+    expired: NDArray[np.bool_] | None = None,
 ) -> MergePlan:
     """Decide what work rows do to the stored records of their file group.
 
-    A work row loses against a stored record with a greater ordering value; on a tie the work row wins.
+    A work row loses against a stored record with a greater ordering value; on a tie the work row wins. A stored record that
+    has expired counts as absent; where its key comes again, it goes.
 
     Args:
         group: the file group, for messages.
@@ -76,13 +79,18 @@ def plan_merge(
         stored_keys: record keys of the stored records, string array of shape (stored,).
         stored_ordering: ordering values of the stored records; None in a table without ordering field.
         ordering_field: the rows' column of ordering values; None likewise.
+        expired: which stored records have expired, shape (stored,); None where keys do not expire.
 
     Raises:
         RecordExistsError: the file group holds a key that must be new.
         CorruptIndexError: the index placed a key here that the file group does not hold, or did not know one that
             it does hold.
     """
-    rows, fates, skipped = _decided(rows, _matches(rows, stored_keys))
+    matches = _matches(rows, stored_keys)
+    outdated = None if expired is None else expired & (matches >= 0)
+    if outdated is not None:
+        matches[outdated] = _KEEP
+    rows, fates, skipped = _decided(rows, matches)
     keys = rows.column(RECORD_KEY).combine_chunks()
     changes = rows.column(CHANGE).to_numpy()
     adds = (changes == Change.INSERT) | (changes == Change.MOVE_IN)
@@ -99,6 +107,8 @@ def plan_merge(
         same = pc.fill_null(pc.equal(arriving, before), False).to_numpy(zero_copy_only=False) & updates
     fates[stored[late]] = _KEEP
     fates[stored[~updates]] = _REMOVE
+    if outdated is not None:
+        fates[outdated] = _REMOVE
     counts = WriteCounts(
         inserted=int((changes == Change.INSERT).sum()),
         updated=int(updates.sum() - late.sum()),

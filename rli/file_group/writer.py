@@ -23,7 +23,7 @@ from rli.file_group.work_rows import Change
 from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.file_names import BaseFileName
-from rli.hudi.meta_columns import RECORD_KEY, with_record_meta_columns
+from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
 from rli.hudi.schema import conform, holds_same
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.model import FileGroupId, WriteCounts
@@ -51,6 +51,7 @@ class WriteContext:
         bloom_filter_rate: which share of foreign keys the bloom filters of the files may claim; a file that keeps the filter of
             the one before may claim twice as many.
         holds_journals: whether results bring the content of their journals along: to the process that wrote them.
+        expired_before: see ``TableIndex.expired_before``.
     """
 
     storage: Storage
@@ -63,6 +64,7 @@ class WriteContext:
     skips_unchanged: bool = False
     bloom_filter_rate: float = FALSE_POSITIVE_RATE
     holds_journals: bool = False
+    expired_before: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ def write_file_group(
         written_bytes=written.size,
         file_size=written.size,
     )
-    held = write_journal(context.storage, journal, plan.rows)
+    updated = None if context.expired_before is None else plan.fates[plan.fates >= 0]
+    held = write_journal(context.storage, journal, plan.rows, updated)
     return FileGroupResult(target.group, plan.counts, stat, held if held is None or context.holds_journals else journal)
 
 
@@ -188,13 +191,19 @@ class _Stored:
 def _compared(context: WriteContext) -> pa.Schema:
     """The columns that decide what becomes of stored records."""
     ordering = [context.schema.field(context.ordering_field)] if context.ordering_field else []
-    return pa.schema([pa.field(RECORD_KEY, pa.string()), *ordering])
+    age = [] if context.expired_before is None else [pa.field(COMMIT_TIME, pa.string())]
+    return pa.schema([pa.field(RECORD_KEY, pa.string()), *ordering, *age])
 
 
 def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, compared: pa.Table) -> MergePlan:
     field = context.ordering_field
     ordering = compared.column(field).combine_chunks() if field else None
-    return plan_merge(target.group, rows, compared.column(RECORD_KEY).combine_chunks(), ordering, field)
+    expired = None
+    if context.expired_before is not None:
+        is_old = pc.less(compared.column(COMMIT_TIME), context.expired_before)
+        expired = pc.fill_null(is_old, False).to_numpy()
+    keys = compared.column(RECORD_KEY).combine_chunks()
+    return plan_merge(target.group, rows, keys, ordering, field, expired=expired)
 
 
 def _changes(context: WriteContext, plan: MergePlan, reader: FileSliceReader) -> bool:

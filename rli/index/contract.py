@@ -127,9 +127,11 @@ class ChangedKeys(ABC):
 
     Attributes:
         instants: what was committed or undone since, for messages.
+        keys_expire: whether a key of a file group may have come again in another one.
     """
 
     instants: tuple[str, ...]
+    keys_expire: bool = False
 
     @abstractmethod
     def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:
@@ -149,6 +151,7 @@ class TableIndex(ABC):
     Attributes:
         kind: its name, such as ``record`` or ``simple``.
         scope: where a key is unique.
+        ttl: seconds for which a key is known after the last commit that wrote its record; None: for ever.
         computes_file_groups: whether the index computes a record's file group from its key. Then upserts and inserts
             look nothing up: ``placements`` names the file group of each record that is written, and this file group
             knows whether it holds the key. Clusterings are those that the index plans itself, or are refused.
@@ -158,6 +161,7 @@ class TableIndex(ABC):
 
     kind: str
     scope: Scope = Scope.GLOBAL
+    ttl: int | None = None
     computes_file_groups: bool = False
     bloom_filter_rate: float = FALSE_POSITIVE_RATE
 
@@ -216,8 +220,25 @@ class TableIndex(ABC):
     # Questions of a writer -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def locator(self, state: IndexState) -> Locator:
-        """Locates keys as of a state that ``sync`` returned."""
+    def locator(self, state: IndexState, instant: str | None = None) -> Locator:
+        """Locates keys as of a state that ``sync`` returned.
+
+        Args:
+            state: of table and index.
+            instant: of the write that asks: its clock, where keys expire. None for readers.
+        """
+
+    def expired_before(
+        self,
+        state: IndexState,  # noqa: ARG002  (for kinds whose keys expire)
+        instant: str | None = None,  # noqa: ARG002
+    ) -> str | None:
+        """The instant before which a record was written last if its key has expired; None where keys do not expire.
+
+        The table may hold records of expired keys: the index does not know them, so the same key may be inserted again.
+        Arguments are those of ``locator``.
+        """
+        return None
 
     def placements(
         self,
@@ -359,7 +380,7 @@ class FileIndex(TableIndex):
     """An index that finds keys in the table's own files."""
 
     @abstractmethod
-    def locator(self, state: IndexState) -> FileLocator:
+    def locator(self, state: IndexState, instant: str | None = None) -> FileLocator:
         """As of ``TableIndex``; an engine may plan the probes of it file by file."""
 
 

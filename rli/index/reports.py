@@ -63,11 +63,11 @@ class VerifyReport:
     """How index and table agree, as of one state of the table.
 
     Attributes:
-        records: records in the table.
+        records: records in the table; where keys expire, those that have not.
         entries: keys with a location in the index; of a file index, the table's own records.
         missing: records whose key the index does not hold.
         misplaced: records whose key the index places elsewhere.
-        dangling: keys of the index without a record in the table.
+        dangling: keys of the index without a record in the table; where keys expire, of those that have not.
         sample: record keys that are wrong, a few of each kind.
         repeated: records with the key of another record: in the same base file, or, for a file index, in its scope.
         newer: records that were not compared, because writers have placed their keys since.
@@ -106,6 +106,7 @@ class IndexStats:
         url: where the index is.
         kind: of the index, such as "record" or "simple".
         scope: where a record key is unique.
+        expired: of the entries, how many are of expired keys; None where keys do not expire.
     """
 
     entries: int
@@ -121,6 +122,7 @@ class IndexStats:
     url: str
     kind: str
     scope: Scope
+    expired: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

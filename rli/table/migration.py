@@ -195,9 +195,9 @@ class Migration:
     def _switch(self, new: TableIndex, require_held: Callable[[], None]) -> None:
         """Let the table have the new index: the caller holds the lease that all writers need until then."""
         new.sync(self.target, self.tasks)
-        if new.computes_file_groups or (new.scope is Scope.GLOBAL and self.index.scope is Scope.PARTITION):
+        if self._allows_less(new):
             # Writers may have written since what the former index allows, and the new one does not: file groups that are
-            # no buckets, a key in another partition.
+            # no buckets, a key in another partition, a key again that had expired.
             report = self._verify(new)
             if not report.agrees:
                 raise self._differs(new, report, require_held)
@@ -208,6 +208,12 @@ class Migration:
             settings = stored.model_copy(update=index)
         Fence(self.table, require_held).replace(paths.SETTINGS, to_stored(storage, settings))
         self.on_step(MigrationStep.SWITCHED)
+
+    def _allows_less(self, new: TableIndex) -> bool:
+        former = self.index
+        if new.computes_file_groups or (new.scope is Scope.GLOBAL and former.scope is Scope.PARTITION):
+            return True
+        return former.ttl is not None and (new.ttl is None or new.ttl > former.ttl)
 
     def _differs(self, new: TableIndex, report: VerifyReport, require_held: Callable[[], None]) -> Exception:
         if new.scope is Scope.GLOBAL and self.index.scope is Scope.PARTITION:

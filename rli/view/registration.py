@@ -119,7 +119,8 @@ def require_same_lease(definition: TableDefinition) -> None:
 
     Raises:
         IndexMismatchError: the table has been given another index since, whose writers agree elsewhere, whose record
-            keys are unique in another scope, or which has other options.
+            keys are unique in another scope, or which has other options. Or this process has an index of its own whose
+            scope or time to live is not that of the table's.
         CorruptTableError: the settings are damaged.
     """
     opened, (stored, _) = definition.require_settings(), load_settings(definition.storage)
@@ -136,6 +137,11 @@ def require_same_lease(definition: TableDefinition) -> None:
             f"the table has been given another index since this process opened it: table={definition.location} "
             f"index={before} lease={opened.lease} now={now} lease now={stored and stored.lease}; open the table again, "
             "and try again"
+        )
+    if definition.stored_url is not None and now is not None and not _agree(opened.index_url, now):
+        raise IndexMismatchError(
+            f"this process has opened the table with an index of another scope or time to live: table={definition.location} "
+            f"index={opened.index_url} index of the table={now}; give it the options of the table's index"
         )
 
 
@@ -185,11 +191,19 @@ def _index_and_lease(settings: TableSettings | None, index_url: str | None = Non
     return index_url or settings.index_url, settings.index_generation, str(settings.lease)
 
 
-def _kind(url: str) -> tuple[str, Scope]:
-    """What writers must agree about: the scheme and the scope; of a URL of options alone, without a place, all of it.
+def _agree(url: str, other: str) -> bool:
+    """Whether two indexes in stores know the same keys for the same time; of other kinds the URL does not tell."""
+    both = [IndexUrl.parse(one) for one in (url, other)]
+    if any("://" not in one.store and not one.store.startswith("memory:") for one in both):
+        return True
+    return (both[0].scope, both[0].ttl) == (both[1].scope, both[1].ttl)
+
+
+def _kind(url: str) -> tuple[str, Scope, int | None]:
+    """What writers must agree about: scheme, scope and time to live; of a URL of options alone, without a place, all of it.
 
     Which partitions an index knows is up to each host.
     """
     named = IndexUrl.parse(url)
     scheme, _, rest = named.store.partition(":")
-    return url if rest.startswith("?") else scheme, named.scope
+    return url if rest.startswith("?") else scheme, named.scope, named.ttl

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.hudi.avro_schema import from_avro
-from rli.hudi.meta_columns import META_COLUMNS, RECORD_KEY
+from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from rli.hudi.properties import KeyGeneratorKind
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Instant
@@ -108,6 +108,23 @@ class Snapshot:
             columns = self.key_columns(reader.schema)
             for batch in reader.batches(columns.schema):
                 yield columns.keys_of(batch)
+
+    def written_keys(self, file_slice: FileSlice) -> Iterator[tuple[pa.Array, pa.Array]]:
+        """The record keys of a file slice, each with the instant of the commit that wrote its record last, in batches.
+
+        Raises:
+            UnsupportedTableError: the table keeps no meta columns.
+        """
+        if not self.table.properties.populate_meta_fields:
+            raise UnsupportedTableError(
+                f"the table has no meta columns, so its records do not tell their age: table={self.table.location}; "
+                "use an index without a time to live"
+            )
+        schema = pa.schema([pa.field(name, pa.string()) for name in (RECORD_KEY, COMMIT_TIME)])
+        with self.reader(file_slice) as reader:
+            for batch in reader.batches(schema):
+                keys, times = (column.combine_chunks() for column in batch.columns)
+                yield keys, times
 
     def key_columns(self, stored: pa.Schema) -> KeyColumns:
         """Where the record keys stand in a file slice that is stored with a schema; raises as ``record_keys``."""

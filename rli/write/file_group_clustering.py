@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from secrets import randbelow
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rli.errors import ConflictError, CorruptIndexError
 from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.journal import Journal, open_journal
+from rli.file_group.merge import newest_records
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult, WriteContext, base_file_path
 from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_bloom_filter
 from rli.hudi.file_names import BaseFileName
-from rli.hudi.meta_columns import RECORD_KEY, with_record_meta_columns
+from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.contract import Regrouping
 from rli.index.locators import Locator
@@ -73,10 +76,11 @@ def _write(context: ClusteringContext, regrouping: Regrouping) -> list[FileGroup
     targets = [_Target(context, FileGroupId(partition_path, file_id), token) for file_id in regrouping.file_ids]
     with ExitStack() as stack:
         rows = _rows_of(storage, sources)
+        kept = None if context.write.expired_before is None else _kept(storage, sources, context.write.expired_before)
         for target in targets:
             stack.enter_context(target.opened(rows))
         for batch in coalesce_tables(
-            _stored(storage, sources, context.write.schema), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP
+            _stored(storage, sources, context.write.schema, kept), READ_BATCH_ROWS, BYTES_PER_ROW_GROUP
         ):
             for target, records in zip(targets, _by_target(regrouping, batch), strict=True):
                 if records.num_rows:
@@ -158,11 +162,43 @@ def _rows_of(storage: Storage, sources: Iterable[FileSlice]) -> int:
     return rows
 
 
-def _stored(storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The records of all sources, with the meta columns that differ between them, each with the file id and the instant of its source."""
+def _kept(storage: Storage, sources: Iterable[FileSlice], expired_before: str) -> NDArray[np.bool_]:
+    """Which records stay, where those of expired keys come together with newer ones: shape (records,).
+
+    A file group holds a key once: the merge relies on it.
+    """
+    schema = pa.schema([pa.field(name, pa.string()) for name in (RECORD_KEY, COMMIT_TIME)])
+    parts = [schema.empty_table()]
     for source in sources:
         with FileSliceReader(storage, source) as reader:
-            for batch in reader.batches(with_record_meta_columns(schema)):
+            parts.append(reader.read_columns(schema))
+    keys, times = (column.combine_chunks() for column in pa.concat_tables(parts).columns)
+    newest = newest_records(keys, times)
+    kept = np.ones(len(keys), dtype=bool)
+    if newest is not None:
+        kept = pc.greater_equal(times, expired_before).to_numpy(zero_copy_only=False)
+        kept[newest] = True
+    return kept
+
+
+def _stored(
+    storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema, kept: NDArray[np.bool_] | None
+) -> Iterator[pa.Table]:
+    """The records of all sources, with the meta columns that differ between them, each with its source's file id and instant.
+
+    Args:
+        storage: of the table.
+        sources: the file slices.
+        schema: of the records.
+        kept: which of them are wanted; None for all.
+    """
+    start = 0
+    for source in sources:
+        with FileSliceReader(storage, source) as reader:
+            for records in reader.batches(with_record_meta_columns(schema)):
+                chosen = None if kept is None else kept[start : start + records.num_rows]
+                start += records.num_rows
+                batch = records if chosen is None or chosen.all() else records.filter(pa.array(chosen))
                 file_ids, instants = (
                     pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
                     for name in (source.group.file_id, source.instant)
@@ -172,7 +208,12 @@ def _stored(storage: Storage, sources: Iterable[FileSlice], schema: pa.Schema) -
 
 
 def _journal_rows(context: ClusteringContext, group: FileGroupId, records: pa.Table) -> pa.Table:
-    """What the journal keeps of some records: where, and since when, they were."""
+    """What the journal keeps of some records: where, and since when, they were.
+
+    Expired ones are not told: their keys may be elsewhere by now.
+    """
+    if context.write.expired_before is not None:
+        records = records.filter(pc.greater_equal(records.column(COMMIT_TIME), context.write.expired_before))
     keys = records.column(RECORD_KEY).combine_chunks()
     partition_paths = pa.repeat(pa.scalar(group.partition_path, pa.string()), len(keys))
     columns = (records.column(name) for name in (work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT))

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from rli.commit.conflicts import no_keys
 from rli.commit.write_transaction import PreparedWrite, WriteTransaction
 from rli.file_group.work_rows import Change
 from rli.hudi.table_features import require_writable
-from rli.index.contract import TableIndex
+from rli.index.contract import ChangedKeys, TableIndex
+from rli.index.reports import SomeKeys
 from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change, one_of
@@ -81,7 +83,15 @@ def _write_records(
         plan = plan_write(write, context, rows.profile, request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
-    return PreparedWrite(results, schema, "UPSERT", before.left_out + late, read_set(before, results))
+    unchanged = before.left_out + late
+    # For another writer, the key of a record that changes nothing may have expired, and be in another file group by now.
+    is_told = write.expired_before is None or not unchanged + sum(result.counts.unchanged for result in results)
+    read = read_set(before, results, no_keys if is_told else partial(_changed_keys, request))
+    return PreparedWrite(results, schema, "UPSERT", unchanged, read)
+
+
+def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:
+    return request.some_keys(changes.among)
 
 
 def _in_time(

@@ -51,9 +51,9 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, Callable[[Table]
                 with open_table(table.location) as other:
                     waiting.pop()(other)
 
-        def delayed_locator(index: TableFilesIndex, state: IndexState) -> FileLocator:
+        def delayed_locator(index: TableFilesIndex, state: IndexState, instant: str | None = None) -> FileLocator:
             others_work()
-            return locator(index, state)
+            return locator(index, state, instant)
 
         def delayed_snapshot(table: TableDefinition) -> Snapshot:
             snapshot = whole_snapshot(table)

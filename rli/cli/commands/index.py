@@ -221,6 +221,7 @@ def _print_stats(found: IndexStats) -> None:
             "kind": found.kind,
             "scope": str(found.scope),
             "entries": found.entries,
+            **({} if found.expired is None else {"of expired keys": found.expired}),
             "tombstones": found.tombstones,
             "size": human_bytes(found.bytes),
             "bytes per entry": entry_size(found.bytes_per_entry),

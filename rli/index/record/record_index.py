@@ -26,6 +26,7 @@ from rli.index.contract import LOOKUP_SECONDS
 from rli.index.locators import joined_locations
 from rli.index.record.applying import apply_transactions
 from rli.index.record.commits import IndexCommit, PendingTransaction, commits_in, pending_in
+from rli.index.record.expiring import count_expired
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.self_check import IndexCheck, check_index
 from rli.index.record.snapshot import IndexSnapshot, give_identity
@@ -97,12 +98,16 @@ class RecordIndex(StoredEntries):
         if self.scope is Scope.GLOBAL or partition_paths is not None:
             stored = record_keys if partition_paths is None else self.stored_keys(record_keys, partition_paths)
             _, entries = self.settled(lambda applied: (record_keys, self.get(stored, applied)), timeout, complete)
-            return self.locations(record_keys, entries)
+            return self.locations(record_keys, entries, self.present_cutoff())
         distinct = record_keys.unique()
         self.require_all_known("look keys up in every partition")
         keys, entries = self.settled(partial(self.get_everywhere, distinct), timeout, complete)
-        live = codec.is_live(entries)
-        return joined_locations(record_keys, distinct, self.locations(keys.filter(pa.array(live)), entries[live]))
+        found = self.locations(keys, entries, self.present_cutoff())
+        return joined_locations(record_keys, distinct, found.filter(found.column("file_id").is_valid()))
+
+    def present_cutoff(self) -> str | None:
+        """As ``cutoff``, as of the last commit."""
+        return None if self.ttl is None else self.cutoff(self.log.refresh())
 
     def settled(
         self,
@@ -246,7 +251,7 @@ class RecordIndex(StoredEntries):
     # The index as a whole --------------------------------------------------------------------------------------
 
     def stats(self) -> IndexStats:
-        """Size and state; may read the whole index where its store does not count."""
+        """Size and state; reads the whole index where its store does not count, or its keys expire."""
         log = self.log.refresh()
         stored = self.store.stats()
         kept = stored.live_entries + stored.tombstones
@@ -264,6 +269,7 @@ class RecordIndex(StoredEntries):
             last_instant=log.last_instant,
             key_mode=self.settings.key_mode,
             url=self.url,
+            expired=None if self.ttl is None else count_expired(self),
         )
 
     def verify(self) -> IndexCheck:
@@ -362,6 +368,10 @@ def create_index(
     """
     given = {} if shards is None else {"shard_count": shards}
     named = IndexUrl.parse(url)
+    if table_id is None and named.ttl is not None:
+        raise SettingsError(
+            f"the keys of an index that is used on its own do not expire: url={named}; leave ttl out, and delete old keys"
+        )
     if table_id is None and named.scope is not Scope.GLOBAL:
         raise SettingsError(
             f"an index that is used on its own is global: url={named} scope={named.scope}; leave scope out, and make the "
@@ -373,6 +383,7 @@ def create_index(
         table_id=table_id,
         scope=named.scope,
         partitions=named.partitions,
+        ttl=named.ttl,
         **given,
     )
     store = open_store(named.store, create=True)
@@ -409,7 +420,7 @@ def drop_store(url: str) -> None:
 def require_options(index: RecordIndex, url: str) -> None:
     """Refuse an index that was made with other options than its URL has; raises ``IndexMismatchError``."""
     wanted, made = IndexUrl.parse(url), index.settings
-    for name, there in (("scope", made.scope), ("partitions", made.partitions)):
+    for name, there in (("scope", made.scope), ("partitions", made.partitions), ("ttl", made.ttl)):
         if getattr(wanted, name) != there:
             raise IndexMismatchError(
                 f"the index was made with another {name}: url={wanted} {name}={there}; name it {index.url}, or "

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.codec import entries as codec
@@ -19,6 +20,7 @@ from rli.index.record.commit_log import CommitLog
 from rli.index.record.known_partitions import KnownPartitions
 from rli.index.record.log_state import LogState
 from rli.index.record.owner import Owner
+from rli.index.record.time_to_live import expired_before
 from rli.index_urls import IndexUrl
 from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId, Scope
@@ -44,6 +46,7 @@ class StoredEntries:
         owner: this process, as the owner of staged changes.
         scope: where a record key is unique.
         partitions: those that the index knows.
+        ttl: seconds for which a key is known after the last commit that wrote its record; None: for ever.
     """
 
     def __init__(self, store: Store, settings: IndexSettings) -> None:
@@ -53,8 +56,9 @@ class StoredEntries:
         self.log = CommitLog(store)
         self.owner = Owner(store)
         self.scope = settings.scope
+        self.ttl = settings.ttl
         self.partitions = KnownPartitions(settings.partitions)
-        self._shown_url = str(IndexUrl(store.url, settings.scope, settings.partitions))
+        self._shown_url = str(IndexUrl(store.url, settings.scope, settings.partitions, settings.ttl))
 
     @property
     def url(self) -> str:
@@ -136,16 +140,46 @@ class StoredEntries:
         if not self.partitions.are_all:
             self.partitions.require(self.log.refresh().partition_paths.to_pylist(), self.url, question)
 
-    def locations(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
-        """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent or a tombstone."""
+    def locations(self, record_keys: pa.Array, entries: Entries, cutoff: str | None = None) -> pa.Table:
+        """Entries in words: a table with ``LOCATION_SCHEMA``; nulls where an entry is absent, a tombstone or expired.
+
+        Args:
+            record_keys: string array, shape (n,).
+            entries: of these keys.
+            cutoff: see ``cutoff``.
+        """
         log = self.log_of(entries)
         live = codec.is_live(entries)
+        if cutoff:
+            live &= ~self.expired(log, entries, cutoff)
         found = entries[live]
         names = (*log.groups_of(codec.file_groups(found)), log.instants_of(codec.sequences(found)))
         if len(found) < len(entries):
             row_of = pa.array(np.cumsum(live) - 1, mask=~live)
             names = tuple(column.take(row_of) for column in names)
         return pa.table([record_keys, *names], schema=LOCATION_SCHEMA)
+
+    def cutoff(self, log: LogState, clock: str | None = None) -> str | None:
+        """The instant before which a record was written last if its key has expired; None where keys do not expire.
+
+        Args:
+            log: a state of the commit log.
+            clock: the instant of a write that asks. The clock never goes back behind what the log names.
+        """
+        if self.ttl is None:
+            return None
+        known = [time for time in (clock, log.last_instant) if time is not None]
+        return expired_before(self.ttl, max(known, default=None))
+
+    def expired(self, log: LogState, entries: Entries, cutoff: str) -> NDArray[np.bool_]:
+        """Which entries that have a location were last written before an instant (shape (n,))."""
+        gone = np.zeros(len(entries), dtype=bool)
+        live = codec.is_live(entries)
+        if live.any():
+            sequences, places = np.unique(codec.sequences(entries[live]), return_inverse=True)
+            is_old = pc.less(log.instants_of(sequences), cutoff).to_numpy(zero_copy_only=False)
+            gone[live] = is_old[places]
+        return gone
 
     def log_of(self, entries: Entries) -> LogState:
         """A state of the commit log that knows all numbers of the entries; read only where the log has grown.

@@ -18,6 +18,7 @@ from rli.file_group.journal import Journal
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
 from rli.index.contract import ChangedKeys, IndexState, PointIndex
 from rli.index.locators import Locator, Unlocated
+from rli.index.record.expiring import EXPIRE, expire
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.snapshot import give_identity, identity_of, require_applied
@@ -72,11 +73,14 @@ class RecordTableIndex(RecordIndex, PointIndex):
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
-    def locator(self, state: IndexState) -> Locator:
+    def locator(self, state: IndexState, instant: str | None = None) -> Locator:
         own = _own(state)
         # Where no commit has made a file group, no key is anywhere.
         is_empty = self.partitions.are_all and not own.log.group_count
-        return Unlocated() if is_empty else RecordLocator(self, own.sequence)
+        return Unlocated() if is_empty else RecordLocator(self, own.sequence, self.expired_before(state, instant))
+
+    def expired_before(self, state: IndexState, instant: str | None = None) -> str | None:
+        return self.cutoff(_own(state).log, instant)
 
     def changes(self, before: IndexState, now: IndexState) -> RecordChanges | None:
         sequence = _own(before).sequence
@@ -103,7 +107,7 @@ class RecordTableIndex(RecordIndex, PointIndex):
         for record in reversed(log.records):
             if record.action in WRITE_ACTIONS and record.instant:
                 found.append((record.instant, record.action))
-            elif record.action not in UNDOING_ACTIONS:
+            elif record.action not in {*UNDOING_ACTIONS, EXPIRE}:
                 break
         standing = set(log.standing(instant for instant, _ in found))
         return [(instant, action) for instant, action in found if instant in standing]
@@ -123,6 +127,8 @@ class RecordTableIndex(RecordIndex, PointIndex):
     # Table services --------------------------------------------------------------------------------------------
 
     def forget_deletes(self, kept: Sequence[str]) -> int:
+        if self.ttl is not None:
+            expire(self)
         # A purge reads the whole index, so it waits until one entry in five is a tombstone.
         if not isinstance(self.store, SupportsPurge):
             return 0
@@ -189,11 +195,13 @@ class RecordLocator(Locator):
     Args:
         index: has applied it.
         sequence: of the state.
+        cutoff: records that were written last before it have expired; None where keys do not expire.
     """
 
-    def __init__(self, index: RecordIndex, sequence: int) -> None:
+    def __init__(self, index: RecordIndex, sequence: int, cutoff: str | None = None) -> None:
         self._index = index
         self._sequence = sequence
+        self._cutoff = cutoff
 
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
         index = self._index
@@ -213,7 +221,9 @@ class RecordLocator(Locator):
         keys, paths = (stored.column(name).combine_chunks() for name in ("record_key", "partition_path"))
         known = self._index.partitions.rows_in(paths)
         # The records of a clustering are of one partition.
-        return self.locate(keys, paths) if known is None or pc.all(known).as_py() else stored
+        if known is not None and not pc.all(known).as_py():
+            return stored
+        return RecordLocator(self._index, self._sequence).locate(keys, paths)
 
     def _unless_changed(self, record_keys: pa.Array, entries: Entries) -> pa.Table:
         newer = np.flatnonzero(codec.sequences(entries) > self._sequence)
@@ -226,7 +236,7 @@ class RecordLocator(Locator):
                 keys=sample,
                 key_count=len(newer),
             )
-        return self._index.locations(record_keys, entries)
+        return self._index.locations(record_keys, entries, self._cutoff)
 
 
 class RecordChanges(ChangedKeys):
@@ -244,6 +254,7 @@ class RecordChanges(ChangedKeys):
         self._sequence = sequence
         self._storage = storage
         self.instants = instants
+        self.keys_expire = index.ttl is not None
 
     def placed_by(self, journals: Sequence[Journal], tasks: TaskRunner) -> SomeKeys:
         return sum_of(tasks.run(self._placed_by_one, journals))

@@ -96,7 +96,7 @@ class TableFilesIndex(FileIndex):
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
-    def locator(self, state: IndexState) -> FileLocator:
+    def locator(self, state: IndexState, instant: str | None = None) -> FileLocator:  # noqa: ARG002
         return self.locator_of(state.snapshot)
 
     def changes(self, before: IndexState, now: IndexState) -> ChangedKeys | None:

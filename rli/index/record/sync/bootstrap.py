@@ -10,6 +10,8 @@ from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.repeated_keys import repeated_keys
+from rli.index.record.sync.written_keys import entry_instants, live_records, place_by_commit_time
+from rli.index.record.time_to_live import expired_before
 from rli.locations import LocationUpdate
 from rli.tasks import TaskRunner
 from rli.telemetry import events
@@ -27,7 +29,8 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     """Fill an empty index with the locations of all records; returns how many there are.
 
     Keys are placed with one commit sequence for each instant that wrote a live base file, so look-ups report that
-    instant. Commits that complete meanwhile are found by the next sync.
+    instant; where keys expire, with one for each instant that wrote a record last. Commits that complete meanwhile are
+    found by the next sync.
 
     Raises:
         CorruptTableError: a record key lives in more than one place.
@@ -42,11 +45,12 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     # What the index has followed, the table must not lose (P17), of any writer.
     sync_table(snapshot)
     completed = [instant.time for instant in snapshot.timeline.completed]
-    instants = sorted({file_slice.instant for file_slice in slices})
     last = (completed or sorted({file_slice.instant for file_slice in snapshot.slices.values()}))[-1:]
     sequence = 0
     if last:
-        located_at = instants or last
+        # The log of the new index names no instant yet, which would be its clock.
+        cutoff = expired_before(index.ttl, last[-1])
+        located_at = entry_instants(snapshot, slices, cutoff, tasks) or last
         log = index.log.append(
             index.log.refresh(),
             last[-1],
@@ -62,8 +66,14 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
                 "index and bootstrap it again"
             )
         record, sequence = log.records[-1], log.head
-        items = [(file_slice, record.first_sequence + located_at.index(file_slice.instant)) for file_slice in slices]
-        rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
+        if cutoff is None:
+            items = [
+                (file_slice, record.first_sequence + located_at.index(file_slice.instant)) for file_slice in slices
+            ]
+            rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
+        else:
+            sequences = record.first_sequence, located_at
+            rows = sum(tasks.run(partial(place_live_keys_of, snapshot, index, cutoff, sequences), slices))
         _require_distinct_keys(snapshot, index, tasks, rows)
     else:
         rows = 0
@@ -84,6 +94,14 @@ def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
         index.apply(LocationUpdate.placing(keys, file_slice.group), log, sequence)
         rows += len(keys)
     return rows
+
+
+def place_live_keys_of(
+    snapshot: Snapshot, index: RecordIndex, cutoff: str, sequences: tuple[int, list[str]], file_slice: FileSlice
+) -> int:
+    """Place the keys of one file slice that have not expired, by the commits that wrote them; returns how many: a task."""
+    records = live_records(snapshot, file_slice, cutoff)
+    return place_by_commit_time(index, index.log.refresh(), file_slice, records, sequences)
 
 
 def _require_distinct_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, rows: int) -> None:

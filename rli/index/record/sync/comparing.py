@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +20,28 @@ from rli.codec.entries import Entries
 from rli.errors import CorruptIndexError, CorruptTableError
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.key_sums import Fingerprints, Judged, KeySums, add_to, buckets_of, placed_fingerprints
+from rli.index.record.sync.written_keys import live_keys
 from rli.model import FileGroupId, KeyMode
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
-_Item: TypeAlias = tuple[FileSlice, int | None]
-
 SAMPLE: Final = 10
 _SCAN_BATCH: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A file slice that is compared. Picklable.
+
+    Attributes:
+        file_slice: the slice.
+        number: of its file group; None for a group that the index does not know.
+        cutoff: of what was written last before it, nothing is compared; None where keys do not expire.
+    """
+
+    file_slice: FileSlice
+    number: int | None
+    cutoff: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +109,7 @@ class Dangling:
 
 
 def check_slice(
-    snapshot: Snapshot, index: RecordIndex, sequence: int, buckets: int, item: _Item
+    snapshot: Snapshot, index: RecordIndex, sequence: int, buckets: int, item: Compared
 ) -> tuple[FileGroupId, SliceCheck | None]:
     """Compare the records of one file slice with the index.
 
@@ -104,7 +118,7 @@ def check_slice(
         index: has applied all commits up to ``sequence``.
         sequence: as of which to compare.
         buckets: of the sums.
-        item: the slice, and the number of its file group; None for a group that the index does not know.
+        item: the slice.
 
     Returns:
         The file group and what was found; None if the slice was cleaned meanwhile.
@@ -114,11 +128,11 @@ def check_slice(
         CorruptTableError: the file is damaged.
         IndexNotReadyError: the store has lost entries of commits up to the sequence.
     """
-    file_slice, number = item
+    file_slice, number = item.file_slice, item.number
     records = missing = misplaced = newer = 0
     sample: list[str] = []
     sums = np.zeros(buckets, np.uint64)
-    for keys in _unless_gone(snapshot, file_slice):
+    for keys in _unless_gone(snapshot, item):
         if keys is None:
             return file_slice.group, None
         stored = index.stored_keys_in(file_slice.group.partition_path, keys)
@@ -152,24 +166,25 @@ def scan_shards(index: RecordIndex, judged: Judged, shards: Sequence[int]) -> Sc
 
 
 def hold_slice(
-    snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int, NDArray[np.bool_]]
+    snapshot: Snapshot, index: RecordIndex, of_buckets: tuple[Compared, NDArray[np.bool_]]
 ) -> tuple[FileGroupId, Held | None]:
     """The file group, and its keys in some buckets (shape (buckets,)); None if the slice was cleaned meanwhile."""
-    file_slice, number, chosen = item
+    item, chosen = of_buckets
+    file_slice, number = item.file_slice, item.number
     parts: list[Fingerprints] = [np.empty(0, np.uint64)]
-    for keys in _unless_gone(snapshot, file_slice):
+    for keys in _unless_gone(snapshot, item):
         if keys is None:
             return file_slice.group, None
         stored = index.stored_keys_in(file_slice.group.partition_path, keys)
         parts += [found[chosen[buckets_of(found, len(chosen))]] for _, found in _fingerprints(index, stored, number)]
     every, counts = np.unique(np.concatenate(parts), return_counts=True)
     repeated = every[counts > 1]
-    sample = _keys_with(snapshot, index, file_slice, number, repeated) if len(repeated) else ()
+    sample = _keys_with(snapshot, index, item, repeated) if len(repeated) else ()
     return file_slice.group, Held(every, int((counts - 1).sum()), sample)
 
 
 def hold_misplaced(
-    snapshot: Snapshot, index: RecordIndex, judged: Judged, chosen: NDArray[np.bool_], item: _Item
+    snapshot: Snapshot, index: RecordIndex, judged: Judged, chosen: NDArray[np.bool_], item: Compared
 ) -> tuple[FileGroupId, Held | None]:
     """The records of one file slice that the index places elsewhere: their entries there are no dangling ones.
 
@@ -183,9 +198,9 @@ def hold_misplaced(
     Returns:
         The file group and these keys, by where they are placed; None if the slice was cleaned meanwhile.
     """
-    file_slice, number = item
+    file_slice, number = item.file_slice, item.number
     parts: list[Fingerprints] = [np.empty(0, np.uint64)]
-    for keys in _unless_gone(snapshot, file_slice):
+    for keys in _unless_gone(snapshot, item):
         if keys is None:
             return file_slice.group, None
         stored = index.stored_keys_in(file_slice.group.partition_path, keys)
@@ -238,10 +253,23 @@ def _live_entries(
         for keys, entries in index.store.scan(shard, _SCAN_BATCH):
             live = codec.is_live(entries)
             rows = judged.rows_of(codec.file_groups(entries))
-            counted = np.flatnonzero(live & _counted(index, entries, judged.sequences[rows]))
+            is_counted = live & _counted(index, entries, judged.sequences[rows])
+            if judged.cutoffs is not None:
+                is_counted &= ~_expired(index, entries, rows, judged.cutoffs)
+            counted = np.flatnonzero(is_counted)
             numbers = codec.file_groups(entries[counted])
             chosen = keys.take(counted)
             yield chosen, placed_fingerprints(chosen, numbers), rows[counted], int(live.sum())
+
+
+def _expired(index: RecordIndex, entries: Entries, rows: NDArray[np.intp], cutoffs: Sequence[str]) -> NDArray[np.bool_]:
+    """Which entries have expired, given the cutoff of each row of the sums."""
+    gone, log = np.zeros(len(entries), dtype=bool), index.log_of(entries)
+    # As a rule all rows have one.
+    for cutoff in set(cutoffs):
+        there = np.isin(rows, [row for row, own in enumerate(cutoffs) if own == cutoff])
+        gone[there] = index.expired(log, entries[there], cutoff)
+    return gone
 
 
 def _counted(index: RecordIndex, entries: Entries, sequences: int | NDArray[np.uint32]) -> NDArray[np.bool_]:
@@ -267,25 +295,24 @@ def _fingerprints(
         yield positions, placed_fingerprints(encoded, np.full(len(encoded), number))
 
 
-def _keys_with(
-    snapshot: Snapshot, index: RecordIndex, file_slice: FileSlice, number: int, wanted: Fingerprints
-) -> tuple[str, ...]:
+def _keys_with(snapshot: Snapshot, index: RecordIndex, item: Compared, wanted: Fingerprints) -> tuple[str, ...]:
     """A few keys of a file slice that have certain fingerprints."""
     sample: dict[str, None] = {}
-    for keys in _unless_gone(snapshot, file_slice):
+    for keys in _unless_gone(snapshot, item):
         if keys is None:
             break
-        for positions, found in _fingerprints(index, keys, number):
+        stored = index.stored_keys_in(item.file_slice.group.partition_path, keys)
+        for positions, found in _fingerprints(index, stored, item.number):
             chosen = positions[np.isin(found, wanted)]
             sample.update(dict.fromkeys(keys.take(pa.array(chosen)).to_pylist()))
     return tuple(sample)[:SAMPLE]
 
 
-def _unless_gone(snapshot: Snapshot, file_slice: FileSlice) -> Iterator[pa.Array | None]:
+def _unless_gone(snapshot: Snapshot, item: Compared) -> Iterator[pa.Array | None]:
     """The record keys of a file slice, in batches; None at the end of a slice that was cleaned before it was read."""
     try:
-        yield from snapshot.record_keys(file_slice)
+        yield from live_keys(snapshot, item.file_slice, item.cutoff)
     except CorruptTableError:
-        if snapshot.slices.has_files(file_slice):
+        if snapshot.slices.has_files(item.file_slice):
             raise
         yield None

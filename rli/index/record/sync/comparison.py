@@ -14,6 +14,7 @@ from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import (
     NO_RECORDS,
+    Compared,
     Held,
     SliceCheck,
     check_slice,
@@ -59,14 +60,20 @@ class _Checked:
     Attributes:
         number: in the index; None if that does not know the group.
         sequence: as of which.
+        cutoff: see ``Compared``.
         file_slice: None if the table did not have the group any more.
         check: what was found.
     """
 
     number: int | None
     sequence: int
+    cutoff: str | None
     file_slice: FileSlice | None
     check: SliceCheck
+
+    def compared(self) -> Compared | None:
+        """The slice, to be compared again."""
+        return None if self.file_slice is None else Compared(self.file_slice, self.number, self.cutoff)
 
 
 class Comparison:
@@ -85,6 +92,7 @@ class Comparison:
         self._sequence = sequence
         self._buckets = bucket_count(groups)
         self._checked: dict[FileGroupId, _Checked] = {}
+        self._cutoff: str | None = None
         self.differences = Differences()
 
     @property
@@ -107,16 +115,18 @@ class Comparison:
         numbers, slices = log.numbers_of(wanted), snapshot.slices.of_groups(wanted)
         checks: dict[FileGroupId, SliceCheck | None] = dict.fromkeys(wanted, NO_RECORDS)
         task = partial(check_slice, snapshot, self._index, log.head, self._buckets)
-        checks.update(self._tasks.run(task, [(slices[group], numbers.get(group)) for group in slices]))
+        cutoff = self._cutoff = self._index.cutoff(log)
+        checks.update(self._tasks.run(task, [Compared(slices[group], numbers.get(group), cutoff) for group in slices]))
         for group, check in checks.items():
             if check is not None:
-                self._checked[group] = _Checked(numbers.get(group), log.head, slices.get(group), check)
+                self._checked[group] = _Checked(numbers.get(group), log.head, cutoff, slices.get(group), check)
         return [group for group, check in checks.items() if check is None]
 
     def examine(self, snapshot: Snapshot) -> list[FileGroupId]:
         """Compare the entries of the index with the records of all file groups that were checked; returns as ``check``."""
         rows = sorted((one for one in self._checked.values() if one.number is not None), key=_number)
-        judged = Judged.of([(_number(one), one.sequence) for one in rows], self._sequence, self._buckets)
+        cutoffs = None if self._cutoff is None else (*(one.cutoff or "" for one in rows), self._cutoff)
+        judged = Judged.of([(_number(one), one.sequence) for one in rows], self._sequence, self._buckets, cutoffs)
         self.differences = Differences()
         differing = self._scanned(judged) != _expected(rows, judged)
         for chosen in _portions(rows, differing):
@@ -162,9 +172,10 @@ class Comparison:
         chosen: NDArray[np.bool_],
     ) -> Iterator[tuple[FileGroupId, Held | None]]:
         """All keys that account for an entry in one of some buckets, by the file slices that hold them."""
-        own = [(one.file_slice, one.number, buckets) for one, buckets in differing]
+        own = [(item, buckets) for one, buckets in differing if (item := one.compared()) is not None]
         yield from self._tasks.run(partial(hold_slice, snapshot, self._index), own)
-        others = [(one.file_slice, one.number) for one in self._checked.values() if one.check.misplaced]
+        wrong = (one.compared() for one in self._checked.values() if one.check.misplaced)
+        others = [item for item in wrong if item is not None]
         yield from self._tasks.run(partial(hold_misplaced, snapshot, self._index, judged, chosen), others)
 
     def _portions_of_shards(self) -> list[range]:

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import IndexNotReadyError
+from rli.file_group.merge import newest_records
 from rli.index.record.log_record import LogRecord
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.written_keys import live_records, place_by_commit_time
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
@@ -64,6 +66,36 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
                 f"file_id={group.file_id} instant={prior}; bootstrap the index again: rli index bootstrap TABLE"
             )
     return [GroupChange(group, old.get(group), new.get(group)) for group in sorted(touched)]
+
+
+def apply_live_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord, change: GroupChange) -> None:
+    """As ``apply_group_change``, where keys expire: a key also comes if its record was written again.
+
+    What has expired is passed over. So of a key that has come again, the old record is, wherever it goes.
+    """
+    log = index.log.refresh()
+    cutoff = index.cutoff(log) or ""
+    before, after = (_live(snapshot, file_slice, cutoff) for file_slice in (change.before, change.after))
+    went = pc.invert(pc.is_in(before.column("key"), value_set=after.column("key").combine_chunks()))
+    keys = before.column("key").filter(went).combine_chunks().unique()
+    index.apply(LocationUpdate.removing(keys, change.group.partition_path), log, record.first_sequence)
+    if change.after is None:
+        return
+    known, written = (pc.binary_join_element_wise(*table.columns, "\0") for table in (before, after))
+    came = after.filter(pc.invert(pc.is_in(written, value_set=known.combine_chunks())))
+    newest = newest_records(came.column("key").combine_chunks(), came.column("time").combine_chunks())
+    came = came if newest is None else came.take(pa.array(newest))
+    records = [(came.column("key").combine_chunks(), came.column("time").combine_chunks())]
+    # The first sequence is that of keys that went.
+    sequences = record.first_sequence + 1, record.located_at[1:]
+    place_by_commit_time(index, log, change.after, records, sequences)
+
+
+def _live(snapshot: Snapshot, file_slice: FileSlice | None, cutoff: str) -> pa.Table:
+    """Keys that have not expired, and when their records were written."""
+    schema = pa.schema([("key", pa.string()), ("time", pa.string())])
+    found = () if file_slice is None else live_records(snapshot, file_slice, cutoff)
+    return pa.concat_tables([schema.empty_table(), *(pa.table([*columns], schema=schema) for columns in found)])
 
 
 def apply_group_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord, change: GroupChange) -> None:

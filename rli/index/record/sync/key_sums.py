@@ -55,17 +55,25 @@ class Judged:
         numbers: of the file groups, ascending, shape (n,); row n is for all other numbers.
         sequences: for each row the greatest commit sequence that counts, shape (n + 1,).
         buckets: of each row.
+        cutoffs: for each row the instant before which an entry has expired; None where keys do not expire.
     """
 
     numbers: NDArray[np.uint32]
     sequences: NDArray[np.uint32]
     buckets: int
+    cutoffs: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, sequences: Sequence[tuple[int, int]], others: int, buckets: int) -> Judged:
+    def of(
+        cls,
+        sequences: Sequence[tuple[int, int]],
+        others: int,
+        buckets: int,
+        cutoffs: tuple[str, ...] | None = None,
+    ) -> Judged:
         """From pairs of file-group number and sequence, ordered by number, and the sequence for other numbers."""
         numbers = np.array([number for number, _ in sequences], np.uint32)
-        return cls(numbers, np.array([*(sequence for _, sequence in sequences), others], np.uint32), buckets)
+        return cls(numbers, np.array([*(sequence for _, sequence in sequences), others], np.uint32), buckets, cutoffs)
 
     def rows_of(self, numbers: NDArray[np.uint32]) -> NDArray[np.intp]:
         """The row of each file-group number."""

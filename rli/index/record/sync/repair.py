@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -17,6 +17,7 @@ from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import judge
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.verify import State, verify
+from rli.index.record.sync.written_keys import entry_instants, live_keys, live_records, place_by_commit_time
 from rli.index.reports import VerifyReport
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId, KeyMode
@@ -60,8 +61,9 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
             "key_mode=digest; bootstrap the index again: rli index bootstrap TABLE"
         )
     slices = known_slices(snapshot, index)
-    instants = sorted({file_slice.instant for file_slice in slices})
     log = index.log.refresh()
+    cutoff = index.cutoff(log)
+    instants = entry_instants(snapshot, slices, cutoff, tasks)
     if log.head != state.sequence:
         return None
     # Appended right behind that state, or not at all: a later sequence would win over what was committed meanwhile.
@@ -78,12 +80,22 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
     first = state.sequence + 1
     # What dangles goes first: of a key that is placed wrongly, the entry that follows carries a later sequence.
     if report.dangling:
-        for _ in tasks.run(partial(remove_dangling, snapshot, index, first), range(index.settings.shard_count)):
+        for _ in tasks.run(partial(remove_dangling, snapshot, index, first, cutoff), range(index.settings.shard_count)):
             pass
-    items = [(file_slice, first + 1 + instants.index(file_slice.instant)) for file_slice in slices]
-    for _ in tasks.run(partial(correct_slice, snapshot, index), items):
+    items = [(file_slice, first + 1, instants) for file_slice in slices]
+    for _ in tasks.run(partial(_correct, snapshot, index, cutoff), items):
         pass
     return report if index.store.mark_applied(applied, appended.head) else None
+
+
+def _correct(
+    snapshot: Snapshot, index: RecordIndex, cutoff: str | None, item: tuple[FileSlice, int, Sequence[str]]
+) -> None:
+    file_slice, first, instants = item
+    if cutoff is None:
+        correct_slice(snapshot, index, (file_slice, first + instants.index(file_slice.instant)))
+    else:
+        correct_live_keys(snapshot, index, cutoff, (first, instants), file_slice)
 
 
 def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> None:
@@ -97,14 +109,42 @@ def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
         index.apply(LocationUpdate.placing(chosen, file_slice.group), log, sequence)
 
 
-def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, shard: int) -> None:
+def correct_live_keys(
+    snapshot: Snapshot, index: RecordIndex, cutoff: str, sequences: tuple[int, Sequence[str]], file_slice: FileSlice
+) -> None:
+    """As ``correct_slice``, where keys expire: by the commits that wrote the records of the slice last. A task.
+
+    Args:
+        snapshot: of the table.
+        index: the index.
+        cutoff: see ``StoredEntries.cutoff``.
+        sequences: see ``place_by_commit_time``.
+        file_slice: the slice.
+    """
+    log = index.log.refresh()
+    number = log.number_of(file_slice.group)
+
+    def wrong() -> Iterator[tuple[pa.Array, pa.Array]]:
+        for keys, times in live_records(snapshot, file_slice, cutoff):
+            entries = index.get(index.stored_keys_in(file_slice.group.partition_path, keys))
+            absent, misplaced = judge(number, entries)
+            known = index.locations(keys, entries).column("instant_time")
+            # An entry here has the age of the record. What is elsewhere may be newer.
+            older, aged = (pc.fill_null(told(known, times), True).to_numpy() for told in (pc.less, pc.not_equal))
+            chosen = pa.array(absent | (misplaced & older) | (~misplaced & aged))
+            yield keys.filter(chosen), times.filter(chosen)
+
+    place_by_commit_time(index, log, file_slice, wrong(), sequences)
+
+
+def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, cutoff: str | None, shard: int) -> None:
     """Delete the keys of one shard that have no record where the index places them: a task."""
     log = index.log.refresh()
-    for update in _dangling_keys(snapshot, index, shard):
+    for update in _dangling_keys(snapshot, index, cutoff, shard):
         index.apply(update, log, sequence)
 
 
-def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterable[LocationUpdate]:
+def _dangling_keys(snapshot: Snapshot, index: RecordIndex, cutoff: str | None, shard: int) -> Iterable[LocationUpdate]:
     """Removes the keys of a shard without a record, in batches. Reads the key columns of the file groups that a batch names."""
     for keys, entries in index.scan(shard):
         live = np.flatnonzero(codec.is_live(entries))
@@ -115,7 +155,7 @@ def _dangling_keys(snapshot: Snapshot, index: RecordIndex, shard: int) -> Iterab
             named = keys.take(pa.array(live[numbers == number]))
             file_slice = snapshot.slices.get(FileGroupId(*group))
             if file_slice is not None:
-                for held in snapshot.record_keys(file_slice):
+                for held in live_keys(snapshot, file_slice, cutoff):
                     stored = index.stored_keys_in(file_slice.group.partition_path, held)
                     named = named.filter(pc.invert(pc.is_in(named, value_set=stored)))
             if len(named):

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.sync.comparing import SAMPLE, check_slice
+from rli.index.record.sync.comparing import SAMPLE, Compared, check_slice
 from rli.index.record.sync.known_slices import known_slices
+from rli.index.record.sync.written_keys import live_keys
 from rli.tasks import TaskRunner
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -26,20 +27,21 @@ def repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> 
     """
     log = index.log.refresh()
     slices = known_slices(snapshot, index)
-    items = [(file_slice, log.number_of(file_slice.group)) for file_slice in slices]
+    cutoff = index.cutoff(log)
+    items = [Compared(file_slice, log.number_of(file_slice.group), cutoff) for file_slice in slices]
     checks = tasks.run(partial(check_slice, snapshot, index, log.head, 1), items)
     elsewhere = sorted({key for _, check in checks if check is not None for key in check.sample})[:SAMPLE]
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for held in tasks.run(partial(_held_by, snapshot, elsewhere), slices):
+    for held in tasks.run(partial(_held_by, snapshot, elsewhere, cutoff), slices):
         for key, path in held:
             found[key].append(path)
     return dict(sorted(found.items())[:SAMPLE])
 
 
-def _held_by(snapshot: Snapshot, wanted: list[str], file_slice: FileSlice) -> list[tuple[str, str]]:
+def _held_by(snapshot: Snapshot, wanted: list[str], cutoff: str | None, file_slice: FileSlice) -> list[tuple[str, str]]:
     """Of some keys, the records of a file slice; if there are none to look for, those of keys that it holds twice."""
     path = "" if file_slice.base is None else file_slice.base.path
-    keys = pa.chunked_array(list(snapshot.record_keys(file_slice)), pa.string())
+    keys = pa.chunked_array(list(live_keys(snapshot, file_slice, cutoff)), pa.string())
     if wanted:
         found = keys.filter(pc.is_in(keys, pa.array(wanted, pa.string())))
         return [(key, path) for key in found.to_pylist()]

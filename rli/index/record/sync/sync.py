@@ -17,7 +17,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import IndexNotReadyError, StoreRestartedError
 from rli.file_group.journal import Journal
-from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes, require_journals, shares_of
+from rli.file_group.journal_list import (
+    SMALL_JOURNALS,
+    journal_bytes,
+    journals_tell_updates,
+    require_journals,
+    shares_of,
+)
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.timeline import Timeline
@@ -25,10 +31,11 @@ from rli.index.record.log_record import LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.bootstrap import BOOTSTRAP
-from rli.index.record.sync.foreign_changes import apply_group_change, changed_groups
+from rli.index.record.sync.foreign_changes import apply_group_change, apply_live_change, changed_groups
 from rli.index.record.sync.repair import REPAIR
 from rli.index.record.sync.result import SyncResult, withdrawn_instants
 from rli.index.record.sync.undoing import REREAD, journals_to_undo, register_undoing, reread, undo_journal
+from rli.index.record.sync.written_keys import commit_times
 from rli.index.reports import Unseen
 from rli.locations import coalesce_updates
 from rli.model import FileGroupId
@@ -93,7 +100,7 @@ def _follow(  # noqa: PLR0917  (called by ``sync`` alone)
     while True:
         applied, _ = index.read_progress()
         _require_bootstrapped(table, index, applied.least)
-        snapshot, log = _register(table, index)
+        snapshot, log = _register(table, index, tasks)
         on_registered()
         records = log.records_after(applied.least or 0)
         if all(_apply_record(snapshot, index, log, record, applied, tasks, on_part, held) for record in records):
@@ -110,7 +117,7 @@ def _tell(table: TableDefinition, index: RecordIndex, result: SyncResult, second
     )
 
 
-def _register(table: TableDefinition, index: RecordIndex) -> tuple[Snapshot, LogState]:
+def _register(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> tuple[Snapshot, LogState]:
     """Register every completed instant; returns the state of the table, and the commit log that describes it."""
     while True:
         # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
@@ -118,7 +125,7 @@ def _register(table: TableDefinition, index: RecordIndex) -> tuple[Snapshot, Log
         # read the log on meanwhile, so from here only the state counts that was read here (P18).
         log, timeline = _log_and_timeline(table, index, partial(_settled_timeline, table))
         snapshot = Snapshot(table, timeline)
-        registered = _register_all(snapshot, index, log)
+        registered = _register_all(snapshot, index, log, tasks)
         if registered is not None:
             return snapshot, registered
 
@@ -269,7 +276,7 @@ def _instants(records: Sequence[LogRecord]) -> tuple[str, ...]:
     return tuple(instant for record in records for instant in record.instants)
 
 
-def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState) -> LogState | None:
+def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState, tasks: TaskRunner) -> LogState | None:
     """Register what the log does not know; returns the log with it, None if another process changed that meanwhile."""
     unseen = _unseen(snapshot.timeline, log)
     if unseen:
@@ -277,14 +284,16 @@ def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState) -> LogS
         layout = snapshot.timeline.layout
         snapshot.table.storage.sync([layout.folder, *(layout.path(instant.file_name) for instant in unseen)])
     registered: LogState | None = log
-    for kind, group in groupby(unseen, key=partial(_kind, snapshot)):
+    for kind, group in groupby(unseen, key=partial(_kind, snapshot, index)):
         instants = list(group)
         if kind == _FOREIGN:
-            registered = registered and _register_foreign(snapshot, index, registered, instants)
+            registered = registered and _register_foreign(snapshot, index, registered, instants, tasks)
             continue
-        register_one = register_undoing if kind == _UNDOING else _register_own
         for instant in instants:
-            registered = registered and register_one(snapshot, index, registered, instant)
+            if kind == _UNDOING:
+                registered = registered and register_undoing(snapshot, index, registered, instant, tasks)
+            else:
+                registered = registered and _register_own(snapshot, index, registered, instant)
     return registered
 
 
@@ -294,9 +303,9 @@ def _unseen(timeline: Timeline, log: LogState) -> list[Instant]:
     ]
 
 
-def _kind(snapshot: Snapshot, instant: Instant) -> str:
+def _kind(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> str:
     if instant.action in WRITE_ACTIONS:
-        return instant.action if COMMIT_MARK in snapshot.commit(instant).extra else _FOREIGN
+        return instant.action if _has_told_all(snapshot, index, instant) else _FOREIGN
     if instant.action in UNDOING_ACTIONS:
         return _UNDOING
     raise IndexNotReadyError(
@@ -305,17 +314,30 @@ def _kind(snapshot: Snapshot, instant: Instant) -> str:
     )
 
 
+def _has_told_all(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> bool:
+    """Whether a commit is of rli, and its journals say all that the index needs to know."""
+    if COMMIT_MARK not in snapshot.commit(instant).extra:
+        return False
+    # Without a time to live, writers do not tell which records they updated.
+    return index.ttl is None or journals_tell_updates(snapshot.table.storage, instant.time)
+
+
 def _register_foreign(
-    snapshot: Snapshot, index: RecordIndex, log: LogState, instants: Sequence[Instant]
+    snapshot: Snapshot, index: RecordIndex, log: LogState, instants: Sequence[Instant], tasks: TaskRunner
 ) -> LogState | None:
     """Register a run of commits of another engine as one; returns as ``_register_own``.
 
-    Its first sequence is of keys that went, the others are of keys that came, one for each of the commits.
+    Its first sequence is of keys that went, the others are of keys that came, one for each of the commits; where keys
+    expire, one for each commit that wrote any of the records last.
     """
     after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if log.knows(instant.time))
     changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
     _sync_base_files(snapshot, instants)
     times = [instant.time for instant in instants]
+    came_at = times
+    if index.ttl is not None:
+        known = [change.after for change in changes if change.after and change.group.partition_path in index.partitions]
+        came_at = commit_times(snapshot, known, index.cutoff(log, max(times)) or "", tasks)
     events.SYNC_FOREIGN.log(table=snapshot.table.location, instants=times, file_groups=len(changes))
     return index.log.append(
         log,
@@ -323,7 +345,7 @@ def _register_foreign(
         _FOREIGN,
         file_groups=[change.group for change in changes],
         writer=times[-1],
-        located_at=(times[-1], *times),
+        located_at=(times[-1], *came_at),
         covers=times[:-1],
     )
 
@@ -356,7 +378,8 @@ def _work_of(  # noqa: PLR0917  (called by ``_apply_record`` alone)
         )
         changes = changed_groups(snapshot, before, before | covered)
         known = [change for change in changes if change.group.partition_path in index.partitions]
-        yield tasks, partial(apply_group_change, snapshot, index, record), known
+        apply = apply_group_change if index.ttl is None else apply_live_change
+        yield tasks, partial(apply, snapshot, index, record), known
     elif record.action in WRITE_ACTIONS:
         runner, journals = _runner_for(storage, [instant], tasks), require_journals(storage, instant)
         if record.action == Action.REPLACE_COMMIT:

@@ -18,17 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.codec import entries as codec
 from rli.errors import IndexNotReadyError
 from rli.file_group.journal import Journal
-from rli.file_group.journal_list import readable_journals, require_journals
+from rli.file_group.journal_list import journals_tell_updates, readable_journals, require_journals
 from rli.hudi.file_names import EXTENSION, BaseFileName
 from rli.hudi.timeline.instant import Instant
+from rli.index.record.expiring import remove_entries
 from rli.index.record.log_record import LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.foreign_changes import changed_groups
-from rli.index.record.sync.repair import correct_slice
+from rli.index.record.sync.repair import correct_live_keys, correct_slice
+from rli.index.record.sync.written_keys import entry_instants
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId, Scope
 from rli.storage import Storage
@@ -39,10 +40,10 @@ from rli.view.snapshot import Snapshot
 REREAD: Final = "reread"
 """Action in the commit log: commits were undone, and the file groups that they had changed are indexed again."""
 
-_SCAN_BATCH: Final = 65_536
 
-
-def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
+def register_undoing(
+    snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant, tasks: TaskRunner
+) -> LogState | None:
     """Register a completed rollback or restore; returns the log with it, None if another process changed that first.
 
     With journals, the record has a block of sequences for each undone commit, the newest commit first; else it has one
@@ -53,7 +54,7 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, inst
     undone_instants = snapshot.timeline.undone_by(instant).instants
     delete_records_of(storage, frozenset(undone_instants))
     undone = log.standing(undone_instants)
-    found = [readable_journals(storage, time) for time in undone]
+    found = [_journals(index, storage, time) for time in undone]
     commits = [journals for journals in found if journals is not None]
     followed_by_journal = len(commits) == len(found)
     groups: set[FileGroupId]
@@ -63,7 +64,9 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, inst
         blocks = [{prior for journal in journals for prior in journal.prior_instants(storage)} for journals in commits]
     else:
         slices = _followed_before(snapshot, log, log.head + 1).slices
-        groups, blocks = set(slices), [{file_slice.instant for file_slice in slices.values()}]
+        groups = set(slices)
+        known = [part for group, part in slices.items() if group.partition_path in index.partitions]
+        blocks = [set(entry_instants(snapshot, known, index.cutoff(log, instant.time), tasks))]
     return index.log.append(
         log,
         instant.time,
@@ -73,6 +76,15 @@ def register_undoing(snapshot: Snapshot, index: RecordIndex, log: LogState, inst
         located_at=[time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))],
         undoes=undone,
     )
+
+
+def _journals(index: RecordIndex, storage: Storage, instant: str) -> list[Journal] | None:
+    """The journals of a commit if they tell all that it did to the index, else None."""
+    found = readable_journals(storage, instant)
+    # None also for a list that a power cut has torn.
+    if found is not None and index.ttl is not None and not journals_tell_updates(storage, instant):
+        return None
+    return found
 
 
 def journals_to_undo(storage: Storage, record: LogRecord) -> list[tuple[int, Journal]]:
@@ -148,35 +160,20 @@ def reread(
         indexed |= found
         on_part()
     # A file group without entries had been replaced as a whole by what was undone.
-    items = [
-        (file_slice, record.first_sequence + _position(record, file_slice.instant))
+    slices = [
+        file_slice
         for group, file_slice in sorted(view.slices.items())
         if group.partition_path in index.partitions and (group in touched or log.number_of(group) not in indexed)
     ]
-    for _ in tasks.run(partial(correct_slice, view, index), items):
+    cutoff = index.cutoff(log)
+    if cutoff is None:
+        items = [(part, record.first_sequence + _position(record, part.instant)) for part in slices]
+        corrected = tasks.run(partial(correct_slice, view, index), items)
+    else:
+        sequences = record.first_sequence + 1, record.located_at[1:]
+        corrected = tasks.run(partial(correct_live_keys, view, index, cutoff, sequences), slices)
+    for _ in corrected:
         on_part()
-
-
-def remove_entries(index: RecordIndex, sequence: int, undone: NDArray[np.bool_], shard: int) -> set[int]:
-    """Delete the entries of one shard that certain commits had placed: a task.
-
-    Args:
-        index: the index.
-        sequence: to delete with; entries of this sequence and later ones are passed over.
-        undone: shape (sequence or more,): for each commit sequence whether its entries go.
-        shard: number of the shard.
-
-    Returns:
-        The numbers of the file groups that had any entries.
-    """
-    found: set[int] = set()
-    for keys, entries in index.store.scan(shard, _SCAN_BATCH):
-        older = np.flatnonzero(codec.is_live(entries) & (codec.sequences(entries) < sequence))
-        found.update(np.unique(codec.file_groups(entries[older])).tolist())
-        gone = older[undone[codec.sequences(entries[older])]]
-        if len(gone):
-            index.store.put(keys.take(gone), codec.pack(sequence, np.full(len(gone), codec.TOMBSTONE, np.uint64)))
-    return found
 
 
 def _sequences_of(log: LogState, instants: Sequence[str]) -> NDArray[np.bool_]:
