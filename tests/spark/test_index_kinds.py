@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from rli import Step
+from rli.view.definition import TableDefinition
 from rli_spark import comparisons, file_probes, point_reads
 from tests.support.spark import small_writes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
@@ -86,6 +88,23 @@ def test_spark_writes_what_plain_python_writes(
     assert sorted(map(tuple, found)) == sorted(tuple(row.values())[:4] for row in before if row["id"] in {"k1", "k2"})
     assert ours.verify_index().agrees
     assert_nothing_left_over(ours)
+
+
+@pytest.mark.invariant("P40")
+def test_expired_keys_are_inserted_again(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, now = create(tmp_path, "t", "lmdb://{folder}?ttl=9d"), TableDefinition.now
+    table.upsert(records(*STORED))
+    with small_writes(spark, 0):
+        monkeypatch.setattr(TableDefinition, "now", lambda definition: now(definition) + timedelta(days=6))
+        assert rli_spark.upsert(frame(spark, [("k0", "x", 6, 2.0), ("k1", "y", 6, 2.0)]), table).updated == 2
+        monkeypatch.setattr(TableDefinition, "now", lambda definition: now(definition) + timedelta(days=12))
+        later = [("k0", "y", 7, 3.0), ("k3", "y", 1, 3.0), ("k4", "y", 1, 3.0)]
+        assert counts(rli_spark.upsert(frame(spark, later), table)) == (2, 0, 1, 0, 0)
+    # The file of k4, and of no other one of them, was in y.
+    assert sorted(row["id"] for row in table.read().to_pylist()) == sorted([*(f"k{n}" for n in range(60)), "k3"])
+    rli_spark.cluster(spark, table)
+    assert rli_spark.bootstrap_index(spark, table) == 4
+    assert table.verify_index().agrees
 
 
 @pytest.mark.parametrize("index", INDEXES)
