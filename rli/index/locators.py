@@ -63,8 +63,15 @@ class Locator(ABC):
         return stored
 
 
+@dataclass(frozen=True, slots=True)
 class Unlocated(Locator):
-    """Locates no record: for writes of tables whose index computes where records belong."""
+    """Locates no record: for tables that hold none, and for those whose index computes where records belong.
+
+    Attributes:
+        instead_of: the locator of a table without records. A task that is given it finds out whether it has the index (P20).
+    """
+
+    instead_of: Locator | None = None
 
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:  # noqa: ARG002
         count = len(record_keys)

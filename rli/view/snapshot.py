@@ -80,6 +80,11 @@ class Snapshot:
         """The live slice of each file group."""
         return FileSystemView(FolderListing(self.table.storage), self.table.storage, self.live_slices)
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether no write has completed yet, so that the table holds no record."""
+        return not self.timeline.completed_writes and not self.table.has_archive()
+
     def live_slices(self, slices: Sequence[FileSlice]) -> dict[FileGroupId, FileSlice]:
         """The live ones of some slices."""
         return latest_slices(slices, self.timeline, self.replaced)

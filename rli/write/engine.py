@@ -6,7 +6,8 @@ parts play together.
 
 from __future__ import annotations
 
-from rli.codec.key_codec import hash_keys
+from rli.codec.fingerprints import mixed
+from rli.codec.key_codec import HASHES, hash_keys, key_hashes, routing_hashes
 from rli.commit.readiness import await_synced
 from rli.commit.requests import RequestFolder, request_folder_of
 from rli.commit.write_transaction import OnStep
@@ -18,7 +19,7 @@ from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.following import Position, relocated, relocations_of, unseen_writes
-from rli.index.locators import Comparisons, FileLocator, FoundLocations, Locator, PruningLocator
+from rli.index.locators import Comparisons, FileLocator, FoundLocations, Locator, PruningLocator, Unlocated
 from rli.index.reports import SomeKeys, sum_of
 from rli.locations import LOCATION_SCHEMA, named_groups
 from rli.model import FileGroupId, Scope
@@ -47,11 +48,13 @@ from rli.write.insert import insert
 from rli.write.keying import FirstRecordKeying, Keying, RecordKeying
 from rli.write.local_engine import LocalRows
 from rli.write.options import WriteOptions, pass_over
+from rli.write.placement import SizedPlacement
 from rli.write.tagging import LateMoves, TaggedBatch, groups_of, split_by_code
 from rli.write.tally import Tally, require_same
 from rli.write.upsert import upsert
 
 __all__ = [
+    "HASHES",
     "LOCATION_SCHEMA",
     "LOOKUP_SECONDS",
     "META_COLUMNS",
@@ -80,6 +83,7 @@ __all__ = [
     "RequestFolder",
     "RowPlacing",
     "Scope",
+    "SizedPlacement",
     "Snapshot",
     "SomeKeys",
     "Storage",
@@ -90,6 +94,7 @@ __all__ = [
     "Tagging",
     "Tally",
     "TaskRunner",
+    "Unlocated",
     "WorkloadProfile",
     "WriteOptions",
     "WritePlan",
@@ -99,6 +104,8 @@ __all__ = [
     "groups_of",
     "hash_keys",
     "insert",
+    "key_hashes",
+    "mixed",
     "named_groups",
     "one_of",
     "only_base_file",
@@ -108,6 +115,7 @@ __all__ = [
     "relocations_of",
     "request_folder_of",
     "require_same",
+    "routing_hashes",
     "split_by_code",
     "stream_folder",
     "sum_of",

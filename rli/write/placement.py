@@ -10,18 +10,14 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from rli.codec.key_codec import hash_keys
+from rli.codec.key_codec import HASHES, routing_hashes
 from rli.index.contract import Placement
 from rli.settings import MEBIBYTE, TableSettings
 from rli.view.file_slices import FileSlice
-
-_SEED: Final = 0x706C6163
-_HASHES: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +33,19 @@ class SizedPlacement(Placement):
     shares: tuple[int, ...]
 
     def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
-        drawn = hash_keys(record_keys, _SEED).astype(np.uint64) * np.uint64(self.shares[-1]) // np.uint64(_HASHES)
+        drawn = routing_hashes(record_keys).astype(np.uint64) * np.uint64(self.shares[-1]) // np.uint64(HASHES)
         chosen = np.searchsorted(np.array(self.shares), drawn, side="right")
         return pa.DictionaryArray.from_arrays(pa.array(chosen.astype(np.int32)), pa.array(self.file_ids, pa.string()))
 
     @property
     def only_file_id(self) -> str | None:
         return self.file_ids[0] if len(self.file_ids) == 1 else None
+
+    def hashes_of(self, file_id: str) -> tuple[int, int]:
+        """The first of the routing hashes whose records a file group takes, and the first one behind them."""
+        number = self.file_ids.index(file_id)
+        start, stop = (0, *self.shares)[number : number + 2]
+        return -(-start * HASHES // self.shares[-1]), -(-stop * HASHES // self.shares[-1])
 
     def records_by_file_id(self) -> Iterator[tuple[str, int]]:
         yield from zip(self.file_ids, np.diff(self.shares, prepend=0).tolist(), strict=True)

@@ -75,7 +75,8 @@ def tagged_rows(
     """
     if write.index.computes_file_groups:
         return request.tag(Unlocated(), undecided)
-    return request.tag(write.locator, tagging)
+    # No index need be asked where a table without records has its keys.
+    return request.tag(Unlocated(write.locator) if write.snapshot.is_unwritten else write.locator, tagging)
 
 
 def read_set(

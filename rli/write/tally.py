@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rli.codec.fingerprints import fingerprints
 from rli.codec.record_keys import encode
@@ -31,8 +33,12 @@ class Tally:
     def of(cls, record_keys: pa.Array | pa.ChunkedArray) -> Tally:
         """The tally of a string array without nulls, shape (n,)."""
         chunks = record_keys.chunks if isinstance(record_keys, pa.ChunkedArray) else [record_keys]
-        hashes = sum(int(fingerprints(keys).sum()) for chunk in chunks for _, keys in encode(chunk))
-        return cls(len(record_keys), _signed(hashes))
+        return sum((cls.of_hashes(fingerprints(keys)) for chunk in chunks for _, keys in encode(chunk)), cls())
+
+    @classmethod
+    def of_hashes(cls, hashes: NDArray[np.uint64]) -> Tally:
+        """The tally of keys with these hashes, shape (n,): the fingerprints of the keys, unless told otherwise."""
+        return cls(len(hashes), _signed(int(hashes.sum())))
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.keys + other.keys, _signed(self.hashes + other.hashes))

@@ -193,7 +193,7 @@ def _sought(
         return keys_of(storage, requested, start, stop), None
     columns = [work_rows.RECORD_KEY, work_rows.WANTED_PARTITION_PATH]
     none = pa.schema([(name, pa.string()) for name in columns]).empty_table()
-    rows = pa.concat_tables([none, *read_rows(storage, requested, start, stop, columns)])
+    rows = pa.concat_tables([none, *read_rows(storage, requested, start, stop, columns=columns)])
     distinct = rows.group_by(columns).aggregate([])
     keys, paths = (distinct.column(name).combine_chunks() for name in columns)
     return keys, paths

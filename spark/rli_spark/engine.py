@@ -14,7 +14,16 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rli.write.engine import Engine, Keying, Request, TableDefinition, TableIndex, TaskRunner, request_folder_of
+from rli.write.engine import (
+    Engine,
+    Keying,
+    Request,
+    Snapshot,
+    TableDefinition,
+    TableIndex,
+    TaskRunner,
+    request_folder_of,
+)
 from rli_spark.executors import require_reachable
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.requests import SparkRequest
@@ -44,6 +53,8 @@ class SparkEngine(Engine):
         """Each task of the frame is computed once, and its rows are kept until the context ends (P19)."""
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
-            rows = KeyedRows.of(source, keying, folder, brings=small_write_bytes(self.spark))
+            is_load = keying.has_records and not index.computes_file_groups and Snapshot.now(table).is_unwritten
+            load_of = index.scope if is_load else None
+            rows = KeyedRows.of(source, keying, folder, brings=small_write_bytes(self.spark), load_of=load_of)
             is_small = rows.parts.brought and not rows.parts.files
             yield (SmallRequest if is_small else SparkRequest).of(self.spark, folder, rows)

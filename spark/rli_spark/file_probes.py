@@ -164,7 +164,7 @@ def shared_slices(slices: Sequence[FileSlice], tasks: int) -> list[list[FileSlic
 def keys_of(storage: Storage, requested: Sequence[RequestFile], start: int, stop: int) -> pa.Array:
     """The distinct keys of a request in a range of hashes."""
     column = work_rows.RECORD_KEY
-    tables = read_rows(storage, requested, start, stop, [column])
+    tables = read_rows(storage, requested, start, stop, columns=[column])
     return pa.chunked_array([chunk for table in tables for chunk in table.column(column).chunks], pa.string()).unique()
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli.write.engine import META_COLUMNS, Keying, RequestFolder
+from rli.write.engine import META_COLUMNS, Keying, RequestFolder, Scope
+from rli_spark.arranging import Load
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.errors import unwrapped_errors
-from rli_spark.request_files import PARTS, Parts, write_part
+from rli_spark.request_files import COMPRESSION, PARTS, Parts, write_part
 from rli_spark.tie_breaker import Tied, with_tie_breaker
 
 
@@ -25,14 +26,18 @@ class KeyedRows:
         keying: what formed the rows.
         schema: of the records.
         parts: the rows of each task.
+        load: if the rows are those of a load.
     """
 
     keying: Keying
     schema: pa.Schema
     parts: Parts
+    load: Load | None = None
 
     @classmethod
-    def of(cls, frame: DataFrame, keying: Keying, folder: RequestFolder, brings: int) -> KeyedRows:
+    def of(
+        cls, frame: DataFrame, keying: Keying, folder: RequestFolder, brings: int, load_of: Scope | None = None
+    ) -> KeyedRows:
         """Compute the keyed rows of a frame.
 
         Args:
@@ -40,6 +45,7 @@ class KeyedRows:
             keying: forms them.
             folder: takes the files.
             brings: about how many bytes of rows may come to the driver.
+            load_of: if the table holds no records yet: where its keys are unique.
         """
         storage, path = folder.storage, folder.path
         if keying.has_records:
@@ -49,10 +55,18 @@ class KeyedRows:
         if keying.has_records:
             frame, keying = with_tie_breaker(frame), Tied(keying)
 
+        load = None if load_of is None else Load(load_of, keying.distinct)
+
         def keyed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             for table in for_look_ups(tables):
-                yield keying.distinct(keying.keyed(table))
+                rows = keying.keyed(table)
+                # The rows of a load are arranged in a way that shows whether keys repeat.
+                yield rows if load else keying.distinct(rows)
+
+        def write(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+            compression = None if storage.is_local else COMPRESSION
+            return write_part(storage, path, keyed(tables), brings, load=load, compression=compression)
 
         with unwrapped_errors():
-            parts = map_tables(frame, lambda tables: write_part(storage, path, keyed(tables), brings), PARTS)
-            return cls(keying, schema, Parts.accepted(parts.collect(), path))
+            parts = map_tables(frame, write, PARTS).collect()
+            return cls(keying, schema, Parts.accepted(parts, path), load)

@@ -1,16 +1,19 @@
 """Files of a request: keyed rows in Arrow's IPC format, each written by one attempt of one task, and never changed.
 
 The rows of a file are arranged by the hash of their key, batch by batch, for each of the large tables that they came in.
-So a task that takes a range of hashes reads a few batches of each file.
+So a task that takes a range of hashes reads a few batches of each file. The rows of a load are arranged by their partition
+first: so a task that writes a file group reads the batches that belong to it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Final
+from typing import Final, Self
 from uuid import uuid4
 
 import numpy as np
@@ -21,15 +24,15 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 
 from rli.errors import CorruptTableError, RliError, VoidAttemptError
-from rli.write.engine import Storage, Tally, hash_keys, work_rows
+from rli.write.engine import HASHES, Storage, Tally, work_rows
+from rli_spark.arranging import FINGERPRINT, HASH, Load, arranged_by_hash, arranged_for_load
 from rli_spark.row_batches import DATA, packed, unpack
 
-HASHES: Final = 1 << 32
-"""How many hashes there are."""
+_BYTES_PER_BATCH: Final = 256 * 1024
 
-_SEED: Final = 0x7461736B
-_HASH: Final = "_rli_hash"
-_BYTES_PER_BATCH: Final = 128 * 1024
+COMPRESSION: Final = "lz4"
+"""Of files that are kept, or go over a network. To write and read a local file without it takes half the time."""
+
 _READERS: Final = 8
 """Files that a task reads at a time: a file on an object store takes tens of milliseconds to answer."""
 
@@ -44,9 +47,46 @@ PARTS: Final = pa.schema(
         ("last", pa.binary()),
         ("partition_paths", pa.list_(pa.string())),
         (DATA, pa.binary()),
+        ("partitions", pa.binary()),
+        ("counts", pa.binary()),
+        ("fingerprints", pa.binary()),
     ]
 )
 """What a task says of its file, in one row: see ``RequestFile``. Few rows come themselves, and have no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBatches:
+    """What is known of the batches of a file of a load. Picklable.
+
+    Attributes:
+        partition_paths: of the records, in order.
+        numbers: the position in these of the path of each batch, shape (batches,); -1 where a batch has several.
+        counts: rows of each batch, shape (batches,).
+        fingerprints: of the records; see ``arranging.Arranged``.
+    """
+
+    partition_paths: tuple[str, ...]
+    numbers: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    fingerprints: RequestFile
+
+    @property
+    def is_by_partition(self) -> bool:
+        """Whether each batch has records of one partition alone."""
+        return bool((self.numbers >= 0).all())
+
+    def are_in(self, partition_path: str) -> NDArray[np.bool_]:
+        """Which batches have the records of a partition, shape (batches,)."""
+        number = bisect_left(self.partition_paths, partition_path)
+        known = number < len(self.partition_paths) and self.partition_paths[number] == partition_path
+        return self.numbers == (number if known else len(self.partition_paths))
+
+    @property
+    def gained(self) -> Counter[str]:
+        """Partition path → records that it gains."""
+        rows = np.bincount(self.numbers, weights=self.counts, minlength=len(self.partition_paths))
+        return Counter({path: int(count) for path, count in zip(self.partition_paths, rows.tolist(), strict=True)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +99,7 @@ class RequestFile:
         size: bytes of its rows in memory.
         first, last: the least and the greatest hash in each batch, shape (batches,).
         partition_paths: where its records belong by their own values; None where keys come alone.
+        load: more of the rows of a load; None for others.
     """
 
     path: str
@@ -67,8 +108,16 @@ class RequestFile:
     first: NDArray[np.uint32]
     last: NDArray[np.uint32]
     partition_paths: tuple[str, ...] | None = None
+    load: LoadedBatches | None = None
 
-    def rows(self, storage: Storage, start: int, stop: int, columns: Sequence[str] | None = None) -> list[pa.Table]:
+    def rows(
+        self,
+        storage: Storage,
+        start: int,
+        stop: int,
+        columns: Sequence[str] | None = None,
+        partition_path: str | None = None,
+    ) -> list[pa.Table]:
         """The rows whose keys have a hash from ``start`` up to but not including ``stop``.
 
         Args:
@@ -76,21 +125,26 @@ class RequestFile:
             start: the first hash.
             stop: the first hash behind the range.
             columns: names; by default all. Others are not read.
+            partition_path: of a load: gives rows of this partition alone.
         """
-        wanted = np.flatnonzero((self.last >= start) & (self.first < stop))
+        chosen = (self.last >= start) & (self.first < stop)
+        if partition_path is not None and self.load is not None:
+            chosen &= self.load.are_in(partition_path)
+        wanted = np.flatnonzero(chosen)
         if not len(wanted):
             return []
         try:
             with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
                 reader = pa.ipc.open_file(source)
                 if columns is not None:
-                    fields = [reader.schema.get_field_index(name) for name in (*columns, _HASH)]
+                    fields = [reader.schema.get_field_index(name) for name in (*columns, HASH)]
                     reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
                 batches = [reader.get_batch(int(number)) for number in wanted]
             for batch in batches:
                 # Who writes the table's folder may have changed the file. Arrow would read wherever its offsets lead.
                 batch.validate(full=True)
-            return [_within(pa.table(batch), start, stop) for batch in batches]
+            rows = pa.Table.from_batches([_within(batch, start, stop) for batch in batches])
+            return [rows.drop_columns(HASH)]
         except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
             # Errors of the storage have a number, or are rli's own; those of Arrow's readers have none.
             if isinstance(error, RliError) or getattr(error, "errno", None) is not None:
@@ -101,11 +155,17 @@ class RequestFile:
 
 
 def read_rows(
-    storage: Storage, files: Sequence[RequestFile], start: int, stop: int, columns: Sequence[str] | None = None
+    storage: Storage,
+    files: Sequence[RequestFile],
+    start: int,
+    stop: int,
+    *,
+    columns: Sequence[str] | None = None,
+    partition_path: str | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of all files whose keys have a hash in a range, always in the same order; see ``RequestFile.rows``."""
     with ThreadPoolExecutor(_READERS) as threads:
-        for tables in threads.map(lambda file: file.rows(storage, start, stop, columns), files):
+        for tables in threads.map(lambda file: file.rows(storage, start, stop, columns, partition_path), files):
             yield from tables
 
 
@@ -154,18 +214,26 @@ def files_of_table(table: pa.Table) -> tuple[RequestFile, ...]:
     return tuple(_file_of(Row(**row)) for row in table.to_pylist())
 
 
-def hashes_of(record_keys: pa.Array) -> NDArray[np.uint32]:
-    """The hash of each key (string array, shape (n,)), by which files of requests are arranged."""
-    return hash_keys(record_keys, _SEED)
-
-
 def _file_of(row: Row) -> RequestFile:
     first, last = (np.frombuffer(bounds, np.uint32) for bounds in (row.first, row.last))
     partition_paths = None if row.partition_paths is None else tuple(row.partition_paths)
-    return RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last, partition_paths)
+    file = RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last, partition_paths)
+    if row.partitions is None or partition_paths is None:
+        return file
+    numbers, counts = np.frombuffer(row.partitions, np.int32), np.frombuffer(row["counts"], np.int64)
+    (fingerprints,) = files_of_table(unpack(bytes(row.fingerprints)))
+    return replace(file, load=LoadedBatches(partition_paths, numbers, counts, fingerprints))
 
 
-def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table], brings: int = 0) -> Iterator[pa.Table]:
+def write_part(
+    storage: Storage,
+    folder: str,
+    tables: Iterable[pa.Table],
+    brings: int = 0,
+    *,
+    load: Load | None = None,
+    compression: str | None = COMPRESSION,
+) -> Iterator[pa.Table]:
     """Write the keyed rows of a task to a file of its own, unless they are few.
 
     Args:
@@ -174,6 +242,8 @@ def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table], brings
         tables: the rows.
         brings: how many bytes all tasks of the job may bring to the driver. Of a harmonic series each task takes its
             part, so that it need not know how many tasks there are.
+        load: if the rows are those of a load.
+        compression: as Arrow names it.
 
     Yields:
         One row of ``PARTS``; none if there are no rows.
@@ -188,46 +258,63 @@ def write_part(storage: Storage, folder: str, tables: Iterable[pa.Table], brings
         if len(first) == 1:
             yield _part_with(number, first[0])
             return
-    file = write_file(storage, f"{folder}/{number}-{uuid4().hex}.arrow", chain(first, stream))
+    path = f"{folder}/{number}-{uuid4().hex}.arrow"
+    file = write_file(storage, path, chain(first, stream), load, compression)
     if file is not None:
         yield _part_of(number, file)
 
 
-def write_file(storage: Storage, path: str, tables: Iterable[pa.Table]) -> RequestFile | None:
+def write_file(
+    storage: Storage,
+    path: str,
+    tables: Iterable[pa.Table],
+    load: Load | None = None,
+    compression: str | None = COMPRESSION,
+) -> RequestFile | None:
     """Write keyed rows to a file; returns None, and writes no file, if there are no rows."""
-    tally, size, bounds = Tally(), 0, _Bounds([], [])
     partition_paths: set[str] | None = None
-    sink: pa.NativeFile | None = None
-    writer: pa.ipc.RecordBatchFileWriter | None = None
-    try:
+    of_batches: list[str | None] = []
+    writer, fingerprints = (_Writer(storage, name, compression) for name in (path, f"{path}.fingerprints"))
+    with writer, fingerprints:
         for table in tables:
-            keys = table.column(work_rows.RECORD_KEY).combine_chunks()
-            arranged = _arranged(table, hashes_of(keys))
-            if writer is None:
-                sink = storage.filesystem.open_output_stream(storage.full_path(path))
-                writer = pa.ipc.new_file(sink, arranged.schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
-            for batch in _batches(arranged):
-                bounds.add(batch)
-                writer.write_batch(batch)
-            tally, size = tally + Tally.of(keys), size + table.nbytes
             if work_rows.WANTED_PARTITION_PATH in table.column_names:
                 found = pc.unique(table.column(work_rows.WANTED_PARTITION_PATH)).to_pylist()
                 partition_paths = (partition_paths or set()).union(found)
-    finally:
-        for opened in (writer, sink):
-            if opened is not None:
-                opened.close()
-    if writer is None:
+            arranged = arranged_by_hash(table) if load is None else arranged_for_load(table, load)
+            for run in arranged.runs:
+                of_batches += [run.partition_path] * writer.write(run.rows)
+            writer.tally += arranged.tally
+            if arranged.fingerprints is not None:
+                fingerprints.write(arranged.fingerprints)
+                fingerprints.tally += Tally.of_hashes(arranged.fingerprints.column(FINGERPRINT).to_numpy())
+    if not writer.size:
         return None
     named = None if partition_paths is None else tuple(sorted(partition_paths))
-    return RequestFile(path, tally, size, *bounds.to_arrays(), named)
+    file = replace(writer.file, partition_paths=named)
+    if load is None or named is None:
+        return file
+    place = {name: number for number, name in enumerate(named)}
+    numbers = np.array([-1 if name is None else place[name] for name in of_batches], np.int32)
+    return replace(file, load=LoadedBatches(named, numbers, np.array(writer.counts, np.int64), fingerprints.file))
 
 
 def _part_of(task: int, file: RequestFile) -> pa.Table:
     """The row of ``PARTS`` of a task that wrote a file."""
-    bounds = (file.first.tobytes(), file.last.tobytes())
-    row = (task, file.path, file.tally.keys, file.tally.hashes, file.size, *bounds, file.partition_paths, None)
-    return pa.table([[value] for value in row], schema=PARTS)
+    row = {
+        "task": task,
+        "path": file.path,
+        "keys": file.tally.keys,
+        "hashes": file.tally.hashes,
+        "size": file.size,
+        "first": file.first.tobytes(),
+        "last": file.last.tobytes(),
+        "partition_paths": file.partition_paths,
+    }
+    if file.load is not None:
+        load = file.load
+        fingerprints = packed(table_of_files([load.fingerprints]))
+        row |= {"partitions": load.numbers.tobytes(), "counts": load.counts.tobytes(), "fingerprints": fingerprints}
+    return pa.Table.from_pylist([row], PARTS)
 
 
 def _part_with(task: int, rows: pa.Table) -> pa.Table:
@@ -235,23 +322,51 @@ def _part_with(task: int, rows: pa.Table) -> pa.Table:
     return pa.Table.from_pylist([{"task": task, DATA: packed(rows)}], PARTS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    first: list[int]
-    last: list[int]
+class _Writer:
+    """Writes a file, which is not made before there are rows.
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        hashes = batch.column(_HASH)
-        self.first.append(hashes[0].as_py())
-        self.last.append(hashes[-1].as_py())
+    Attributes:
+        tally: of the keys, as the caller adds it up.
+        size: bytes of the rows in memory.
+        counts: rows of each batch.
+    """
 
-    def to_arrays(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        return np.array(self.first, np.uint32), np.array(self.last, np.uint32)
+    def __init__(self, storage: Storage, path: str, compression: str | None) -> None:
+        self._storage, self._path = storage, path
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._opened: list[pa.NativeFile | pa.ipc.RecordBatchFileWriter] = []
+        self._first: list[int] = []
+        self._last: list[int] = []
+        self.tally, self.size = Tally(), 0
+        self.counts: list[int] = []
 
+    def write(self, rows: pa.Table) -> int:
+        """Append rows with rising hashes; returns how many batches they are."""
+        if not self._opened:
+            sink = self._storage.filesystem.open_output_stream(self._storage.full_path(self._path))
+            self._opened = [pa.ipc.new_file(sink, rows.schema, options=self._options), sink]
+        batches = _batches(rows)
+        for batch in batches:
+            self._opened[0].write_batch(batch)
+            hashes = batch.column(HASH)
+            self._first.append(hashes[0].as_py())
+            self._last.append(hashes[-1].as_py())
+            self.counts.append(batch.num_rows)
+        self.size += rows.nbytes
+        return len(batches)
 
-def _arranged(table: pa.Table, hashes: NDArray[np.uint32]) -> pa.Table:
-    order = np.argsort(hashes, kind="stable")
-    return table.take(pa.array(order)).append_column(_HASH, pa.array(hashes[order]))
+    @property
+    def file(self) -> RequestFile:
+        """What was written."""
+        first, last = (np.array(hashes, np.uint32) for hashes in (self._first, self._last))
+        return RequestFile(self._path, self.tally, self.size, first, last)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for opened in self._opened:
+            opened.close()
 
 
 def _batches(table: pa.Table) -> list[pa.RecordBatch]:
@@ -260,7 +375,7 @@ def _batches(table: pa.Table) -> list[pa.RecordBatch]:
     return [batch for batch in batches if batch.num_rows]
 
 
-def _within(rows: pa.Table, start: int, stop: int) -> pa.Table:
-    hashes = rows.column(_HASH).to_numpy()
+def _within(rows: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+    hashes = rows.column(HASH).to_numpy()
     first, last = np.searchsorted(hashes, np.array([start, stop], np.int64))
-    return rows.slice(first, last - first).drop_columns(_HASH)
+    return rows.slice(first, last - first)

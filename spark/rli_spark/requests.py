@@ -24,6 +24,7 @@ from rli.write.engine import (
     TaggedRows,
     Tagging,
     Tally,
+    Unlocated,
     require_same,
     sum_of,
     work_rows,
@@ -35,6 +36,7 @@ from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import Located, LocatedInTasks, probe_files
 from rli_spark.headings import summing_tasks
 from rli_spark.keyed_rows import KeyedRows
+from rli_spark.loads import LoadedRows, all_differ
 from rli_spark.request_files import RequestFile, key_range, read_rows, write_file
 from rli_spark.tagged_rows import TAGGED, SparkRows, tagged_batches
 
@@ -102,7 +104,9 @@ class SparkRequest(Request):
         """
         files = rows.parts.files
         if rows.parts.brought:
-            file = write_file(folder.storage, f"{folder.path}/driver-{uuid4().hex}.arrow", rows.parts.brought)
+            file = write_file(
+                folder.storage, f"{folder.path}/driver-{uuid4().hex}.arrow", rows.parts.brought, rows.load
+            )
             files = files if file is None else (*files, file)
         keys = sum(file.tally.keys for file in files)
         bytes_per_row = sum(file.size for file in files) / max(keys, 1)
@@ -120,12 +124,22 @@ class SparkRequest(Request):
                 tagged = tagging(keying.distinct(part.rows), within.locator)
                 yield from tagged_batches(tagged, part.tally + within.tally, sums)
 
+        if isinstance(locator, Unlocated) and self._can_load:
+            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator)
+            return
         sums = summing_tasks(tasks_for(self.spark, self.size))
         with ExitStack() as kept:
             with unwrapped_errors():
                 rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row, sums)
             require_same("read", self.tally + located.tally, rows.read)
             yield rows
+
+    @property
+    def _can_load(self) -> bool:
+        """Whether the rows can go to file groups as they are, if all of them are new."""
+        if not all(file.load is not None and file.load.is_by_partition for file in self.files):
+            return False
+        return all_differ(self.spark, self.folder, self.files)
 
     def _located(self, locator: Locator) -> Located:
         """How tasks locate their keys: each for itself, or with what the table's files were asked before."""

@@ -140,6 +140,8 @@ UPSERTS: dict[str, tuple[Loss, tuple[Step, ...]]] = {
 
 IN_FILES = "an index of files, killed after every step"
 
+LOAD = "the first write of a table, killed before and after the look at its fingerprints"
+
 
 class Losing:
     """Loses executors after some steps of a write."""
@@ -155,6 +157,10 @@ class Losing:
 
 def upsert(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: tuple[Step, ...]) -> dict[str, Any]:
     table.upsert(stored_before(first))
+    return write(spark, table, first, loss, steps)
+
+
+def write(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: tuple[Step, ...]) -> dict[str, Any]:
     result = rli_spark.upsert(records(spark, first), table, on_step=Losing(spark, loss, steps))
     numbers = Counter(n for n in table.read(columns=["n"]).column("n").to_pylist() if first <= n < first + ROWS)
     return {
@@ -198,10 +204,13 @@ def main(folder: Path) -> None:
         folder / "in_files", record_key="id", partition_by="city", ordering="ts", index="global-simple:"
     )
     results[IN_FILES] = upsert(spark, in_files, 0, *UPSERTS["killed after every step"])
+    loaded = rli.create_table(folder / "loaded", record_key="id", partition_by="city", ordering="ts")
+    results[LOAD] = write(spark, loaded, 0, kill_one, (Step.REQUESTED, Step.TAGGED))
     results["delete"] = delete(spark, table)
     results["cluster"] = cluster(spark, table)
     check_stored(table)
     check_stored(in_files)
+    check_stored(loaded)
     (folder / "results.json").write_text(json.dumps(results))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.executor_losses import IN_FILES, KNOWN, ROWS, UPSERTS
+from tests.spark.executor_losses import IN_FILES, KNOWN, LOAD, ROWS, UPSERTS
 from tests.support.spark import REPOSITORY
 
 pytestmark = pytest.mark.spark
@@ -35,6 +35,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("case", [*UPSERTS, IN_FILES])
 def test_every_source_row_is_written_once_though_executors_are_lost(results: dict[str, Any], case: str) -> None:
     assert results[case] == {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0, "strays": 0}
+
+
+@pytest.mark.invariant("P19")
+def test_a_load_writes_every_source_row_once_though_executors_are_lost(results: dict[str, Any]) -> None:
+    assert results[LOAD] == {"counts": [ROWS, 0, 0, 0], "missing": 0, "repeated": 0, "strays": 0}
 
 
 def test_a_delete_removes_the_keys_that_it_counted_though_executors_are_lost(results: dict[str, Any]) -> None:

@@ -18,8 +18,17 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql.streaming.state import GroupState
 
-from rli.write.engine import Position, Snapshot, Storage, TableDefinition, relocations_of, unseen_writes, work_rows
-from rli_spark.request_files import hashes_of, key_range
+from rli.write.engine import (
+    Position,
+    Snapshot,
+    Storage,
+    TableDefinition,
+    relocations_of,
+    routing_hashes,
+    unseen_writes,
+    work_rows,
+)
+from rli_spark.request_files import key_range
 from rli_spark.row_batches import DATA, packed, unpack
 from rli_spark.streams.base import LocationBase, load_base
 from rli_spark.streams.location_state import LocationState
@@ -108,7 +117,7 @@ class _Relocations:
         rows = relocations_of(storage, instant)
         if rows is None:
             return None
-        hashes = hashes_of(rows.column("record_key").combine_chunks())
+        hashes = routing_hashes(rows.column("record_key").combine_chunks())
         order = np.argsort(hashes, kind="stable")
         return cls(rows.take(pa.array(order)), hashes[order])
 

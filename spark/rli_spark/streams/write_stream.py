@@ -16,6 +16,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from rli import InvalidInputError, SettingsError, Table
 from rli.write.engine import (
+    HASHES,
     META_COLUMNS,
     Engine,
     FileIndex,
@@ -26,6 +27,7 @@ from rli.write.engine import (
     WriteOptions,
     one_of,
     pass_over,
+    routing_hashes,
     stream_folder,
     work_rows,
 )
@@ -35,7 +37,6 @@ from rli_spark.arguments import require_frame_and_table
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.connect import is_connect
 from rli_spark.engine import SparkEngine
-from rli_spark.request_files import HASHES, hashes_of
 from rli_spark.row_batches import DATA, packed, unpack
 from rli_spark.streams.base import build_base, load_base
 from rli_spark.streams.location_state import STATE_SCHEMA
@@ -157,7 +158,7 @@ def _by_bucket(tables: Iterator[pa.Table], keying: Keying, buckets: int) -> Iter
     """Row batches of keyed rows."""
     for table in for_look_ups(tables):
         keyed = keying.distinct(keying.keyed(table))
-        hashes = hashes_of(keyed.column(work_rows.RECORD_KEY).combine_chunks())
+        hashes = routing_hashes(keyed.column(work_rows.RECORD_KEY).combine_chunks())
         numbers = hashes.astype(np.int64) // (HASHES // buckets)
         order = np.argsort(numbers, kind="stable")
         arranged = keyed.take(pa.array(order))
