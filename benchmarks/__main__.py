@@ -1,4 +1,4 @@
-"""Runs the benchmarks: ``python -m benchmarks [--quick] [NAME …]``."""
+"""Runs the benchmarks: ``python -m benchmarks [--quick | --large] [NAME …]``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks.measuring import Outcome
 from benchmarks.report import as_json, clear, print_tables, save
-from benchmarks.runner import NAMES, run_all
+from benchmarks.runner import LARGE, NAMES, run_all
 
 _RESULTS: Final = Path("bench-results")
 
@@ -22,18 +22,20 @@ def main() -> int:
     Returns the exit status: 1 if a benchmark failed. A goal that was missed is a result, not a failure.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; all by default")
+    known = (*NAMES, *LARGE)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
+    parser.add_argument("--large", action="store_true", help=f"{', '.join(LARGE)}: 20 million rows, about 90 minutes")
     parser.add_argument("--quick", action="store_true", help="smoke test with less data; figures are not meaningful")
     parser.add_argument("--output", type=Path, default=_RESULTS, help="folder for the results (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     chosen = parser.parse_args()
-    unknown = set(chosen.names) - set(NAMES)
+    unknown = set(chosen.names) - set(known)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     notes = Console(stderr=True)
-    names = chosen.names or NAMES
+    names = chosen.names or (LARGE if chosen.large else NAMES)
     results: dict[str, list[Outcome]] = {}
-    clear(chosen.output, NAMES)
+    clear(chosen.output, known)
     for name, outcomes in run_all(names, notes, quick=chosen.quick):
         results[name] = outcomes
         # What was measured is kept when the rest is stopped.

@@ -38,6 +38,9 @@ NAMES: Final = (
 )
 """Each is a module of this package with ``run(folder, *, quick)``."""
 
+LARGE: Final = ("large_tables",)
+"""The same, of real size: they run only where they are asked for."""
+
 
 def run_all(names: Sequence[str], console: Console, *, quick: bool) -> Iterator[tuple[str, list[Outcome]]]:
     """The figures of each benchmark, as soon as it has run; each runs in a process of its own.

@@ -12,18 +12,18 @@ from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, Rli
 from benchmarks.peers.families import FAMILIES
 from benchmarks.peers.hudi import CONSISTENT_HASHING, Hudi
-from benchmarks.peers.rounds import competing, play, warming_up
+from benchmarks.peers.rounds import competing, play, warm_up
 from benchmarks.peers.workload import make_stream, make_workload
 
 _RIVAL: Final = ("Hudi 1.2.0", "RECORD_INDEX")
 _GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
 """Against the rival: how many times its speed."""
 
-_COPY_ON_WRITE: Final = {index: Hudi for index in FAMILIES["Hudi 1.2.0"].engines if index != CONSISTENT_HASHING}
+_OF_HUDI: Final = {index: Hudi for index in FAMILIES["Hudi 1.2.0"].engines if index != CONSISTENT_HASHING}
 _ALL: Final = {
     **FAMILIES,
     "rli": replace(FAMILIES["rli"], engines={LMDB: Rli}),
-    "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines=_COPY_ON_WRITE),
+    "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines=_OF_HUDI),
 }
 _FEW: Final = {
     "rli": _ALL["rli"],
@@ -35,12 +35,12 @@ _FEW: Final = {
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Load, tag, upsert, delete and look up with every engine; each figure is an engine's time over that of rli."""
     rows, batches = (20_000, 1) if quick else (200_000, 5)
-    warm_up, synthetic = make_workload(folder, "warm-up", rows // 10, 1), make_workload(folder, "rows", rows, batches)
+    first, synthetic = make_workload(folder, "warm-up", rows // 10, 1), make_workload(folder, "rows", rows, batches)
     stream = make_stream(folder, *((2, 20_000) if quick else (3, None)))
     with competing(folder, _FEW if quick else _ALL) as competitors:
         ours, *others = competitors
         rival = next(other for other in others if (other.family, other.engine) == _RIVAL)
-        play(warm_up, warming_up(competitors), 0, 1)
+        warm_up(first, competitors)
         # Of the engines without a goal one batch tells enough.
         play(synthetic, competitors, 0, 1)
         play(synthetic, [ours, rival], 1, batches)

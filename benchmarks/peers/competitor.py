@@ -22,7 +22,7 @@ class Competitor:
         process: runs it.
         options: of the engine, on top of its own.
         table: the name of its table.
-        seconds: of each operation, by number of the batch; the load is that of batch 0.
+        seconds: of each operation, by number of the batch; of loads, by their own number.
         missed: how many keys that are there look-ups did not find.
         expected: what its table holds if it is right, after the whole of the last batch.
         has_failed: whether an operation failed; nothing more is asked of it then.
@@ -42,10 +42,12 @@ class Competitor:
     def name(self) -> str:
         return f"{self.family}, {self.engine}"
 
-    def load(self, workload: Workload) -> None:
-        """Make the table."""
+    def load(self, workload: Workload, number: int = 0) -> None:
+        """Make the table; after the first time, in the place of the one before."""
+        if number:
+            self._order("drop")
         arguments = {"engine": self.engine, "options": dict(self.options), "source": str(workload.load)}
-        self.seconds[LOAD][0] = self._order("load", **arguments)
+        self.seconds[LOAD][number] = self._order("load", **arguments)
 
     def upsert(self, number: int, batch: Batch) -> None:
         """Upsert a batch; tagging is the part of it that comes first."""

@@ -52,19 +52,27 @@ class Engine(ABC):
     def delete(self, rows: DataFrame) -> None:
         """Remove rows by key."""
 
-    @abstractmethod
     def look_up(self, keys: Sequence[str]) -> int:
-        """Find the partition and the file of each key; returns how many were found."""
+        """Fetch the rows of some keys; returns how many were found."""
+        return len(self.read().where(sql.col(KEY).isin(*keys)).collect())
 
     @abstractmethod
     def read(self) -> DataFrame:
         """All rows."""
 
+    def drop(self) -> None:
+        """Remove the table."""
+        shutil.rmtree(self.folder)
+
 
 LMDB: Final = "LMDB"
+REDIS: Final = "Redis"
+SERVER: Final = "server"
+"""The option that tells where Redis is."""
 
 RLI_INDEXES: Final[Mapping[str, str]] = {
     LMDB: "lmdb://{folder}-index",
+    REDIS: "redis://{server}/0?name={folder.name}",
     "simple": "simple:",
     "global-simple": "global-simple:",
     "bloom": "bloom:",
@@ -72,14 +80,14 @@ RLI_INDEXES: Final[Mapping[str, str]] = {
     "bucket": "bucket:?buckets=1",
     "consistent-bucket": "consistent-bucket:?buckets=1",
 }
-"""Index of a table by the name of the engine; ``{folder}`` stands for the folder of the table."""
+"""Index of a table by the name of the engine; ``{folder}`` stands for the folder of the table, ``{server}`` for that of Redis."""
 
 
 class Rli(Engine):
     """rli; the name of the engine is that of the kind of its index."""
 
     def load(self, rows: DataFrame) -> None:
-        url = RLI_INDEXES[self.name].format(folder=self.folder)
+        url = RLI_INDEXES[self.name].format(folder=self.folder, **self.options)
         rli.create_table(self.folder, record_key=KEY, partition_by=PARTITION, ordering=ORDERING, index=url).close()
         self.upsert(rows)
 
@@ -100,12 +108,14 @@ class Rli(Engine):
 
     def look_up(self, keys: Sequence[str]) -> int:
         with rli.open_table(self.folder) as table:
-            found = table.lookup(keys)["file_id"]
-            return len(found) - found.null_count
+            return table.get(keys).num_rows
 
     def read(self) -> DataFrame:
         with rli.open_table(self.folder) as table:
             return rli_spark.read(self.spark, table)
+
+    def drop(self) -> None:
+        rli.drop_table(self.folder)
 
 
 class PlainSpark(Engine):
@@ -124,10 +134,6 @@ class PlainSpark(Engine):
 
     def delete(self, rows: DataFrame) -> None:
         self._replace(self.read().join(rows, KEY, "left_anti"))
-
-    def look_up(self, keys: Sequence[str]) -> int:
-        found = self.read().where(sql.col(KEY).isin(*keys))
-        return len(found.select(PARTITION, sql.input_file_name()).collect())
 
     def read(self) -> DataFrame:
         return self.spark.read.parquet(str(self._current))

@@ -8,14 +8,12 @@ from typing import Final
 
 from benchmarks.peers import merging
 from benchmarks.peers.engines import RLI_INDEXES, Engine, PlainSpark, Rli
-from benchmarks.peers.hudi import CONSISTENT_HASHING, INDEXES, Hudi
+from benchmarks.peers.hudi import COPY_ON_WRITE, HBASE, MERGE_ON_READ, Hudi
 from tests.support.spark import HUDI_SETTINGS
 from tests.support.spark_packages import HUDI_BUNDLE
 
 _DELTA: Final = "io.delta:delta-spark_2.12:3.3.2"
 _ICEBERG: Final = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0"
-HBASE: Final = "HBASE"
-"""The engine that needs a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +34,24 @@ class Family:
     on_class_path: bool = False
 
 
-def _hudi(version: str, *indexes: str) -> Family:
-    return Family(HUDI_BUNDLE.format(version=version), dict.fromkeys(indexes, Hudi), HUDI_SETTINGS, on_class_path=True)
+def _hudi(version: str, *engines: str) -> Family:
+    return Family(HUDI_BUNDLE.format(version=version), dict.fromkeys(engines, Hudi), HUDI_SETTINGS, on_class_path=True)
 
 
 FAMILIES: Final = {
     "rli": Family(None, dict.fromkeys(RLI_INDEXES, Rli)),
     "Spark": Family(None, {"anti-join and overwrite": PlainSpark}),
-    "Hudi 1.2.0": _hudi("1.2.0", *(index for index in INDEXES if index != HBASE), CONSISTENT_HASHING),
-    "Hudi 1.0.2": _hudi("1.0.2", *INDEXES),
-    "Delta Lake 3.3.2": Family(_DELTA, {"MERGE": merging.Delta}, merging.DELTA_SETTINGS),
-    "Iceberg 1.10.0": Family(_ICEBERG, {"MERGE": merging.Iceberg}, merging.ICEBERG_SETTINGS),
+    "Hudi 1.2.0": _hudi("1.2.0", *(name for name in (*COPY_ON_WRITE, *MERGE_ON_READ) if name != HBASE)),
+    "Hudi 1.0.2": _hudi("1.0.2", *COPY_ON_WRITE),
+    "Delta Lake 3.3.2": Family(
+        _DELTA,
+        {"MERGE": merging.Delta, "MERGE with deletion vectors": merging.DeltaWithDeletionVectors},
+        merging.DELTA_SETTINGS,
+    ),
+    "Iceberg 1.10.0": Family(
+        _ICEBERG,
+        {"MERGE": merging.Iceberg, "MERGE merge-on-read": merging.IcebergMergeOnRead},
+        merging.ICEBERG_SETTINGS,
+    ),
 }
 """Ours first."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 
 from benchmarks.peers.engines import KEY, ORDERING, PARTITION, Engine
 
@@ -34,31 +33,25 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "hoodie.global.simple.index.parallelism": "4",
 }
 
-CONSISTENT_HASHING: Final = "CONSISTENT_HASHING"
-"""The bucket index whose buckets are split and merged."""
+_RECORD_INDEX: Final[Mapping[str, str]] = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "4",
+    "hoodie.record.index.update.partition.path": "true",
+}
 
-_BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
-    "RECORD_INDEX": {
-        "hoodie.metadata.enable": "true",
-        "hoodie.metadata.record.index.enable": "true",
-        "hoodie.metadata.global.record.level.index.enable": "true",
-        "hoodie.metadata.record.index.min.filegroup.count": "4",
-        "hoodie.record.index.update.partition.path": "true",
-    },
+HBASE: Final = "HBASE"
+"""The engine that needs a server."""
+
+COPY_ON_WRITE: Final[Mapping[str, Mapping[str, str]]] = {
+    "RECORD_INDEX": _RECORD_INDEX,
     "GLOBAL_SIMPLE": {"hoodie.simple.index.update.partition.path": "true"},
     "GLOBAL_BLOOM": {"hoodie.bloom.index.update.partition.path": "true"},
     "SIMPLE": {},
     "BLOOM": {},
     "BUCKET": {"hoodie.bucket.index.num.buckets": "1"},
-    CONSISTENT_HASHING: {
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": CONSISTENT_HASHING,
-        "hoodie.bucket.index.num.buckets": "1",
-        # It refuses copy-on-write tables.
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.compact.inline": "false",
-    },
-    "HBASE": {
+    HBASE: {
         # Rows that are written as they are do not get into this index.
         "hoodie.datasource.write.row.writer.enable": "false",
         # So many are put in each second.
@@ -66,8 +59,26 @@ _BY_INDEX: Final[Mapping[str, Mapping[str, str]]] = {
         "hoodie.index.hbase.get.batch.size": "10000",
     },
 }
-INDEXES: Final = tuple(index for index in _BY_INDEX if index != CONSISTENT_HASHING)
-"""Those of copy-on-write tables."""
+"""Options of copy-on-write tables, by the name of the engine."""
+
+CONSISTENT_HASHING: Final = "CONSISTENT_HASHING"
+"""The bucket index whose buckets are split and merged; it refuses copy-on-write tables."""
+
+_LOGGING: Final[Mapping[str, str]] = {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.compact.inline": "false",
+}
+
+MERGE_ON_READ: Final[Mapping[str, Mapping[str, str]]] = {
+    "RECORD_INDEX merge-on-read": {**_LOGGING, **_RECORD_INDEX, "hoodie.index.type": "RECORD_INDEX"},
+    CONSISTENT_HASHING: {
+        **_LOGGING,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": CONSISTENT_HASHING,
+        "hoodie.bucket.index.num.buckets": "1",
+    },
+}
+"""The same of merge-on-read tables, which nothing compacts."""
 
 _TAGGING: Final = f"Building workload profile:{_TABLE}"
 """How Hudi describes the job, after the name of a class; it has another one for its metadata table."""
@@ -82,11 +93,12 @@ _READING: Final[Mapping[str, str]] = {
 
 
 class Hudi(Engine):
-    """A table of Hudi, copy-on-write if the index allows it; the name of the engine is that of the index type."""
+    """A table of Hudi; the name of the engine is that of the index type, and says so where the table is merge-on-read."""
 
     def __init__(self, spark: SparkSession, folder: Path, name: str, options: Mapping[str, str]) -> None:
         super().__init__(spark, folder, name, options)
-        self._options = {**_OPTIONS, "hoodie.index.type": name, **_BY_INDEX[name], **options}
+        of_name = MERGE_ON_READ.get(name) or COPY_ON_WRITE[name]
+        self._options = {**_OPTIONS, "hoodie.index.type": name, **of_name, **options}
 
     def load(self, rows: DataFrame) -> None:
         self._write(rows, "bulk_insert", "overwrite")
@@ -98,10 +110,6 @@ class Hudi(Engine):
 
     def delete(self, rows: DataFrame) -> None:
         self._write(rows, "delete", "append")
-
-    def look_up(self, keys: Sequence[str]) -> int:
-        found = self.read().where(sql.col(KEY).isin(*keys))
-        return len(found.select("_hoodie_partition_path", "_hoodie_file_name", KEY).collect())
 
     def _tagged_after(self, started: float) -> float:
         """Hudi looks the records' locations up in the job in which it counts them by location."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -48,34 +48,53 @@ class _Merging(Engine):
 
 
 class Delta(_Merging):
-    """A table of Delta Lake."""
+    """A table of Delta Lake, copy-on-write."""
+
+    properties: ClassVar[Mapping[str, str]] = {}
 
     @property
     def _table(self) -> str:
         return f"delta.`{self.folder}`"
 
     def load(self, rows: DataFrame) -> None:
-        rows.repartition(PARTITION).write.format("delta").partitionBy(PARTITION).save(str(self.folder))
-
-    def look_up(self, keys: Sequence[str]) -> int:
-        return len(self.read().where(sql.col(KEY).isin(*keys)).select(PARTITION, "_metadata.file_path").collect())
+        writer = rows.repartition(PARTITION).write.format("delta").partitionBy(PARTITION)
+        writer.options(**self.properties).save(str(self.folder))
 
     def read(self) -> DataFrame:
         return self.spark.read.format("delta").load(str(self.folder))
 
 
+class DeltaWithDeletionVectors(Delta):
+    """The same with deletion vectors: changed rows are marked, and written to new files."""
+
+    properties: ClassVar[Mapping[str, str]] = {"delta.enableDeletionVectors": "true"}
+
+
 class Iceberg(_Merging):
-    """A table of Apache Iceberg."""
+    """A table of Apache Iceberg, copy-on-write."""
+
+    properties: ClassVar[Mapping[str, str]] = {}
 
     @property
     def _table(self) -> str:
         return f"{_CATALOG}.`{self.folder.name}`"
 
     def load(self, rows: DataFrame) -> None:
-        rows.repartition(PARTITION).writeTo(self._table).partitionedBy(sql.col(PARTITION)).create()
-
-    def look_up(self, keys: Sequence[str]) -> int:
-        return len(self.read().where(sql.col(KEY).isin(*keys)).select(PARTITION, "_file").collect())
+        writer = rows.repartition(PARTITION).writeTo(self._table).partitionedBy(sql.col(PARTITION))
+        for name, value in self.properties.items():
+            writer = writer.tableProperty(name, value)
+        writer.create()
 
     def read(self) -> DataFrame:
         return self.spark.read.table(self._table)
+
+    def drop(self) -> None:
+        self.spark.sql(f"DROP TABLE {self._table} PURGE")
+
+
+class IcebergMergeOnRead(Iceberg):
+    """The same with files of deleted positions."""
+
+    properties: ClassVar[Mapping[str, str]] = {
+        f"write.{operation}.mode": "merge-on-read" for operation in ("delete", "update", "merge")
+    }

@@ -12,12 +12,15 @@ from typing import Final
 import happybase
 
 from benchmarks.peers.competitor import Competitor
-from benchmarks.peers.families import HBASE, Family
+from benchmarks.peers.engines import REDIS, SERVER
+from benchmarks.peers.families import Family
+from benchmarks.peers.hudi import HBASE
 from benchmarks.peers.workload import Workload
 from rli_hbase.hudi_rows import FAMILY
-from tests.support.docker import free_ports
+from tests.support.docker import free_ports, running_service
 from tests.support.hbase_hudi import hbase_on_host, hbase_options, write_client_settings
 from tests.support.orders import OrderedProcess, OrderError
+from tests.support.services import REDIS_PORT
 from tests.support.spark import REPOSITORY
 
 OURS: Final = "rli"
@@ -26,18 +29,25 @@ OURS: Final = "rli"
 _HBASE_TABLE: Final = "peer"
 
 
-def warming_up(competitors: Sequence[Competitor]) -> list[Competitor]:
-    """One engine of each Spark, with a table that does not count."""
-    of_families = {competitor.family: competitor for competitor in reversed(competitors)}
-    return [first.with_another_table("warm-up") for first in of_families.values()]
+def warm_up(workload: Workload, competitors: Sequence[Competitor]) -> None:
+    """Have each engine play a workload on a table that does not count."""
+    play(workload, [competitor.with_another_table("warm-up") for competitor in competitors], 0, len(workload.batches))
 
 
-def play(workload: Workload, competitors: Sequence[Competitor], start: int, end: int) -> None:
-    """Have some batches played by all, in turns; the table is made before the first."""
-    if not start:
-        for competitor in competitors:
+def play(workload: Workload, competitors: Sequence[Competitor], start: int, end: int, loads: int = 1) -> None:
+    """Have some batches played by all, in turns; the table is made before the first.
+
+    Args:
+        workload: what is loaded, and the batches.
+        competitors: who plays.
+        start: the number of the first batch.
+        end: the number after that of the last batch.
+        loads: how many times the table is made, in alternating order.
+    """
+    for number in range(0 if start else loads):
+        for competitor in competitors[:: -1 if number % 2 else 1]:
             with _noting_failure(competitor):
-                competitor.load(workload)
+                competitor.load(workload, number)
     for number in range(start, end):
         for competitor in competitors:
             if not competitor.has_failed:
@@ -70,28 +80,41 @@ def _noting_failure(competitor: Competitor) -> Iterator[None]:
 
 
 @contextmanager
-def competing(folder: Path, families: Mapping[str, Family]) -> Iterator[list[Competitor]]:
-    """All engines, ours first, each family in a process of its own."""
+def competing(folder: Path, families: Mapping[str, Family], memory: str = "2g") -> Iterator[list[Competitor]]:
+    """All engines, ours first, each family in a process of its own with a heap of some memory."""
     with ExitStack() as running:
-        needs_hbase = any(HBASE in family.engines for family in families.values())
-        zookeeper = _start_hbase(folder, running) if needs_hbase else None
+        options = {
+            engine: start(folder, running)
+            for engine, start in _SERVERS.items()
+            if any(engine in family.engines for family in families.values())
+        }
         competitors: list[Competitor] = []
         for number, (name, family) in enumerate(families.items()):
             tables = folder / f"tables-{number}"
             tables.mkdir()
-            arguments = [name, str(tables), str(folder)]
+            arguments = [name, str(tables), str(folder), memory]
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
             for engine in family.engines:
-                options = hbase_options(zookeeper, _HBASE_TABLE) if engine == HBASE and zookeeper else {}
-                competitors.append(Competitor(name, engine, process, options, engine.replace(" ", "-")))
+                table = engine.replace(" ", "-")
+                competitors.append(Competitor(name, engine, process, options.get(engine, {}), table))
         yield competitors
 
 
-def _start_hbase(folder: Path, running: ExitStack) -> int:
-    """Start a server with the table that Hudi wants; returns the port of its ZooKeeper."""
+def _start_hbase(folder: Path, running: ExitStack) -> Mapping[str, str]:
+    """Start a server with the table that Hudi wants."""
     zookeeper, thrift = free_ports(2)
     running.enter_context(hbase_on_host(thrift, zookeeper))
     with closing(happybase.Connection("127.0.0.1", thrift)) as connection:
         connection.create_table(_HBASE_TABLE, {FAMILY.decode(): {}})
     write_client_settings(folder)
-    return zookeeper
+    return hbase_options(zookeeper, _HBASE_TABLE)
+
+
+def _start_redis(folder: Path, running: ExitStack) -> Mapping[str, str]:
+    """Start a server that keeps a log on its disk, as docker/redis has it."""
+    _ = folder
+    return {SERVER: running.enter_context(running_service("redis", ports=[REDIS_PORT])).address(REDIS_PORT)}
+
+
+_SERVERS: Final = {HBASE: _start_hbase, REDIS: _start_redis}
+"""By the engines that need them: what starts a server, and returns the options of the engine."""

@@ -57,6 +57,10 @@ class Worker:
         found = self._engines[table].look_up(keys)
         return time.perf_counter() - started, found
 
+    def drop(self, table: str) -> None:
+        """Remove a table."""
+        self._engines.pop(table).drop()
+
     def state(self, table: str) -> tuple[int, int, int]:
         """Rows, distinct keys, and the checksum of ``workload.State``."""
         checksum = sql.sum(sql.crc32(sql.concat_ws("|", KEY, PARTITION, "version")))
@@ -71,7 +75,7 @@ class Worker:
 
 
 def _start() -> Mapping[str, Callable[..., Any]]:
-    name, folder, class_path = sys.argv[1:]
+    name, folder, class_path, memory = sys.argv[1:]
     family = FAMILIES[name]
     settings = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
     if family.package and family.on_class_path:
@@ -79,8 +83,8 @@ def _start() -> Mapping[str, Callable[..., Any]]:
     elif family.package:
         settings["spark.jars.packages"] = family.package
     settings["spark.driver.extraClassPath"] = class_path
-    worker = Worker(spark_session(settings, memory="2g"), Path(folder), family)
-    return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "look_up", "state")}
+    worker = Worker(spark_session(settings, memory=memory), Path(folder), family)
+    return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "look_up", "drop", "state")}
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ DELETED: Final = 0.01
 _DAYS = 30
 """In a batch of the real stream."""
 
+_CHUNK: Final = 1_000_000
+"""Rows that are Python's objects at a time."""
+
 _LOOKED_UP = 10
 """Known keys; as many unknown ones are sought with them."""
 
@@ -135,7 +138,7 @@ def make_workload(
                 deletes,
                 looked_up,
                 _LOOKED_UP,
-                _state(keys.to_pylist(), _names(parts).to_pylist(), versions.tolist()),
+                _state_of(keys, parts, versions),
             )
         )
     return Workload(rows, load, tuple(made))
@@ -204,6 +207,15 @@ def _write(path: Path, keys: pa.Array, parts: np.ndarray, *, version: int, seed:
 def _names(parts: np.ndarray) -> pa.Array:
     """Partitions by number."""
     return pa.array([f"p{part:02}" for part in range(PARTITIONS)]).take(pa.array(parts))
+
+
+def _state_of(keys: pa.Array, parts: np.ndarray, versions: np.ndarray) -> State:
+    """The state of rows in columns."""
+    slices = (slice(start, start + _CHUNK) for start in range(0, len(keys), _CHUNK))
+    states = [
+        _state(keys[some].to_pylist(), _names(parts[some]).to_pylist(), versions[some].tolist()) for some in slices
+    ]
+    return State(sum(state.rows for state in states), sum(state.checksum for state in states))
 
 
 def _state(keys: Collection[str], parts: Iterable[str], versions: Iterable[int]) -> State:
