@@ -48,7 +48,7 @@ _SLICE: Final = "_rli_slice"
 
 _COMPARISON: Final = pa.schema([(work_rows.RECORD_KEY, pa.string()), (_SLICE, pa.int32())])
 
-_PRUNED: Final = pa.schema([*PARTS, ("slices", pa.list_(pa.int32())), ("counts", pa.list_(pa.int64()))])
+_PRUNED: Final = pa.schema([*PARTS, ("slices", pa.list_(pa.int32())), ("comparisons", pa.list_(pa.int64()))])
 """What a task of the first job says: its comparisons, and how many of them each file slice has."""
 
 _COMPARED: Final = pa.schema([*PARTS, ("read_keys", pa.int64()), ("read_hashes", pa.int64())])
@@ -129,7 +129,7 @@ def _prune(
                 yield pa.table([*part.columns, [list(counts)], [list(counts.values())]], schema=_PRUNED)
 
     rows = map_numbers(spark, len(shares), prune, _PRUNED).collect()
-    counts = {number: count for row in rows for number, count in zip(row.slices, row.counts, strict=True)}
+    counts = {number: count for row in rows for number, count in zip(row.slices, row.comparisons, strict=True)}
     return _Pruned(Parts.accepted(rows, path).files, counts)
 
 

@@ -38,7 +38,7 @@ def _rocksdb(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def tagged_by(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How each attempt of a micro-batch was tagged."""
+    """How each attempt of a micro-batch was tagged; the first one of an empty table looks nothing up."""
     told: list[str] = []
     as_of = KnownLocations.as_of
 
@@ -135,7 +135,7 @@ def test_a_commit_that_no_journal_tells_of_is_found_and_followed_behind(
     stream.send(("a", "x", 4, 4.0), ("b", "z", 4, 4.0))
     stream.run(table)
     assert state_of(table) == {"a": ("x", 4.0), "b": ("z", 4.0)}
-    assert tagged_by == ["state", "index", "state"]
+    assert tagged_by == ["index", "state"]
     assert len(list((tmp_path / "table" / ".hoodie" / ".rli" / "streams").glob("*/*/"))) == 1
 
 
@@ -170,7 +170,7 @@ def test_what_the_state_has_forgotten_is_not_inserted_again(
         stream.send(*((key, city, number, float(number)) for key, city in batch))
     stream.run(table)
     assert state_of(table) == {"a": ("x", 0.0), "b": ("x", 0.0), "c": ("x", 1.0), "d": ("y", 3.0)}
-    assert tagged_by == ["state", "state", "state", "index"]
+    assert tagged_by == ["state", "state", "index"]
 
 
 def test_keys_are_unique_in_their_partition_where_the_table_says_so(
