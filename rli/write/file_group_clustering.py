@@ -216,7 +216,9 @@ def _journal_rows(context: ClusteringContext, group: FileGroupId, records: pa.Ta
         records = records.filter(pc.greater_equal(records.column(COMMIT_TIME), context.write.expired_before))
     keys = records.column(RECORD_KEY).combine_chunks()
     partition_paths = pa.repeat(pa.scalar(group.partition_path, pa.string()), len(keys))
-    columns = (records.column(name) for name in (work_rows.PRIOR_FILE_ID, work_rows.PRIOR_INSTANT))
+    # An index of some partitions does not know the entries of others. Where keys expire, the record tells their instant.
+    since = work_rows.PRIOR_INSTANT if context.write.expired_before is None else COMMIT_TIME
+    columns = (records.column(name) for name in (work_rows.PRIOR_FILE_ID, since))
     found = context.locator.trace(pa.table([keys, partition_paths, *columns], schema=LOCATION_SCHEMA))
     elsewhere = pc.fill_null(pc.not_equal(found.column("file_id"), records.column(work_rows.PRIOR_FILE_ID)), True)
     if pc.any(elsewhere).as_py():

@@ -142,6 +142,19 @@ def test_a_clustering_beside_an_insert_of_an_expired_key_does_not_bring_the_old_
 
 
 @pytest.mark.invariant("P40")
+def test_a_clustering_by_a_job_that_does_not_know_the_partition_renews_no_key(tmp_path: Path, wait_days: Days) -> None:
+    table = make(tmp_path, "lmdb://{}/index?scope=partition&ttl=9d", small_file_size=0, lease="table")
+    table.upsert(records(("k", "x", 5, 1.0), ("l", "x", 5, 1.0)))
+    wait_days(6)
+    table.upsert(records(("l", "x", 6, 2.0), ("m", "x", 6, 2.0)))
+    with open_table(table.location, index="memory:?scope=partition&partitions=y&ttl=9d") as job:
+        assert job.cluster(smaller_than=1 << 30).files_replaced == 2
+    wait_days(6)
+    assert table.insert(records(("k", "x", 7, 3.0), ("l", "x", 7, 3.0))).inserted == 1
+    check_stored(table)
+
+
+@pytest.mark.invariant("P40")
 @pytest.mark.parametrize("store", ["lmdb", pytest.param("redis", marks=pytest.mark.docker)])
 def test_cleans_remove_expired_entries_beside_a_write_that_knows_them(
     request: pytest.FixtureRequest, table: Table, wait_days: Days, store: str
