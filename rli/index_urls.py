@@ -122,7 +122,7 @@ def _pattern_in(own: list[str], url: str) -> str | None:
     pattern = unquote(stored)
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise SettingsError(
             f"not a regular expression: partitions={pattern!r} ({error}) url={without_password(url)}; give one that "
             "matches whole partition paths, such as partitions=day=2026-11-.*"
