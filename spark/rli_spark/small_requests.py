@@ -32,8 +32,8 @@ from rli.write.engine import (
     WritePlan,
     work_rows,
 )
-from rli_spark.batches import spark_schema
-from rli_spark.connect import undivided
+from rli_spark.batches import map_numbers
+from rli_spark.connect import default_parallelism, undivided
 from rli_spark.errors import unwrapped_errors
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.requests import SparkRequest
@@ -145,9 +145,13 @@ class SmallRows(TaggedRows):
         staying = TaggedBatch(self.local.unmoved)
         moves, read = self.local.moving, Tally()
         moving = arriving_batches(moves, read) if self.profile.arriving else tagged_batches(TaggedBatch(moves), read)
-        batches = pa.concat_tables([*tagged_batches(staying, read), *moving]).to_pylist()
+        batches = pa.concat_tables([*tagged_batches(staying, read), *moving])
+
+        def chosen(numbers: Iterator[int]) -> Iterator[pa.Table]:
+            return (batches.slice(number, 1) for number in numbers)
+
         with unwrapped_errors():
-            frame = undivided(self.spark).createDataFrame(
-                [tuple(batch.values()) for batch in batches], spark_schema(TAGGED)
-            )
+            # ``createDataFrame`` would make this session, which lacks the caller's views, the active one.
+            session = undivided(self.spark)
+            frame = map_numbers(session, batches.num_rows, chosen, TAGGED, default_parallelism(session))
             return SparkRows.of(frame, self.kept, self.bytes_per_row)

@@ -68,6 +68,10 @@ def test_large_files_are_rewritten_by_tasks(
     jobs = jobs_of(spark, lambda: done.append(rli_spark.upsert(frame, table)))
     assert (jobs > 1) == (limit == 0)
     assert (done[0].inserted, done[0].updated, done[0].moved, done[0].unchanged) == (1, 1, 1, 1)
+    # The caller's own, with its views and settings.
+    active = SparkSession.getActiveSession()
+    assert active is not None
+    assert active.conf.get("spark.sql.adaptive.enabled") == spark.conf.get("spark.sql.adaptive.enabled")
     assert [(row["id"], row["city"], row["v"]) for row in rows_of(table)] == [
         ("a", "x", 2.0), ("b", "y", 2.0), ("c", "x", 1.0), ("d", "x", 1.0), ("new", "x", 2.0)
     ]  # fmt: skip
