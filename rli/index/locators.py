@@ -54,6 +54,9 @@ class Locator(ABC):
         With partition scope a key may have several rows. Raises as ``locate``.
         """
 
+    def require_known(self, partition_paths: pa.Array) -> None:  # noqa: B027  (for those that know some partitions only)
+        """Pass records of some partitions (string array); raises ``InvalidInputError`` for partitions that are not known."""
+
     def trace(self, stored: pa.Table) -> pa.Table:
         """Where the index places records that were read from base files: a row for each, in order.
 
@@ -68,12 +71,15 @@ class Unlocated(Locator):
     """Locates no record: for tables that hold none, and for those whose index computes where records belong.
 
     Attributes:
-        instead_of: the locator of a table without records. A task that is given it finds out whether it has the index (P20).
+        instead_of: the locator of a table without records, which judges partitions. A task that is given it finds out
+            whether it has the index (P20).
     """
 
     instead_of: Locator | None = None
 
-    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:  # noqa: ARG002
+    def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
+        if self.instead_of is not None:
+            self.instead_of.require_known(partition_paths)
         count = len(record_keys)
         places = (pa.nulls(count, field.type) for field in list(LOCATION_SCHEMA)[1:])
         return pa.table([record_keys, *places], schema=LOCATION_SCHEMA)

@@ -58,6 +58,16 @@ def test_what_needs_other_partitions_is_refused(table: Table, job: Table) -> Non
     check_stored(table)
 
 
+@pytest.mark.parametrize("url", ["memory:", "lmdb://{folder}/i"])
+def test_the_first_write_of_a_table_is_refused_in_other_partitions(tmp_path: Path, url: str) -> None:
+    index = f"{url.format(folder=tmp_path)}?scope=partition&partitions=xy?"
+    table = create_table(tmp_path / "first", record_key="id", partition_by="city", ordering="ts", index=index)
+    with pytest.raises(InvalidInputError, match=r"partition=z partitions=xy\?"):
+        table.upsert(records(("a", "x", 1, 1.0), ("a", "z", 1, 1.0)))
+    assert not stored_rows(table)
+    assert table.upsert(records(("a", "x", 1, 1.0))).inserted == 1
+
+
 def test_a_job_follows_services_and_other_engines(table: Table, job: Table) -> None:
     job.upsert(records(("new", "x", 2, 2.0)))
     instant = table.upsert(records(("new", "z", 2, 2.0), ("new", "xy", 2, 2.0))).instant

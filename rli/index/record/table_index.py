@@ -17,7 +17,7 @@ from rli.errors import ConflictError, IndexNotFoundError
 from rli.file_group.journal import Journal
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
 from rli.index.contract import ChangedKeys, IndexState, PointIndex
-from rli.index.locators import Locator, Unlocated
+from rli.index.locators import Locator
 from rli.index.record.expiring import EXPIRE, expire
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.record_index import RecordIndex
@@ -73,11 +73,8 @@ class RecordTableIndex(RecordIndex, PointIndex):
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
-    def locator(self, state: IndexState, instant: str | None = None) -> Locator:
-        own = _own(state)
-        # Where no commit has made a file group, no key is anywhere.
-        is_empty = self.partitions.are_all and not own.log.group_count
-        return Unlocated() if is_empty else RecordLocator(self, own.sequence, self.expired_before(state, instant))
+    def locator(self, state: IndexState, instant: str | None = None) -> RecordLocator:
+        return RecordLocator(self, _own(state).sequence, self.expired_before(state, instant))
 
     def expired_before(self, state: IndexState, instant: str | None = None) -> str | None:
         return self.cutoff(_own(state).log, instant)
@@ -205,8 +202,7 @@ class RecordLocator(Locator):
 
     def locate(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Table:
         index = self._index
-        if not index.partitions.are_all:
-            index.partitions.require(pc.unique(partition_paths).to_pylist(), index.url, "locate records of another one")
+        self.require_known(partition_paths)
         stored = index.stored_keys(record_keys, partition_paths)
         entries = index.get(stored, require_applied(index.store, self._sequence))
         return self._unless_changed(record_keys, entries)
@@ -216,6 +212,11 @@ class RecordLocator(Locator):
         applied = require_applied(self._index.store, self._sequence)
         found = self._unless_changed(*self._index.get_everywhere(record_keys, applied))
         return found.filter(found.column("file_id").is_valid())
+
+    def require_known(self, partition_paths: pa.Array) -> None:
+        known = self._index.partitions
+        if not known.are_all:
+            known.require(pc.unique(partition_paths).to_pylist(), self._index.url, "locate records of another one")
 
     def trace(self, stored: pa.Table) -> pa.Table:
         keys, paths = (stored.column(name).combine_chunks() for name in ("record_key", "partition_path"))
