@@ -199,6 +199,18 @@ def test_a_stream_may_look_keys_up_in_a_store(spark: SparkSession, tmp_path: Pat
     assert [entry.transaction is not None for entry in table.history()] == [True, True]
 
 
+@pytest.mark.invariant("P37")
+def test_a_stream_goes_over_to_the_index_that_its_table_is_given(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path, f"lmdb://{tmp_path / 'index'}")
+    table.upsert(records(("a", "x", 1, 1.0)))
+    with rli.open_table(table.location) as other:
+        other.migrate_index("global-simple:", drop_old=True)
+    stream = Stream(spark, tmp_path)
+    stream.send(("a", "y", 2, 2.0), ("b", "y", 2, 2.0))
+    stream.run(table)
+    assert state_of(table) == {"a": ("y", 2.0), "b": ("y", 2.0)}
+
+
 def test_what_does_not_fit_is_refused_before_the_stream_begins(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     (tmp_path / "incoming").mkdir()

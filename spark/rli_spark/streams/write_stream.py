@@ -116,7 +116,8 @@ def write_stream(
 def _tagged_by_state(
     df: DataFrame, table: Table, mode: StreamMode, checkpoint: str, ttl: timedelta | None
 ) -> DataStreamWriter:
-    spark, definition, index = df.sparkSession, table.definition, table.index
+    spark = df.sparkSession
+    definition, index = table.refreshed()
     _require_rocksdb(spark)
     if ttl is not None and ttl <= timedelta(0):
         raise InvalidInputError(f"ttl must be longer than nothing: ttl={ttl}; leave it out to keep all keys")
@@ -189,11 +190,8 @@ def _batch_writer(
         if query is None:
             raise InvalidInputError("a micro-batch belongs to no query: start the writer that write_stream returns")
         options = WriteOptions.of(None, (query, number), None, pass_over)
-        definition = table.definition.reloaded()
-        if mode is StreamMode.UPSERT:
-            write_upsert(definition, table.index, engine_for(spark), batch, options)
-        else:
-            write_insert(definition, table.index, engine_for(spark), batch, options)
+        write, engine = write_upsert if mode is StreamMode.UPSERT else write_insert, engine_for(spark)
+        table.write_with(lambda definition, index: write(definition, index, engine, batch, options))
 
     return write_batch
 
