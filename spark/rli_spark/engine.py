@@ -26,8 +26,7 @@ from rli.write.engine import (
 )
 from rli_spark.executors import require_reachable
 from rli_spark.keyed_rows import KeyedRows
-from rli_spark.requests import SparkRequest
-from rli_spark.small_requests import SmallRequest, small_write_bytes
+from rli_spark.small_requests import request_of, small_write_bytes
 from rli_spark.tasks import SparkTasks
 
 
@@ -56,5 +55,4 @@ class SparkEngine(Engine):
             is_load = keying.has_records and not index.computes_file_groups and Snapshot.now(table).is_unwritten
             load_of = index.scope if is_load else None
             rows = KeyedRows.of(source, keying, folder, brings=small_write_bytes(self.spark), load_of=load_of)
-            is_small = rows.parts.brought and not rows.parts.files
-            yield (SmallRequest if is_small else SparkRequest).of(self.spark, folder, rows)
+            yield request_of(self.spark, folder, rows)

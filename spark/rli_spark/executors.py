@@ -37,8 +37,8 @@ def require_reachable(spark: SparkSession, index: Located) -> None:
     Executors that may be here are let pass: each proves for itself that it reads this very index (P20).
 
     Raises:
-        SettingsError: the index is in the memory of this process. Or its store lies on one machine, and the master is another one; or the executors' Python is
-            another one than the driver's.
+        SettingsError: the index is in the memory of this process. Or its store lies on one machine, and the master is another
+            one; or the executors' Python is another one than the driver's.
     """
     require_same_python(spark)
     if index.url.startswith(_OF_THE_DRIVER):

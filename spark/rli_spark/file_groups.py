@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from rli.write.engine import (
@@ -29,6 +28,7 @@ from rli_spark.batches import map_tables, tasks_for
 from rli_spark.connect import is_connect, rows_of
 from rli_spark.lots import IN_LOTS, LOT, Lots, whole_lots
 from rli_spark.row_batches import DATA, unpacked
+from rli_spark.running_task import attempt_token
 from rli_spark.zip_directories import watch_zip_directories
 
 Item = TypeVar("Item")
@@ -99,11 +99,7 @@ def _written_by_arrow(arranged: DataFrame, writing: FileGroupWriting) -> list[tu
 def _write_all(writing: FileGroupWriting, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[FileGroupResult, Tally]]:
     """Write the file groups of a task; gives the result of each with the keys that it places or removes."""
     watch_zip_directories()
-    task = TaskContext.get()
-    if task is None:
-        raise RuntimeError("file groups are written by Spark tasks only")
-    token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}"
-    write = partial(_write_one, writing, token)
+    write = partial(_write_one, writing, attempt_token())
     for lot in whole_lots((number, content) for number, content in batches):
         groups = groups_of(lot)
         if len(groups) > 1 and all(_is_small(writing, *named) for named in groups):

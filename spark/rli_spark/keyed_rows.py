@@ -54,7 +54,6 @@ class KeyedRows:
         schema = keying.schema(keying.keyed(arrow_schema(frame).empty_table()).schema)
         if keying.has_records:
             frame, keying = with_tie_breaker(frame), Tied(keying)
-
         load = None if load_of is None else Load(load_of, keying.distinct)
 
         def keyed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

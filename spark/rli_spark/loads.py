@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from rli.write.engine import (
@@ -37,6 +36,7 @@ from rli_spark.arranging import FINGERPRINT
 from rli_spark.batches import map_numbers, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import RequestFile, key_range, read_rows
+from rli_spark.running_task import attempt_token
 from rli_spark.tasks import SparkTasks
 
 _LOOKED_AT: Final = pa.schema([("keys", pa.int64()), ("hashes", pa.int64()), ("repeated", pa.bool_())])
@@ -90,9 +90,6 @@ def _write_group(  # noqa: PLR0917  (called by tasks through ``partial``)
     group: FileGroupId,
 ) -> tuple[FileGroupResult | None, Tally]:
     """Write a file group, all of whose records are in the files of a request: a task."""
-    task = TaskContext.get()
-    if task is None:
-        raise RuntimeError("file groups are written by Spark tasks only")
     placement = plan.placing.placements[group.partition_path]
     if not isinstance(placement, SizedPlacement):
         raise TypeError(f"loads have no placement of this kind: {type(placement).__name__}")
@@ -102,8 +99,7 @@ def _write_group(  # noqa: PLR0917  (called by tasks through ``partial``)
         # By chance, none of a few rows has a hash for this file group.
         return None, Tally()
     rows = tagging(pa.concat_tables(parts), locator).rows
-    token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}"
-    return plan.writing.write(group, rows, token), Tally.of(rows.column(work_rows.RECORD_KEY))
+    return plan.writing.write(group, rows, attempt_token()), Tally.of(rows.column(work_rows.RECORD_KEY))
 
 
 def all_differ(spark: SparkSession, folder: RequestFolder, files: Sequence[RequestFile]) -> bool:

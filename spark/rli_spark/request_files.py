@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark import TaskContext
 from pyspark.sql import Row
 
 from rli.errors import CorruptTableError, RliError, VoidAttemptError
 from rli.write.engine import HASHES, Storage, Tally, work_rows
 from rli_spark.arranging import FINGERPRINT, HASH, Load, arranged_by_hash, arranged_for_load
 from rli_spark.row_batches import DATA, packed, unpack
+from rli_spark.running_task import running_task
 
 _BYTES_PER_BATCH: Final = 256 * 1024
 
@@ -47,12 +47,14 @@ PARTS: Final = pa.schema(
         ("last", pa.binary()),
         ("partition_paths", pa.list_(pa.string())),
         (DATA, pa.binary()),
-        ("partitions", pa.binary()),
-        ("counts", pa.binary()),
-        ("fingerprints", pa.binary()),
+        ("load", pa.binary()),
     ]
 )
-"""What a task says of its file, in one row: see ``RequestFile``. Few rows come themselves, and have no file."""
+"""What a task says of its file, in one row: see ``RequestFile``; ``load`` as a row batch of ``_LOAD``. Few rows come themselves,
+and have no file."""
+
+_LOAD: Final = pa.schema([(name, pa.binary()) for name in ("numbers", "counts", "fingerprints")])
+"""What else it says of the file of a load, in one row: see ``LoadedBatches``; the file of fingerprints as a row of ``PARTS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +220,11 @@ def _file_of(row: Row) -> RequestFile:
     first, last = (np.frombuffer(bounds, np.uint32) for bounds in (row.first, row.last))
     partition_paths = None if row.partition_paths is None else tuple(row.partition_paths)
     file = RequestFile(row.path, Tally(row["keys"], row.hashes), row.size, first, last, partition_paths)
-    if row.partitions is None or partition_paths is None:
+    if row.load is None or partition_paths is None:
         return file
-    numbers, counts = np.frombuffer(row.partitions, np.int32), np.frombuffer(row["counts"], np.int64)
-    (fingerprints,) = files_of_table(unpack(bytes(row.fingerprints)))
+    (told,) = unpack(bytes(row.load)).to_pylist()
+    numbers, counts = np.frombuffer(told["numbers"], np.int32), np.frombuffer(told["counts"], np.int64)
+    (fingerprints,) = files_of_table(unpack(told["fingerprints"]))
     return replace(file, load=LoadedBatches(partition_paths, numbers, counts, fingerprints))
 
 
@@ -248,10 +251,7 @@ def write_part(
     Yields:
         One row of ``PARTS``; none if there are no rows.
     """
-    task = TaskContext.get()
-    if task is None:
-        raise RuntimeError("requests are written by Spark tasks only")
-    number, stream = task.partitionId(), iter(tables)
+    number, stream = running_task().partitionId(), iter(tables)
     first = list(islice(stream, 1))
     if first and first[0].nbytes <= brings // (number + 1):
         first += islice(stream, 1)
@@ -313,7 +313,8 @@ def _part_of(task: int, file: RequestFile) -> pa.Table:
     if file.load is not None:
         load = file.load
         fingerprints = packed(table_of_files([load.fingerprints]))
-        row |= {"partitions": load.numbers.tobytes(), "counts": load.counts.tobytes(), "fingerprints": fingerprints}
+        told = {"numbers": load.numbers.tobytes(), "counts": load.counts.tobytes(), "fingerprints": fingerprints}
+        row["load"] = packed(pa.Table.from_pylist([told], _LOAD))
     return pa.Table.from_pylist([row], PARTS)
 
 

@@ -109,6 +109,12 @@ class SmallRequest(Request):
         return choose(self.keyed.column(work_rows.RECORD_KEY).combine_chunks())
 
 
+def request_of(spark: SparkSession, folder: RequestFolder, rows: KeyedRows) -> SmallRequest | SparkRequest:
+    """The request of keyed rows: a small one if all of them have come to the driver."""
+    is_small = rows.parts.brought and not rows.parts.files
+    return (SmallRequest if is_small else SparkRequest).of(spark, folder, rows)
+
+
 @dataclass(frozen=True, slots=True)
 class SmallRows(TaggedRows):
     """Work rows in the driver.

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from rli import IndexTransaction, InvalidInputError, SchemaError, VoidAttemptError
 from rli_spark.batches import arrow_schema, map_tables
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
+from rli_spark.running_task import running_task
 
 _LOCATIONS: Final = ("record_key", "partition_path", "file_id")
 _PARTS: Final = pa.schema([("task", pa.int32()), ("part", pa.binary())])
@@ -78,12 +78,9 @@ def _accept(keyed: DataFrame, stage_part: Callable[[pa.Table], Any], txn: IndexT
 
 def _staged(stage_part: Callable[[pa.Table], Any], schema: pa.Schema, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     rows = pa.concat_tables([schema.empty_table(), *tables])
-    task = TaskContext.get()
-    if task is None:
-        raise RuntimeError("changes of a frame are staged by Spark tasks only")
     if rows.num_rows:
         part = pickle.dumps(stage_part(rows))
-        yield pa.table({"task": [task.partitionId()], "part": [part]}, schema=_PARTS)
+        yield pa.table({"task": [running_task().partitionId()], "part": [part]}, schema=_PARTS)
 
 
 def _require_transaction(txn: object) -> None:

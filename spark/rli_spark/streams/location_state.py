@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.write.engine import Position, hash_keys, relocated
+from rli.write.engine import Position, key_hashes, relocated
 from rli_spark.row_batches import unpack
 from rli_spark.streams.base import LOCATION
 
@@ -21,7 +21,6 @@ STATE_SCHEMA: Final = "buckets int, position string, locations binary, forgotten
 
 _USED: Final = "used"
 _SECOND: Final = 1_000_000
-_SEEDS: Final = (0x73743031, 0x73743032)
 
 StoredState = tuple[int, str, bytes, bytes]
 
@@ -100,5 +99,4 @@ def _now() -> int:
 
 
 def _hashes(record_keys: pa.Array) -> NDArray[np.uint64]:
-    high, low = (hash_keys(record_keys, seed).astype(np.uint64) for seed in _SEEDS)
-    return high << np.uint64(32) | low
+    return key_hashes(record_keys)[1]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row
 
 from rli.write.engine import (
@@ -35,9 +34,9 @@ from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.request_files import PARTS, Parts, write_part
-from rli_spark.requests import SparkRequest
 from rli_spark.row_batches import DATA, packed, unpack
-from rli_spark.small_requests import SmallRequest, small_write_bytes
+from rli_spark.running_task import running_task
+from rli_spark.small_requests import request_of, small_write_bytes
 from rli_spark.streams.base import LOCATION, LOCATIONS
 from rli_spark.streams.tagger import FOUND, POSITION
 from rli_spark.tie_breaker import Tied
@@ -158,8 +157,7 @@ class StreamEngine(SparkEngine):
                 ).collect()
             parts = Parts.accepted((row for row in told if row[_POSITIONS] is None), path)
             rows = KeyedRows(Tied(keying), self.schema, parts)
-            is_small = parts.brought and not parts.files
-            inner = (SmallRequest if is_small else SparkRequest).of(self.spark, folder, rows)
+            inner = request_of(self.spark, folder, rows)
             known = KnownLocations.of(row for row in told if row[_POSITIONS] is not None)
             self.requested.append(known)
             yield StreamRequest(inner, known, inner.schema, inner.bytes_per_row)
@@ -183,7 +181,6 @@ def _written(
         nothing = [pa.nulls(part.num_rows, _WRITTEN.field(name).type) for name in (FOUND, _POSITIONS)]
         yield pa.table([*part.columns, *nothing], schema=_WRITTEN)
     if positions:
-        task = TaskContext.get()
         content = packed(pa.concat_tables([LOCATIONS.empty_table(), *found]))
-        row = {"task": 0 if task is None else task.partitionId(), FOUND: content, _POSITIONS: sorted(positions)}
+        row = {"task": running_task().partitionId(), FOUND: content, _POSITIONS: sorted(positions)}
         yield pa.Table.from_pylist([row], _WRITTEN)

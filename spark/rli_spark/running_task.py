@@ -1,0 +1,19 @@
+"""The Spark task that code runs in."""
+
+from __future__ import annotations
+
+from pyspark import TaskContext
+
+
+def running_task() -> TaskContext:
+    """The task; raises ``RuntimeError`` where none runs."""
+    task = TaskContext.get()
+    if task is None:
+        raise RuntimeError("this is done by Spark tasks only")
+    return task
+
+
+def attempt_token() -> str:
+    """Tells the files of this attempt of the task from those of all other attempts, as Hudi's writers do."""
+    task = running_task()
+    return f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}"
