@@ -23,7 +23,7 @@ from rli.storage import Storage
 from rli.table.table import Table
 from rli.urls import without_secrets
 from rli.view.definition import TableDefinition, load_definition
-from rli.view.time_travel import is_whole, whole_snapshot
+from rli.view.time_travel import RemovedFiles, whole_snapshot
 
 _PARQUET: Final = ".parquet"
 
@@ -89,14 +89,14 @@ def advise(  # noqa: PLR0913  (all but the first are independent choices)
 
 def _table_surveyed(definition: TableDefinition, batch: pa.Table | None) -> Survey:
     index = None if definition.settings is None else without_secrets(definition.settings.index_url)
+    removed = RemovedFiles()
     while True:
         snapshot = whole_snapshot(definition)
         try:
             return survey(TableSource(snapshot), batch, commit_statistics(snapshot), is_table=True, index=index)
-        except (CorruptTableError, InstantNotFoundError):
+        except (CorruptTableError, InstantNotFoundError) as error:
             # A clean or an archival of another process may have removed what is read.
-            if is_whole(snapshot) and snapshot.timeline.instants == definition.load_timeline().instants:
-                raise
+            removed.require_removed(snapshot, error)
 
 
 def _own_store(definition: TableDefinition | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from rli.advice.calibration import MEMORY, Calibration
 from rli.advice.sources import TARGET_FILE_BYTES
-from rli.advice.statistics import Reach, Survey
+from rli.advice.statistics import Reach, Survey, share_hit
 from rli.errors import SettingsError
 from rli.model import Scope
 from rli.settings import MEBIBYTE
@@ -141,7 +141,7 @@ class CostModel:
         """
         batch, table, rates = self.found.batch, self.found.table, self.rates
         buckets = bucket_count(self.found)
-        share = _share_hit(batch.keys / max(1.0, batch.partitions), buckets)
+        share = share_hit(batch.keys / max(1.0, batch.partitions), buckets)
         rewritten = batch.near.times(share)
         one = self._whole.times(1 / max(1, table.partitions) / buckets)
         return KindEstimate(
@@ -210,10 +210,7 @@ class CostModel:
             return self._rewriting(hit) + self._inserting
         missed = max(0.0, 1 - hit.files / max(1.0, batch.near.files))
         filled = batch.near.times(min(batch.partitions, batch.near.files) / batch.near.files * missed)
-        return (
-            self._rewriting(Reach(hit.files + filled.files, hit.rows + filled.rows, hit.bytes + filled.bytes))
-            + self._inserting
-        )
+        return self._rewriting(hit + filled) + self._inserting
 
     @property
     def _inserting(self) -> float:
@@ -271,11 +268,6 @@ def grown(found: Survey, factor: int) -> Survey:
 
 _PRUNED: Final = 1.5
 """Ranges that hold a key, of as many files at most, leave one file or two to test, however many there are."""
-
-
-def _share_hit(keys: float, files: float) -> float:
-    """The share of some files that one of some keys falls to, if they are spread evenly."""
-    return 1.0 - (1.0 - 1.0 / files) ** keys if files > 1 else float(keys > 0)
 
 
 def _store_name(url: str) -> str:

@@ -120,6 +120,9 @@ class Reach:
     def times(self, factor: float) -> Reach:
         return Reach(self.files * factor, self.rows * factor, self.bytes * factor)
 
+    def __add__(self, other: Reach) -> Reach:
+        return Reach(self.files + other.files, self.rows + other.rows, self.bytes + other.bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchStatistics:
@@ -318,12 +321,12 @@ def _hit(source: KeySource, probed: _Probed, sampled: int, factor: float) -> Rea
         files_of[file.partition_path].append(file)
     total = Reach(0, 0, 0)
     for path, count in by_partition.items():
-        share = _share_hit(count * factor / probed.share, len(files_of[path]))
-        total = _sum(total, _reach(files_of[path]).times(share))
+        share = share_hit(count * factor / probed.share, len(files_of[path]))
+        total += _reach(files_of[path]).times(share)
     return total
 
 
-def _share_hit(keys: float, files: float) -> float:
+def share_hit(keys: float, files: float) -> float:
     """The share of some files that hold one of some keys, which are spread evenly."""
     return 1.0 - (1.0 - 1.0 / files) ** keys if files > 1 else float(keys > 0)
 
@@ -341,7 +344,7 @@ def _expected(table: TableStatistics, layout: Sequence[StoredFile], sample: pa.T
     else:
         keys, known = max(_LEAST_ASSUMED, table.keys * _ASSUMED_SHARE), _ASSUMED_KNOWN if table.keys else 0.0
         moved, partitions = 0.0, float(table.partitions)
-        hit = whole.times(_share_hit(keys * known, table.files))
+        hit = whole.times(share_hit(keys * known, table.files))
     near = whole.times(min(1.0, partitions / max(1, table.partitions)))
     # Keys that are not known lie in the ranges as the known ones do.
     tests, tests_near = keys * table.files_per_key, keys * table.files_per_key_in_partition
@@ -388,10 +391,6 @@ def _distinct(keyed: pa.Table) -> pa.Table:
 def _reach(files: Iterable[StoredFile]) -> Reach:
     listed = list(files)
     return Reach(len(listed), sum(file.rows for file in listed), sum(file.size for file in listed))
-
-
-def _sum(one: Reach, other: Reach) -> Reach:
-    return Reach(one.files + other.files, one.rows + other.rows, one.bytes + other.bytes)
 
 
 def _tests(layout: Sequence[StoredFile], keys: pa.Array) -> list[int]:

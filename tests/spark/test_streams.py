@@ -173,6 +173,25 @@ def test_what_the_state_has_forgotten_is_not_inserted_again(
     assert tagged_by == ["state", "state", "index"]
 
 
+def test_locations_are_read_again_where_a_clean_has_removed_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path)
+    for number in range(3):
+        table.upsert(records(("a", "x", number, float(number))))
+
+    def beside_a_clean(*_: object) -> int:
+        monkeypatch.undo()
+        assert table.clean(keep_commits=1).instant is not None
+        raise rli.CorruptTableError("a base file is missing")
+
+    monkeypatch.setattr(base, "tasks_for_files", beside_a_clean)
+    stream = Stream(spark, tmp_path, tag_by="state")
+    stream.send(("a", "y", 3, 3.0))
+    stream.run(table)
+    assert state_of(table) == {"a": ("y", 3.0)}
+
+
 def test_keys_are_unique_in_their_partition_where_the_table_says_so(
     spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from rli.errors import CorruptTableError
-from rli.write.engine import FileIndex, FileLocator, Position, Snapshot, Storage, TableDefinition, work_rows
+from rli.write.engine import FileIndex, FileLocator, Position, RemovedFiles, Storage, TableDefinition, work_rows
 from rli_spark.batches import map_numbers
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import shared_slices, tasks_for_files
@@ -104,18 +104,19 @@ def build_base(
     Raises:
         CorruptTableError: a file is damaged.
     """
-    locator = index.locator(index.sync(table, SparkTasks(spark)))
-    position = Position.of(locator.snapshot)
-    try:
-        files = _write_locations(spark, table.storage, locator, f"{folder}/{uuid4().hex}")
-    except CorruptTableError:
-        if position == Position.of(Snapshot.now(table)):
-            raise
-        # Files were cleaned while they were read.
-        return build_base(spark, table, index, folder, buckets)
-    base = LocationBase(position, buckets or _buckets_for(sum(file.tally.keys for file in files)), files)
-    _replace_base(table.storage, folder, base)
-    return base
+    removed = RemovedFiles()
+    while True:
+        locator = index.locator(index.sync(table, SparkTasks(spark)))
+        try:
+            files = _write_locations(spark, table.storage, locator, f"{folder}/{uuid4().hex}")
+        except CorruptTableError as error:
+            # Files may have been cleaned while they were read.
+            removed.require_removed(locator.snapshot, error)
+            continue
+        position = Position.of(locator.snapshot)
+        base = LocationBase(position, buckets or _buckets_for(sum(file.tally.keys for file in files)), files)
+        _replace_base(table.storage, folder, base)
+        return base
 
 
 def _write_locations(spark: SparkSession, storage: Storage, locator: FileLocator, path: str) -> tuple[RequestFile, ...]:
