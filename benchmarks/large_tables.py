@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 import rli
 from benchmarks.measuring import Outcome, Unit, seconds
+from benchmarks.parquet_files import live_files, rewrite
 from benchmarks.peers.competitor import DELETE, LOAD, LOOK_UP, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, REDIS
 from benchmarks.peers.families import FAMILIES
@@ -75,7 +73,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
             limit / competitors[0].seconds[UPSERT][0],
             _SHARE_OF_LIMIT,
             "higher",
-            "the base files of the table on LMDB, on two threads",
+            "the base files of the table on LMDB, as many at once as there are cores",
             Unit.SHARE,
         ),
     ]
@@ -108,10 +106,5 @@ def _outcomes(competitors: list[Competitor], workload: Workload) -> Iterator[Out
 def _seconds_of_rewriting(table_folder: Path) -> float:
     """What pyarrow takes to read all current base files of a table and to write them again."""
     with rli.open_table(table_folder) as table:
-        files = [table_folder / path for path in table.scan().files()]
-
-    def rewrite(file: Path) -> None:
-        pq.write_table(pq.read_table(file, partitioning=None), file.with_suffix(".rewritten"), compression="zstd")
-
-    with ThreadPoolExecutor(2) as threads:
-        return seconds(lambda: list(threads.map(rewrite, files)))
+        files = live_files(table)
+    return seconds(lambda: rewrite(files, table_folder.with_name("rewritten")))

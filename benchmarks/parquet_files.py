@@ -32,14 +32,14 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         folder / "table", record_key="id", partition_by="part", index=f"lmdb://{folder / 'index'}"
     ) as table:
         table.upsert(rows)
-        files = _live_files(table)
+        files = live_files(table)
         loading = race(
             lambda: _load(folder / "loaded", rows),
             lambda: _load_delta(folder / "delta", rows),
             reset=partial(_clear, folder),
         )
         reading = race(table.read, lambda: ds.dataset(files).to_table(columns=rows.column_names))
-        upserting = race(lambda: table.upsert(next(changed)), lambda: _rewrite(files, folder / "rewritten"))
+        upserting = race(lambda: table.upsert(next(changed)), lambda: rewrite(files, folder / "rewritten"))
         merging = race(lambda: table.upsert(next(changed)), lambda: _merge_delta(folder / "delta", next(changed)))
     about = f"{records:,} records of five columns in {_PARTITIONS} base files"
     return [
@@ -99,12 +99,12 @@ def _merge_delta(path: Path, rows: pa.Table) -> None:
     merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-def _live_files(table: rli.Table) -> list[Path]:
+def live_files(table: rli.Table) -> list[Path]:
     """The base files that are the table now, none of which an upsert removes."""
     return [Path(file) for file in table.scan().files()]
 
 
-def _rewrite(files: list[Path], folder: Path) -> None:
+def rewrite(files: list[Path], folder: Path) -> None:
     """Read and write the files, as many at once as there are cores."""
     folder.mkdir(exist_ok=True)
     with ThreadPoolExecutor(pa.cpu_count()) as threads:
