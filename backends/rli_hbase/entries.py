@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 import numpy as np
 
@@ -49,7 +50,8 @@ class EntryRows(ABC):
         try:
             for sequence in np.unique(of_keys).tolist():
                 mine = of_keys == sequence
-                rows = self.mutations(keys.take(mine), to_cells(entries[mine]))
+                # Neighbours side by side take a region server half the time.
+                rows = sorted(self.mutations(keys.take(mine), to_cells(entries[mine])), key=attrgetter("row"))
                 self._table.rows.write(rows, sequence, self.batch)
         except StoreUnavailableError:
             # HBase does not say of a failed put that the table is gone; of a read it does.

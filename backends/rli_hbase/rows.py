@@ -34,6 +34,11 @@ class Rows:
         self.client = client
         self._ceiling = ceiling
 
+    @property
+    def has_ceiling(self) -> bool:
+        """Whether the rows of all processes together are limited."""
+        return self._ceiling is not None
+
     def read(self, rows: Sequence[bytes], columns: Sequence[bytes], batch: int) -> Iterator[Any]:
         """The rows, in any order, that have a cell in the columns or families."""
         yield from chain.from_iterable(self._each(partial(self._read, columns), _batches(rows, batch, len)))
@@ -59,12 +64,7 @@ class Rows:
 
     def _each(self, request: Callable[[Sequence[T], Any], Result], batches: Iterable[Sequence[T]]) -> Iterator[Result]:
         """The answers to the requests for some batches, in order; some are made side by side."""
-        every = list(batches)
-        if len(every) < 2:
-            yield from (self._answer(request, some) for some in every)
-            return
-        with ThreadPoolExecutor(min(len(every), _CONNECTIONS)) as threads:
-            yield from threads.map(partial(self._answer, request), every)
+        return side_by_side(partial(self._answer, request), list(batches))
 
     def _answer(self, request: Callable[[Sequence[T], Any], Result], some: Sequence[T]) -> Result:
         self._wait_for_turn(len(some))
@@ -84,6 +84,15 @@ class Rows:
 
     def _write(self, timestamp: int, rows: Sequence[BatchMutation], thrift: Any) -> None:
         thrift.mutateRowsTs(self.client.table, rows, timestamp, {})
+
+
+def side_by_side(work: Callable[[T], Result], items: Sequence[T]) -> Iterator[Result]:
+    """The result of ``work`` for each item, in order; some run at the same time."""
+    if len(items) < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(min(len(items), _CONNECTIONS)) as threads:
+        yield from threads.map(work, items)
 
 
 def _batches(rows: Sequence[T], batch: int, size: Callable[[T], int]) -> Iterator[Sequence[T]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rli.store import EncodedKeys, Entries
+from rli_hbase.dense_reads import read_sorted
 from rli_hbase.entries import EntryRows, from_cells
 from rli_hbase.keyspace import SHARD_WIDTH, short_rows
 from rli_hbase.thrift import BatchMutation, Mutation
@@ -21,7 +22,7 @@ class ShortRows(EntryRows):
         column = self._table.columns.entry
         rows = short_rows(keys)
         # The answer keeps no place for absent rows and repeats repeated ones, so it is matched by key.
-        found = self._table.rows.read(list(dict.fromkeys(rows)), [column], self.batch)
+        found = read_sorted(self._table.rows, sorted(set(rows)), column, self.batch)
         cells = {row.row: row.columns[column].value for row in found}
         return from_cells(map(cells.get, rows))
 
