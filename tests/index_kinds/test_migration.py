@@ -37,6 +37,8 @@ from rli.table.dropping import require_unused
 from rli.table.migration import MIGRATION_LEASE, Migration
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from tests.support.hbase import hbase_url
+from tests.support.hbase import new_table as new_hbase_table
 from tests.support.index_kinds import KINDS, stored_rows
 from tests.support.tables import check_stored, records
 
@@ -141,13 +143,16 @@ def test_what_left_one_partition_for_another_is_undone_under_global_scope(tmp_pa
     check_stored(table)
 
 
-def test_there_and_back_again_uses_what_was_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", ["lmdb", pytest.param("hbase", marks=pytest.mark.docker)])
+def test_there_and_back_again_uses_what_was_kept(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
     table = new_table(tmp_path)
     former = table.index.identity
-    table.migrate_index(OTHER.format(folder=tmp_path))
+    other = hbase_url(request.getfixturevalue("hbase"), new_hbase_table()) if store == "hbase" else OTHER
+    table.migrate_index(other.format(folder=tmp_path))
     table.upsert(records(("a", "moved", 3, 3.0)))
     table.delete(["b"])
-    table.migrate_index(RECORD.format(folder=tmp_path))
+    assert table.lookup(["a", "b", "c"])["partition_path"].to_pylist() == ["moved", None, "y"]
+    table.migrate_index(RECORD.format(folder=tmp_path), drop_old=True)
     assert table.index.identity == former
     assert table.lookup(["a", "b"])["partition_path"].to_pylist() == ["moved", None]
     check_stored(table)

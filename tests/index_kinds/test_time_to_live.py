@@ -26,6 +26,7 @@ from rli.index.record import expiring
 from rli.index_urls import IndexUrl
 from rli.table.options import TableOptions
 from rli.view.definition import TableDefinition
+from tests.support.hbase import hbase_url, new_table
 from tests.support.index_kinds import stored_rows
 from tests.support.redis import redis_url
 from tests.support.tables import check_stored, records
@@ -155,12 +156,17 @@ def test_a_clustering_by_a_job_that_does_not_know_the_partition_renews_no_key(tm
 
 
 @pytest.mark.invariant("P40")
-@pytest.mark.parametrize("store", ["lmdb", pytest.param("redis", marks=pytest.mark.docker)])
+@pytest.mark.parametrize(
+    "store",
+    ["lmdb", pytest.param("redis", marks=pytest.mark.docker), pytest.param("hbase", marks=pytest.mark.docker)],
+)
 def test_cleans_remove_expired_entries_beside_a_write_that_knows_them(
     request: pytest.FixtureRequest, table: Table, wait_days: Days, store: str
 ) -> None:
     if store == "redis":
         table.migrate_index(f"{redis_url(request.getfixturevalue('redis_server'), name=uuid4().hex)}&ttl=9d")
+    if store == "hbase":
+        table.migrate_index(hbase_url(request.getfixturevalue("hbase"), new_table(), ttl="9d"))
 
     def expire() -> None:
         wait_days(10)
