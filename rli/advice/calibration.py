@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
@@ -20,7 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from rli.errors import IndexExistsError
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
-from rli.index.record.record_index import RecordIndex, create_index, open_index
+from rli.index.contract import LOOKUP_SECONDS
+from rli.index.record.record_index import RecordIndex, create_index, open_as_it_is
 from rli.index_urls import IndexUrl
 from rli.model import Phase
 from rli.table.catalog import create_table
@@ -267,7 +269,7 @@ def _store_rates(url: str) -> StoreRates:
     try:
         index = create_index(IndexUrl.parse(url).store)
     except IndexExistsError:
-        with open_index(url) as held:
+        with open_as_it_is(url) as held:
             lookup, lookup_key = _lookup_rates(held)
         # A put costs a store about as much as a look-up.
         return StoreRates(lookup, lookup_key, 2 * lookup, lookup_key)
@@ -280,9 +282,14 @@ def _store_rates(url: str) -> StoreRates:
 
 
 def _lookup_rates(index: RecordIndex) -> tuple[float, float]:
-    one = _best(lambda: index.lookup(["0"]))
-    keys = [f"{number:012}" for number in range(_BATCH)]
-    return one, max(0.0, _best(lambda: index.lookup(keys)) - one) / _BATCH
+    one, many = (_best(partial(_look_up, index, count)) for count in (1, _BATCH))
+    return one, max(0.0, many - one) / _BATCH
+
+
+def _look_up(index: RecordIndex, count: int) -> None:
+    keys = pa.array([f"{number:012}" for number in range(count)])
+    # With partition scope, a write looks each key up in one partition.
+    index.located(keys, LOOKUP_SECONDS, partition_paths=pa.repeat(pa.scalar("0"), count))
 
 
 def _committing(index: RecordIndex, count: int) -> float:

@@ -98,15 +98,23 @@ def _estimates(model: CostModel, needs: Needs) -> Iterator[KindEstimate]:
     for scope in Scope:
         yield model.simple(scope)
         yield model.bloom(scope)
-        yield model.record(LMDB, IndexUrl(lmdb, scope).full, scope)
+        yield model.record(LMDB, _url_at(lmdb, scope, index), scope)
         for url in needs.stores:
-            yield model.record(url, IndexUrl(url, scope).full, scope)
+            yield model.record(url, _url_at(url, scope, index), scope)
     for kind in _BUCKETS:
-        yield model.bucket(kind)
-    yield model.record(MEMORY, f"{MEMORY}:", Scope.GLOBAL)
+        yield model.bucket(kind, index if index.startswith(f"{kind}:") else None)
+    yield model.record(MEMORY, _url_at(f"{MEMORY}:", Scope.GLOBAL, index), Scope.GLOBAL)
     for name, url in _SERVERS.items():
         if not any(store.startswith(name) for store in needs.stores):
-            yield model.record(name, url, Scope.GLOBAL)
+            yield model.record(name, _url_at(url, Scope.GLOBAL, index), Scope.GLOBAL)
+
+
+def _url_at(store: str, scope: Scope, index: str) -> str:
+    """The URL of a record index in a store, which forgets keys as the index of today does."""
+    if not index or is_kind(index):
+        return IndexUrl(store, scope).full
+    today = IndexUrl.parse(index)
+    return index if (today.store, today.scope) == (store, scope) else IndexUrl(store, scope, ttl=today.ttl).full
 
 
 def _cheapest(kinds: Sequence[KindEstimate], today: str | None = None) -> KindEstimate | None:
@@ -175,6 +183,8 @@ def _obstacles(kind: KindEstimate, found: Survey, needs: Needs, scope: Scope) ->
     name = kind.url.partition(":")[0]
     if name.endswith("bucket") and table.is_table and not (table.index or "").startswith(f"{name}:"):
         yield "the files of the table would have to be rewritten"
+    if table.index is not None and IndexUrl.parse(table.index).ttl is not None and is_kind(kind.url):
+        yield "never forgets a key, as the index of today does"
     if name == MEMORY:
         yield "one process keeps it, and loses it"
     if name == LMDB and several_machines(found, needs):
@@ -201,7 +211,7 @@ def _facts(found: Survey) -> Iterator[str]:
     )
     source = {
         "records": "The batch",
-        "commits": f"No batch was given: like the last {table.commits and table.commits.commits} commits, the next one",
+        "commits": f"No batch was given: like the last {_counted(0 if table.commits is None else table.commits.commits, 'commit')}, the next one",
         "assumed": "No batch was given, and no commit shows one: a batch",
     }[batch.origin]
     verb = "is assumed to bring" if batch.origin == "assumed" else "brings"
@@ -225,27 +235,30 @@ def _why(
         seen = "you say so" if needs.several_machines else f"the commits show {commits and commits.machines}"
         yield f"Several machines write ({seen}): an index in a store must be one that all of them reach."
     yield (
-        f"{chosen.url} is chosen: an upsert of the batch takes about {_seconds(chosen.upsert_seconds)}: {_seconds(chosen.tag_seconds)} to "
-        f"find keys, {_seconds(chosen.write_seconds)} to write files, {_seconds(chosen.maintain_seconds)} for the index."
+        f"{chosen.url} is chosen: an upsert of the batch takes about {short_seconds(chosen.upsert_seconds)}: {short_seconds(chosen.tag_seconds)} to "
+        f"find keys, {short_seconds(chosen.write_seconds)} to write files, {short_seconds(chosen.maintain_seconds)} for the index."
     )
     if chosen.index_bytes:
         yield f"It keeps about {chosen.index_bytes / 2**20:,.1f} MiB of {chosen.kept_in}."
     others = [kind for kind in kinds if not kind.obstacles and kind.upsert_seconds is not None and kind is not chosen]
     if others:
-        yield f"Next: {others[0].url} with about {_seconds(others[0].upsert_seconds)}."
+        yield f"Next: {others[0].url} with about {short_seconds(others[0].upsert_seconds)}."
     if later.kind != chosen.kind:
         yield f"With {_GROWTH} times as many keys, {later.url} would be cheaper: advise again then."
     if found.table.is_table and found.table.index == chosen.url:
         yield "It is the index of today: nothing is to be done."
+    elif found.table.index is not None:
+        yield f"Change to it: rli index migrate TABLE --to '{chosen.url}'"
     elif found.table.is_table:
-        yield f"Change to it: rli index bootstrap TABLE --index '{chosen.url}'"
+        yield f"Build it: rli index bootstrap TABLE --index '{chosen.url}'"
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _seconds(seconds: float | None) -> str:
+def short_seconds(seconds: float | None) -> str:
+    """An estimated duration as people read it; empty for None."""
     if seconds is None:
-        return "?"
+        return ""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1_000 * seconds:.1f} ms"

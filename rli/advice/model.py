@@ -134,19 +134,23 @@ class CostModel:
         filter_bytes = ranged.rows / max(1.0, ranged.files) * _FILTER_BYTES
         return self._of_files("bloom", scope, tagging, looking, self._keys_at_once(probed) + filter_bytes)
 
-    def bucket(self, kind: str) -> KindEstimate:
+    def bucket(self, kind: str, today: str | None = None) -> KindEstimate:
         """The hash of a key names its file group; so new records go to all file groups of their partition.
 
         A bucket of a consistent bucket index is split when it has doubled, so each new record is written about once more.
+
+        Args:
+            kind: "bucket" or "consistent-bucket".
+            today: URL of the table's index, if it is of this kind: its buckets are there.
         """
         batch, table, rates = self.found.batch, self.found.table, self.rates
-        buckets = bucket_count(self.found)
+        buckets = bucket_count(self.found) if today is None else math.ceil(table.files / max(1, table.partitions)) or 1
         share = share_hit(batch.keys / max(1.0, batch.partitions), buckets)
         rewritten = batch.near.times(share)
         one = self._whole.times(1 / max(1, table.partitions) / buckets)
         return KindEstimate(
             kind=kind,
-            url=f"{kind}:?buckets={buckets}",
+            url=today or f"{kind}:?buckets={buckets}",
             scope=Scope.PARTITION,
             # The merge, which reads the file groups anyway, tells updates from inserts.
             tag_seconds=batch.keys * rates.hash_key,

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import pytest
 
+import rli
 from rli.advice.calibration import VERSION, cached, calibration
 from rli.errors import IndexNotFoundError, SettingsError
-from rli.index.record.record_index import create_index, open_index
+from rli.index.record.record_index import open_index
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def test_every_rate_is_a_time(cache: Path) -> None:
     assert {"lmdb", "memory"} == set(found.stores)
     rates = [value for value in astuple(found) if isinstance(value, float)]
     assert all(0 <= rate < 60 for rate in rates)
-    assert min(found.open_file, found.write_row, found.commit, found.join_key) > 0
+    assert min(found.open_file, found.commit, *(store.lookup for store in found.stores.values())) > 0
 
 
 def test_rates_are_kept(cache: Path) -> None:
@@ -59,17 +60,18 @@ def test_rates_of_another_machine_or_version_do_not_count(cache: Path, tmp_path:
 def test_a_store_is_left_as_it_was(cache: Path, tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store"
     found = calibration(url, cache=cache)
-    assert found.stores[url].lookup_key > 0
+    assert found.stores[url].lookup > 0
     with pytest.raises(IndexNotFoundError):
         open_index(url)
 
 
-def test_an_index_that_is_there_is_only_looked_up_in(cache: Path) -> None:
-    url = f"memory:{uuid4().hex}"
-    with create_index(url) as index:
-        before = index.stats()
-        assert calibration(url, cache=cache).stores[url].lookup_key > 0
-        assert index.stats() == before
+@pytest.mark.parametrize("options", ["", "?scope=partition", "?scope=partition&partitions=day.*&ttl=30d"])
+def test_an_index_that_is_there_is_only_looked_up_in(cache: Path, tmp_path: Path, options: str) -> None:
+    store = f"memory:{uuid4().hex}"
+    with rli.create_table(tmp_path / "t", record_key="id", partition_by="day", index=store + options) as table:
+        before = table.index.stats()
+        assert calibration(store, cache=cache).stores[store].lookup > 0
+        assert table.index.stats() == before
 
 
 def test_a_url_of_no_store_is_refused(cache: Path) -> None:

@@ -134,6 +134,40 @@ def test_buckets_are_for_new_tables(bucket: str) -> None:
     assert not of_files.obstacles
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        "lmdb:///i?ttl=720h",
+        "lmdb:///i?scope=partition&partitions=2026.*",
+        "bucket:?buckets=8&fields=a",
+        "consistent-bucket:?buckets=8",
+    ],
+)
+def test_the_index_of_today_keeps_its_options(index: str) -> None:
+    survey = found(1_000_000, 1_000)
+    advice = advised(replace(survey, table=replace(survey.table, index=index)), RATES, Needs())
+    (own,) = (kind for kind in advice.kinds if kind.url == index)
+    assert not own.obstacles
+    scheme = index.partition(":")[0]
+    assert [kind.url for kind in advice.kinds if kind.url.startswith(f"{scheme}:") and not kind.obstacles] == [index]
+
+
+def test_a_table_that_forgets_keys_gets_an_index_that_does() -> None:
+    survey = found(20_000, 5_000, files=2)
+    advice = advised(replace(survey, table=replace(survey.table, index="memory:?ttl=30d")), RATES, Needs())
+    assert all(kind.url.endswith("?ttl=30d") for kind in advice.kinds if not kind.obstacles)
+
+
+@pytest.mark.parametrize(
+    ("index", "command"),
+    [("lmdb:///i", "rli index migrate TABLE --to 'global-"), (None, "rli index bootstrap TABLE --index 'global-")],
+)
+def test_advice_names_the_command_that_follows_it(index: str | None, command: str) -> None:
+    survey = found(20_000_000, 10_000_000, files=2)
+    advice = advised(replace(survey, table=replace(survey.table, index=index)), RATES, Needs())
+    assert command in advice.reasons[-1]
+
+
 def test_the_cost_of_a_store_grows_with_the_batch_and_not_with_the_table() -> None:
     small, large = (advised(found(keys, 1_000, hit=0.02), RATES, Needs()) for keys in (10**6, 10**7))
     tag = [next(kind.tag_seconds for kind in each.kinds if kind.url.startswith("lmdb:")) for each in (small, large)]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import typer
 
 import rli
-from rli.advice.choice import Advice
+from rli.advice.choice import Advice, short_seconds
 from rli.advice.model import KindEstimate
 from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.input import RecordFile
@@ -138,18 +138,12 @@ def _row(kind: KindEstimate) -> tuple[object, ...]:
     return (
         kind.url,
         str(kind.scope),
-        _seconds(kind.upsert_seconds),
-        _seconds(kind.tag_seconds),
-        _seconds(kind.write_seconds),
-        _seconds(kind.maintain_seconds),
-        _seconds(kind.lookup_seconds),
+        short_seconds(kind.upsert_seconds),
+        short_seconds(kind.tag_seconds),
+        short_seconds(kind.write_seconds),
+        short_seconds(kind.maintain_seconds),
+        short_seconds(kind.lookup_seconds),
         human_bytes(kind.memory_bytes),
         human_bytes(kind.index_bytes),
         "; ".join(kind.obstacles) or None,
     )
-
-
-def _seconds(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return f"{seconds:,.2f} s" if seconds >= 1 else f"{1_000 * seconds:,.1f} ms"
