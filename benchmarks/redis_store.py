@@ -19,8 +19,7 @@ from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, Unit, race
 from rli.codec import entries as codec
 from rli.index.record.record_index import RecordIndex
-from tests.support.docker import running_service
-from tests.support.services import REDIS_PORT
+from tests.support.redis import running_redis
 
 _BATCH = 65_536
 _PLAIN_BATCH = 1000
@@ -37,12 +36,13 @@ _SIZINGS = 3
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Measure size, look-ups, their cost on the server, bulk loads and incremental writes."""
     _ = folder
-    with running_service("redis", ports=[REDIS_PORT]) as service:
-        server = redis.Redis(service.host, service.ports[REDIS_PORT])
+    with running_redis() as address:
+        url = f"redis://{address}/0"
+        server = redis.Redis.from_url(url)
         # Writing the log to disk would be the same for both, and is the disk's speed.
         server.config_set("appendonly", "no")
         entries, rounds = (200_000, 3) if quick else (1_000_000, 5)
-        return _Contest(server, f"redis://{service.address(REDIS_PORT)}/0", entries, rounds).run()
+        return _Contest(server, url, entries, rounds).run()
 
 
 class _Batches:

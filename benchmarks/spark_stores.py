@@ -20,7 +20,8 @@ from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, kibibytes, process_status, seconds
 from benchmarks.sessions import spark_session
 from tests.support.docker import running_service
-from tests.support.services import HBASE_PORT, REDIS_PORT
+from tests.support.redis import running_redis
+from tests.support.services import HBASE_PORT
 
 _PARTITIONS = 20
 _MEBIBYTE = 1 << 20
@@ -89,8 +90,8 @@ def _index_url(name: str, folder: Path) -> Iterator[str]:
     if name == "LMDB":
         yield f"lmdb://{folder / 'index'}"
     elif name == "Redis":
-        with running_service("redis", ports=[REDIS_PORT]) as service:
-            yield f"redis://{service.address(REDIS_PORT)}/0"
+        with running_redis() as address:
+            yield f"redis://{address}/0"
     else:
         with running_service("hbase", ports=[HBASE_PORT], environment={"HBASE_HEAP": "2g"}) as service:
             yield f"hbase://{service.address(HBASE_PORT)}/?table=bench"

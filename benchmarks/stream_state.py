@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +20,7 @@ from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome
 from benchmarks.sessions import spark_session
 from rli_spark.streams.write_stream import TagBy
-from tests.support.docker import running_service
-from tests.support.services import REDIS_PORT
+from tests.support.redis import running_redis
 
 _ROCKSDB: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -43,7 +41,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         streams = [
             _Stream(spark, folder / "state", "global-simple:", TagBy.STATE, keys),
             _Stream(spark, folder / "lmdb", f"lmdb://{folder / 'index'}", TagBy.INDEX, keys),
-            _Stream(spark, folder / "redis", stack.enter_context(_redis_url()), TagBy.INDEX, keys),
+            _Stream(spark, folder / "redis", f"redis://{stack.enter_context(running_redis())}/0", TagBy.INDEX, keys),
             _Stream(spark, folder / "files", "global-simple:", TagBy.INDEX, keys),
         ]
         taken = [
@@ -102,9 +100,3 @@ def _rows(keys: pa.Array) -> pa.Table:
     return pa.table(
         {"id": keys, "part": pc.utf8_slice_codeunits(keys, 0, 1), "v": pa.array(range(len(keys)), pa.int64())}
     )
-
-
-@contextmanager
-def _redis_url() -> Iterator[str]:
-    with running_service("redis", ports=[REDIS_PORT]) as service:
-        yield f"redis://{service.address(REDIS_PORT)}/0"

@@ -119,12 +119,12 @@ def _pattern_in(own: list[str], url: str) -> str | None:
     stored = _value_of(_PARTITIONS, own, url)
     if stored is None:
         return None
-    pattern = unquote(stored)
     try:
+        pattern = unquote(stored, errors="strict")
         re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
+    except (UnicodeError, re.error, OverflowError, RecursionError) as error:
         raise SettingsError(
-            f"not a regular expression: partitions={pattern!r} ({error}) url={without_password(url)}; give one that "
+            f"not a regular expression: partitions={stored!r} ({error}) url={without_password(url)}; give one that "
             "matches whole partition paths, such as partitions=day=2026-11-.*"
         ) from error
     return pattern

@@ -17,10 +17,10 @@ from benchmarks.peers.families import Family
 from benchmarks.peers.hudi import HBASE
 from benchmarks.peers.workload import Workload
 from rli_hbase.hudi_rows import FAMILY
-from tests.support.docker import free_ports, running_service
+from tests.support.docker import free_ports
 from tests.support.hbase_hudi import hbase_on_host, hbase_options, write_client_settings
 from tests.support.orders import OrderedProcess, OrderError
-from tests.support.services import REDIS_PORT
+from tests.support.redis import running_redis
 from tests.support.spark import REPOSITORY
 
 OURS: Final = "rli"
@@ -113,7 +113,7 @@ def _start_hbase(folder: Path, running: ExitStack) -> Mapping[str, str]:
 def _start_redis(folder: Path, running: ExitStack) -> Mapping[str, str]:
     """Start a server that keeps a log on its disk, as docker/redis has it."""
     _ = folder
-    return {SERVER: running.enter_context(running_service("redis", ports=[REDIS_PORT])).address(REDIS_PORT)}
+    return {SERVER: running.enter_context(running_redis())}
 
 
 _SERVERS: Final = {HBASE: _start_hbase, REDIS: _start_redis}

@@ -1,12 +1,17 @@
-"""Record keys as users give them, as one Arrow array."""
+"""Record keys as users give them, as one Arrow array; and beside other texts, to compare them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError, InvalidKeyError
+
+_SEPARATOR: Final = "\0"
+"""Stands between texts that are joined; no name of a folder holds it, no file id, and no instant."""
 
 
 def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -39,3 +44,8 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
     if array.null_count:
         raise InvalidKeyError(f"{array.null_count} record keys are null; every look-up needs a key")
     return array.cast(pa.string()) if not pa.types.is_string(array.type) else array
+
+
+def joined_texts(columns: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Each row as one text: a record key beside partition path, file id or instant, to be compared with other rows."""
+    return pc.binary_join_element_wise(*columns, _SEPARATOR)

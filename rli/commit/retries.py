@@ -30,7 +30,10 @@ _LONGEST_PAUSE_SECONDS: Final = 5.0
 
 
 def write_until_committed(
-    begin: Callable[[], WriteTransaction], work: Callable[[WriteTransaction], PreparedWrite], attempts: int
+    begin: Callable[[], WriteTransaction],
+    work: Callable[[WriteTransaction], PreparedWrite],
+    attempts: int,
+    operation: str,
 ) -> CommitResult:
     """The result of the first attempt to write that is in conflict with nobody.
 
@@ -40,6 +43,7 @@ def write_until_committed(
         begin: begins an attempt, from a snapshot of its own.
         work: tags and writes.
         attempts: how many at most.
+        operation: Hudi's name of what is written, such as ``UPSERT``.
 
     Raises:
         ConflictError: every attempt was in conflict; with what the last one was in conflict with.
@@ -48,14 +52,14 @@ def write_until_committed(
     Returns:
         What was committed: by this call, or by an earlier one with the same transaction of the caller.
     """
-    report = WriteReport(attempts)
+    report = WriteReport(attempts, operation)
 
     def attempt() -> CommitResult:
         report.attempt_began()
         write = begin()
         report.attempt_announced(write)
         try:
-            return _write(write, work, report)
+            return _write(write, work)
         except (ConflictError, RepeatedTransactionError):
             raise
         except Exception as error:
@@ -80,15 +84,12 @@ def write_until_committed(
         raise
 
 
-def _write(
-    write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite], report: WriteReport
-) -> CommitResult:
+def _write(write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite]) -> CommitResult:
     try:
         prepared = work(write)
     except BaseException:
         write.abort()
         raise
-    report.prepared(prepared)
     return write.commit(prepared)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.commit.write_transaction import WriteTransaction
 from rli.errors import ConflictError
 from rli.model import CommitResult, Phase
 from rli.telemetry import events, metrics
 
 _CHANGES = ("inserted", "updated", "moved", "deleted", "unchanged")
-_UNKNOWN = "unknown"
 
 
 class WriteReport:
@@ -19,15 +18,16 @@ class WriteReport:
 
     Args:
         most_attempts: after which the write gives up.
+        operation: Hudi's name of what is written.
     """
 
-    def __init__(self, most_attempts: int) -> None:
+    def __init__(self, most_attempts: int, operation: str) -> None:
         self._most_attempts = most_attempts
+        self._operation = operation.lower()
         self._began = self._attempt_began = time.monotonic()
         self._attempts = 0
         self._conflicts = 0
         self._write: WriteTransaction | None = None
-        self._operation: str | None = None
 
     def attempt_began(self) -> None:
         """An attempt begins, before it has a transaction."""
@@ -37,10 +37,6 @@ class WriteReport:
     def attempt_announced(self, write: WriteTransaction) -> None:
         """The attempt has an instant."""
         self._write = write
-
-    def prepared(self, write: PreparedWrite) -> None:
-        """The engine has written its files."""
-        self._operation = write.operation
 
     def retried(self, failure: Exception) -> None:
         """An attempt failed, and there will be another one."""
@@ -58,10 +54,10 @@ class WriteReport:
     def failed(self, failure: Exception) -> None:
         """The write has failed for good."""
         self._conflicts += isinstance(failure, ConflictError)
-        metrics.WRITES.add(1, operation=self._operation_name, outcome="failed")
+        metrics.WRITES.add(1, operation=self._operation, outcome="failed")
         events.COMMIT_FAILED.log(
             table=self._table,
-            operation=self._operation_name,
+            operation=self._operation,
             instant=self._instant,
             attempts=self._attempts,
             conflicts=self._conflicts,
@@ -71,7 +67,7 @@ class WriteReport:
 
     def repeated(self, result: CommitResult) -> CommitResult:
         """The caller's transaction was committed before, with this result."""
-        metrics.WRITES.add(1, operation=self._operation_name, outcome="repeated")
+        metrics.WRITES.add(1, operation=self._operation, outcome="repeated")
         events.COMMIT_REPEATED.log(instant=result.instant, attempts=self._attempts, seconds=self._seconds)
         return result
 
@@ -83,7 +79,7 @@ class WriteReport:
         self._count(told)
         common = {
             "table": self._table,
-            "operation": self._operation_name,
+            "operation": self._operation,
             "unchanged": told.unchanged,
             "attempts": told.attempts,
             "conflicts": told.conflicts,
@@ -108,7 +104,7 @@ class WriteReport:
         return told
 
     def _count(self, result: CommitResult) -> None:
-        operation = self._operation_name
+        operation = self._operation
         metrics.WRITES.add(1, operation=operation, outcome="empty" if result.instant is None else "committed")
         for change in _CHANGES:
             if count := getattr(result, change):
@@ -122,10 +118,6 @@ class WriteReport:
     @property
     def _seconds(self) -> float:
         return time.monotonic() - self._began
-
-    @property
-    def _operation_name(self) -> str:
-        return (self._operation or _UNKNOWN).lower()
 
     @property
     def _table(self) -> str | None:

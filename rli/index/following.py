@@ -6,25 +6,24 @@ the writes in between say which keys went and came. Where they cannot say it, th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.codec.key_arrays import joined_texts
 from rli.errors import CorruptTableError
 from rli.file_group.journal import RELOCATION_SCHEMA
 from rli.file_group.journal_list import load_journals
 from rli.storage import Storage
 from rli.view.snapshot import Snapshot
 
-_SEPARATOR: Final = "\0"
-"""Stands between parts of a location; no name of a folder holds it, and no file id."""
-
 _LISTS: Final = "|"
 _TIMES: Final = ","
 _LOCATION: Final = ("partition_path", "file_id", "record_key")
+_PRIOR_LOCATION: Final = ("prior_partition_path", "prior_file_id", "record_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +124,12 @@ def _after(locations: pa.Table, commit: pa.Table) -> pa.Table:
     concerned = locations.filter(is_concerned)
     replaced = pa.chunked_array(
         [
-            *_joined(went, ("prior_partition_path", "prior_file_id", "record_key")).chunks,
-            *_joined(came, _LOCATION).chunks,
+            *joined_texts(map(went.column, _PRIOR_LOCATION)).chunks,
+            *joined_texts(map(came.column, _LOCATION)).chunks,
         ],
         pa.string(),
     )
-    stays = pc.invert(pc.is_in(_joined(concerned, _LOCATION), value_set=replaced.combine_chunks()))
+    stays = pc.invert(pc.is_in(joined_texts(map(concerned.column, _LOCATION)), value_set=replaced.combine_chunks()))
     rows = [locations.filter(pc.invert(is_concerned)), concerned.filter(stays)]
     others = [field for field in locations.schema if field.name not in _LOCATION]
     nothing = [pa.nulls(came.num_rows, field.type) for field in others]
@@ -138,7 +137,3 @@ def _after(locations: pa.Table, commit: pa.Table) -> pa.Table:
         [*(came.column(name) for name in _LOCATION), *nothing], names=[*_LOCATION, *(field.name for field in others)]
     )
     return pa.concat_tables([*rows, arrived.select(locations.column_names).cast(locations.schema)])
-
-
-def _joined(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(*(rows.column(name) for name in columns), _SEPARATOR)

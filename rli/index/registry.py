@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from rli.errors import SettingsError
 from rli.index.bloom.table_index import BloomIndex
 from rli.index.bucket.kind import BucketKind
 from rli.index.consistent_bucket.kind import ConsistentBucketKind
@@ -16,6 +17,8 @@ from rli.index.simple.table_index import SimpleIndex
 from rli.index.table_files.kind import BareKind
 from rli.index_urls import IndexUrl
 from rli.model import LeasePlace, Scope
+from rli.store.registry import store_schemes
+from rli.urls import without_password
 
 _RECORD: Final = RecordKind()
 
@@ -33,10 +36,24 @@ _KINDS: Final[Mapping[str, IndexKind]] = {
 
 
 def index_kind(url: str) -> IndexKind:
-    """The kind of index that a URL names; every store's URL names the record index in that store."""
+    """The kind of index that a URL names; every store's URL names the record index in that store.
+
+    Raises:
+        SettingsError: it is not text, or names neither a kind nor a place.
+    """
     scheme = url.partition(":")[0]
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        raise SettingsError(f"the URL is not Unicode text: index={url!r}; give another one") from None
     if scheme == "memory" and IndexUrl.parse(url).store == IN_PROCESS:
         return _IN_PROCESS
+    if scheme not in _KINDS and "/" not in url and scheme not in store_schemes():
+        kinds = ", ".join(f"{kind}:" for kind in (*_KINDS, "memory"))
+        raise SettingsError(
+            f"no such kind of index: index={without_password(url)}; choose one of {kinds}, or the URL of a store such as "
+            "lmdb:///path"
+        )
     return _KINDS.get(scheme, _RECORD)
 
 

@@ -11,6 +11,7 @@ from rli.errors import RliError
 from rli.hudi.table_features import require_writable
 from rli.index.contract import TableIndex
 from rli.index.reports import IndexFacts
+from rli.model import Scope
 from rli.settings import TableSettings
 from rli.urls import without_password
 from rli.view.definition import TableDefinition
@@ -23,6 +24,7 @@ class IndexInfo:
 
     Attributes:
         url: where it is; without a password.
+        scope: where a record key is unique.
         entries: record keys in it; None where its store would have to read all of them.
         bytes: all that it costs its store; None where the store cannot tell.
         shards: how many shards the key space is cut into; None for an index without a store.
@@ -32,6 +34,7 @@ class IndexInfo:
     """
 
     url: str
+    scope: Scope
     entries: int | None
     bytes: int | None
     shards: int | None
@@ -145,6 +148,7 @@ def _index_info(table: TableDefinition, index: TableIndex, problems: list[str]) 
         problems.append(str(error))
     return IndexInfo(
         url=without_password(index.url),
+        scope=index.scope,
         entries=facts.entries,
         bytes=facts.bytes,
         shards=facts.shards,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from rli.commit.exclusive_service import made_ready
@@ -260,13 +259,22 @@ def migrate(migration: Migration, *, drop_old: bool) -> tuple[TableDefinition, T
 
 @contextmanager
 def _alone(table: TableDefinition, index: TableIndex, writer: str, patience: float) -> Iterator[Callable[[], None]]:
-    """Keep other migrations of a table waiting."""
+    """Keep other migrations of a table waiting; those that waited for one that switched the table are refused."""
+
+    def require_same() -> None:
+        require_same_lease(table)
+        if has_other_index(table):
+            raise IndexMismatchError(
+                f"the table has been given another index by another migration: table={table.location} "
+                f"index={table.require_settings().index_url}; migrate again if that is not the index that you want"
+            )
+
     leased = table_lease(
         shared_records(table, index),
         writer,
         table.require_settings().lease_seconds,
         patience=patience,
-        require_same=partial(require_same_lease, table),
+        require_same=require_same,
         name=MIGRATION_LEASE,
     )
     with leased as held:
@@ -283,8 +291,6 @@ def _drop_former(migration: Migration, table: TableDefinition, index: TableIndex
     writer = f"drop of a former index at {datetime.now(UTC).isoformat()}"
     try:
         with _alone(table, index, writer, migration.patience):
-            if has_other_index(table):
-                return False
             settings, storage = table.require_settings(), table.storage
             is_dropped = index_kind(former).drop_own(StoredUrl(former), settings.table_id, storage)
             storage.delete_files([paths.MIGRATION])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -131,7 +131,7 @@ class Table:
             if has_index_of(self.definition, definition):
                 return definition, index
 
-    def write_with(self, write: Callable[[TableDefinition, TableIndex], CommitResult]) -> CommitResult:
+    def write_with(self, write: Callable[[TableDefinition, TableIndex], Found]) -> Found:
         """Run a write, for engines; again if it failed because the table was given another index meanwhile (P37)."""
         while True:
             definition, index = self.refreshed()
@@ -425,8 +425,8 @@ class Table:
 
         Now and as of each of the last ``keep_commits`` commits, or of any savepoint, the table reads as before. A
         write that began earlier and is still at work keeps what it builds on. A clean that was interrupted is
-        finished by the next one, also by Hudi's. In LMDB, tombstones of older commits leave the index if one entry in
-        five is a tombstone.
+        finished by the next one, also by Hudi's. In LMDB, Redis and memory, tombstones of older commits leave the index
+        if one entry in five is a tombstone.
 
         Args:
             keep_commits: 1 or more.
@@ -479,8 +479,9 @@ class Table:
         is_same = has_index_of(self.definition, stored)
         opened = Table(replace(stored, given_url=self.definition.given_url) if is_same else stored)
         # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
-        with opened, opened._exclusively("change of the maintenance", None) as (definition, fence):
-            changed = definition.require_settings().model_copy(update={"maintenance": maintenance})
+        with opened, opened._exclusively("change of the maintenance", None) as (_, fence):
+            stored = load_definition(self.definition.storage)
+            changed = stored.require_settings().model_copy(update={"maintenance": maintenance})
             fence.replace(paths.SETTINGS, stored_form(stored.with_settings(changed)))
         self.definition = self.definition.with_settings(self.settings.model_copy(update={"maintenance": maintenance}))
 
@@ -874,9 +875,15 @@ class Table:
 
     @contextmanager
     def _exclusively(self, service: str, timeout: float | None) -> Iterator[tuple[TableDefinition, Fence]]:
-        """Hold the lease for a table service; the index has followed the timeline."""
-        with table_service(*self.refreshed(), service, patience=_patience(timeout)) as entered:
-            yield entered
+        """Hold the lease for a table service; the index has followed the timeline.
+
+        The service begins again where the table was given another index before it had the lease (P37).
+        """
+        patience = _patience(timeout)
+        with ExitStack() as held:
+            yield self.write_with(
+                lambda table, index: held.enter_context(table_service(table, index, service, patience=patience))
+            )
 
     @property
     def _kind(self) -> IndexKind:

@@ -58,6 +58,7 @@ def cluster(
         partial(WriteTransaction.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT, patience=patience),
         partial(_write_clusters, tasks, smaller_than, most_bytes),
         attempts,
+        CLUSTER,
     )
 
 

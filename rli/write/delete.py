@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, read_set, run_plan
 from rli.write.tagging import DeleteTagging
+
+_OPERATION: Final = "DELETE"
 
 
 def delete(
@@ -42,6 +44,7 @@ def delete(
             partial(_write_deletes, engine, request),
             attempts,
             engine.tasks,
+            _OPERATION,
         )
 
 
@@ -54,7 +57,7 @@ def _write_deletes(engine: Engine, request: Request, write: WriteTransaction) ->
         plan = plan_write(write, context, profile, request.bytes_per_row)
         results = run_plan(write, rows, plan)
     read = read_set(profile, results, partial(_changed_keys, request))
-    return PreparedWrite(results, schema, "DELETE", profile.left_out, read)
+    return PreparedWrite(results, schema, _OPERATION, profile.left_out, read)
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

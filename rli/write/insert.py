@@ -26,6 +26,7 @@ from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
 from rli.write.tagging import InsertTagging, UndecidedTagging
 
+_OPERATION: Final = "INSERT"
 _MOST_REWRITTEN: Final = 16.0
 """A file group of more times the bytes that arrive is left alone: a batch of mostly known records has few new ones, and
 these would rewrite as much as all of them. Clustering puts the files together."""
@@ -60,6 +61,7 @@ def insert(
             partial(_insert_records, engine, request, choice),
             attempts,
             engine.tasks,
+            _OPERATION,
         )
 
 
@@ -76,7 +78,7 @@ def _insert_records(
         results = run_plan(write, rows, plan)
     # Where file groups have decided, they tell of changes too.
     looked_up = no_keys if write.index.computes_file_groups else partial(_changed_keys, request)
-    return PreparedWrite(results, schema, "INSERT", profile.left_out, read_set(profile, results, looked_up))
+    return PreparedWrite(results, schema, _OPERATION, profile.left_out, read_set(profile, results, looked_up))
 
 
 def _undecided(schema: pa.Schema, on_existing: OnExisting) -> UndecidedTagging:

@@ -48,6 +48,7 @@ def write_and_maintain(
     work: Callable[[WriteTransaction], PreparedWrite],
     attempts: int,
     tasks: TaskRunner,
+    operation: str,
 ) -> CommitResult:
     """Write as ``write_until_committed`` does, then maintain the table if that is due.
 
@@ -56,6 +57,7 @@ def write_and_maintain(
         work: tags and writes.
         attempts: how many at most.
         tasks: runs the work of a clustering.
+        operation: as for ``write_until_committed``.
     """
     last: list[WriteTransaction] = []
 
@@ -63,7 +65,7 @@ def write_and_maintain(
         last[:] = [begin()]
         return last[0]
 
-    result = write_until_committed(begin_attempt, work, attempts)
+    result = write_until_committed(begin_attempt, work, attempts, operation)
     # A repeat of a caller's transaction commits nothing.
     timeline = last[0].timeline_after if last else None
     if timeline is not None:

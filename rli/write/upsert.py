@@ -23,6 +23,7 @@ from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
 from rli.write.tagging import LateMoves, UndecidedTagging, UpsertTagging, require_no_moves, require_slices
 
+_OPERATION: Final = "UPSERT"
 _SAMPLE: Final = 5
 
 
@@ -60,6 +61,7 @@ def upsert(
             partial(_write_records, engine, request, on_change, on_missing),
             attempts,
             engine.tasks,
+            _OPERATION,
         )
 
 
@@ -87,7 +89,7 @@ def _write_records(
     # For another writer, the key of a record that changes nothing may have expired, and be in another file group by now.
     is_told = write.expired_before is None or not unchanged + sum(result.counts.unchanged for result in results)
     read = read_set(before, results, no_keys if is_told else partial(_changed_keys, request))
-    return PreparedWrite(results, schema, "UPSERT", unchanged, read)
+    return PreparedWrite(results, schema, _OPERATION, unchanged, read)
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

@@ -25,6 +25,7 @@ def test_advice_for_people(rli: Rli, trips: str) -> None:
     reasons = [line for line in lines if line.startswith("- ")]
     assert 3 <= len(reasons) <= 10
     assert "3 keys" in reasons[0]
+    assert reasons[-1].startswith(f"- Change to it: rli index migrate {trips} --to '")
     # In a pipe the table has a line for each kind, with tabs.
     assert lines[len(reasons) + 1].split("\t")[0] == "index"
     assert any(line.startswith("global-simple:\t") for line in lines)

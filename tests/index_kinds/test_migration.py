@@ -6,8 +6,10 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -28,13 +30,17 @@ from rli import (
     open_index,
     open_table,
 )
+from rli.commit.exclusive_service import table_service
 from rli.commit.lease import table_lease
 from rli.commit.shared_records import shared_records
 from rli.errors import InvalidInputError, LeaseLostError, UnsupportedTableError
+from rli.index.contract import IndexOptions
 from rli.index.record.kind import RecordKind
 from rli.index.record.table_index import RecordTableIndex
+from rli.services.fence import Fence
 from rli.table.dropping import require_unused
-from rli.table.migration import MIGRATION_LEASE, Migration
+from rli.table.migration import MIGRATION_LEASE, Migration, target_of
+from rli.tasks import InProcess
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from tests.support.hbase import hbase_url
@@ -356,7 +362,7 @@ def test_a_copy_does_not_drop_the_index_of_its_original(tmp_path: Path, index: s
     [
         ("simple:?x=1", {}, SettingsError, "write simple:"),
         ("simple:", {"shards": 3}, SettingsError, "keeps no entries"),
-        ("nonsense:", {}, SettingsError, "nonsense"),
+        ("globl-simple:", {}, SettingsError, "no such kind of index.*global-simple:"),
         ("lmdb://{folder}/./index", {}, SettingsError, "present index, under another URL"),
         ("lmdb://{folder}/index?scope=partition", {}, IndexMismatchError, "made with another scope"),
         ("lmdb://{folder}/foreign", {}, IndexMismatchError, "an index of something else"),
@@ -389,6 +395,51 @@ def test_one_process_migrates_at_a_time(tmp_path: Path) -> None:
     with held, pytest.raises(LeaseBusyError, match="another process holds the migration-lease"):
         table.migrate_index(OTHER.format(folder=tmp_path), timeout=0.1)
     assert table.migrate_index(OTHER.format(folder=tmp_path), timeout=60).is_former_kept
+
+
+@pytest.mark.parametrize("lease", ["index", "table"])
+def test_a_migration_that_waited_for_another_one_is_refused(tmp_path: Path, lease: str) -> None:
+    first = create_table(tmp_path / "t", record_key="id", index=RECORD.format(folder=tmp_path), lease=lease)
+    definition, index = open_table(first.location).refreshed()
+    target = target_of(definition, f"lmdb://{tmp_path}/third", IndexOptions())
+    first.migrate_index(OTHER.format(folder=tmp_path))
+    with pytest.raises(IndexMismatchError, match="has been given another index"):
+        Migration(definition, index, target, IndexOptions(), InProcess(), 9, lambda _: None).run()
+    assert first.settings.index_url == OTHER.format(folder=tmp_path)
+
+
+SERVICES: dict[str, Callable[[Table], object]] = {
+    "clean": Table.clean,
+    "archive": Table.archive,
+    "savepoint": Table.savepoint,
+    "maintenance": lambda table: table.set_maintenance(Maintenance.off()),
+}
+
+
+@pytest.mark.invariant("P37")
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_goes_over_to_the_new_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+    table, to = new_table(tmp_path), OTHER.format(folder=tmp_path)
+
+    def enter_late(*given: Any, **options: Any) -> AbstractContextManager[tuple[TableDefinition, Fence]]:
+        monkeypatch.undo()
+        with open_table(table.location) as other:
+            other.migrate_index(to, drop_old=True)
+        return table_service(*given, **options)
+
+    monkeypatch.setattr("rli.table.table.table_service", enter_late)
+    SERVICES[service](table)
+    assert table.refreshed()[1].url == to
+    assert table.refreshed()[0].require_settings().index_url == to
+
+
+def test_the_options_of_an_index_in_memory_are_changed(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "memory:")
+    for to in ("memory:?ttl=30d", "memory:?scope=partition", "memory:"):
+        table.migrate_index(to)
+        info = table.info().index
+        assert info is not None
+        assert (table.index.url, info.url, info.entries) == (to, to, 4)
 
 
 def test_the_lease_stays_where_it_was_put(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import redis
 
 from rli.errors import IndexNotFoundError
 from rli.store.registry import open_store
-from tests.support.docker import Service
+from tests.support.docker import Service, running_service
 from tests.support.services import REDIS_PORT, SPARE_REDIS_PORTS
 from tests.support.waiting import eventually
 
@@ -65,6 +65,13 @@ def cluster_url(service: Service, **options: object) -> str:
     named = {"name": uuid4().hex} | options
     nodes = ",".join(service.address(port) for port in service.ports)
     return f"redis+cluster://{nodes}?" + "&".join(f"{name}={value}" for name, value in named.items())
+
+
+@contextmanager
+def running_redis() -> Iterator[str]:
+    """Host and port of a server that lives as long as the context."""
+    with running_service("redis", ports=[REDIS_PORT]) as service:
+        yield service.address(REDIS_PORT)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def test_a_write_that_fails_is_logged_with_its_cause(trips: Table, told: Told) -
     with pytest.raises(ValueError, match="not today"):
         trips.upsert(LATER, on_step=fail_when_written)
     fields = told.fields("commit.failed")
-    assert fields["cause"] == "ValueError: not today"
+    assert (fields["operation"], fields["cause"]) == ("upsert", "ValueError: not today")
     assert fields["table"] == trips.location
 
 

@@ -13,7 +13,7 @@ from rli.advice.model import KindEstimate
 from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.input import RecordFile
 from rli.cli.options import JsonOption, TableArgument, add_command, split_columns
-from rli.cli.output import human_bytes, out_console, print_rows, report
+from rli.cli.output import human_bytes, out_console, print_rows, report, with_table
 from rli.errors import TableNotFoundError
 from rli.model import Scope
 
@@ -111,7 +111,7 @@ def advise(
         stores=store or (),
         calibrate=calibrate,
     )
-    report(found, as_json=as_json, render=lambda: _print(found))
+    report(found, as_json=as_json, render=lambda: _print(found, table))
 
 
 def _expected(table: str, keys: list[str]) -> ExpectedColumns:
@@ -126,11 +126,11 @@ def _records(files: list[str], expected: ExpectedColumns) -> pa.Table:
     return pa.concat_tables([RecordFile.at(path).read(expected) for path in files], promote_options="default")
 
 
-def _print(found: Advice) -> None:
+def _print(found: Advice, table: str) -> None:
     console = out_console()
     console.print(f"choose {found.choice}", soft_wrap=True, style="bold")
     for sentence in found.reasons:
-        console.print(f"- {sentence}", soft_wrap=True)
+        console.print(f"- {with_table(sentence, table)}", soft_wrap=True)
     print_rows(_COLUMNS, [_row(kind) for kind in found.kinds], folded=["index", "why not"])
 
 

@@ -29,7 +29,7 @@ from rli.errors import CorruptIndexError, InvalidInputError
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.record.record_index import RecordIndex, drop_store
 from rli.index.record.self_check import IndexCheck
-from rli.index.registry import index_kind
+from rli.index.registry import is_kind
 from rli.index.reports import IndexStats, VerifyReport
 from rli.model import KeyMode, MigrationResult
 from rli.table.dropping import require_unused
@@ -125,7 +125,7 @@ def bootstrap(
     entries = opened.bootstrap_index(index, shards=shards, key_mode=key_mode, tasks=ShownTasks("reading record keys"))
     done = Bootstrapped(entries, opened.index.url)
     report(done, as_json=as_json, render=lambda: print_facts({"record keys": done.entries, "index": done.url}))
-    if not index_kind(done.url).has_store and not as_json:
+    if is_kind(done.url) and not as_json:
         print_note("this index reads the table's own files: its keys were checked, and there was nothing to build")
 
 
@@ -185,7 +185,7 @@ def repair(
     opened = rli.open_table(table, index=index)
     found = opened.repair_index(ShownTasks("comparing and mending"), timeout=timeout)
     report(found, as_json=as_json, render=lambda: _print_differences(found, table, repaired=True))
-    if not index_kind(opened.index.url).has_store and not as_json:
+    if is_kind(opened.index.url) and not as_json:
         print_note("this index reads the table's own files: its keys were checked, and there was nothing to repair")
 
 

@@ -24,6 +24,7 @@ from rli.cli.output import (
 )
 from rli.hudi.timeline.instant import State
 from rli.index.contract import LOOKUP_SECONDS
+from rli.model import Scope
 from rli.settings import TableSettings
 from rli.table.info import IndexInfo, TableInfo
 from rli.view.history import HistoryEntry
@@ -238,7 +239,7 @@ def _print_info(found: TableInfo) -> None:
             f"{human_bytes(found.bytes)}",
             "timeline": f"{counted(found.commits, 'commit')}, {found.pending} pending, last={found.last_commit or 'none'}",
             "index": None if found.index is None else _index_in_a_line(found.index),
-            "settings": None if settings is None else _settings_in_a_line(settings, found.lease),
+            "settings": None if settings is None else _settings_in_a_line(settings, found),
             "health": "; ".join(found.problems) or "no problem found",
         }
     )
@@ -259,9 +260,12 @@ def _index_in_a_line(index: IndexInfo) -> str:
     return f"{index.url} ({', '.join(fact for fact in facts if fact)})"
 
 
-def _settings_in_a_line(settings: TableSettings, holder: str | None) -> str:
+def _settings_in_a_line(settings: TableSettings, found: TableInfo) -> str:
+    is_another = found.index is not None and found.index.scope is Scope.PARTITION
+    on_change = "is another record" if is_another else settings.on_partition_change
+    holder = found.lease
     return (
-        f"a key that changes its partition: {settings.on_partition_change}; files of "
+        f"a key that changes its partition: {on_change}; files of "
         f"{human_bytes(settings.target_file_size)}, {settings.compression}; durability: {settings.durability}; "
         f"maintenance: {'off' if settings.maintenance.is_off else 'on'}; lease: {settings.lease}, "
         f"{'free' if holder is None else f'held by {holder}'}"

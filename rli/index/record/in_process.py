@@ -30,6 +30,11 @@ class InProcessIndex(RecordTableIndex):
     """The index of one table in the memory of this process."""
 
     @property
+    def url(self) -> str:
+        """As tables name it, not its own store."""
+        return IndexUrl(URL, self.scope, self.settings.partitions, self.ttl).full
+
+    @property
     def shared_store(self) -> None:
         """No other process reaches the store, so it keeps no lease."""
         return
@@ -66,9 +71,10 @@ class InProcessKind(RecordKind):
 
     def _store_of(self, url: str, table_id: str) -> str:
         wanted = IndexUrl.parse(url)
-        # Jobs of one process that know different partitions have an index each.
-        part = "" if wanted.partitions is None else f"-{sha256(wanted.partitions.encode()).hexdigest()[:16]}"
-        return wanted.at(f"{URL}{table_id}{part}").full
+        # Jobs of one process that know different partitions have an index each, and so have the former and the new options
+        # of a table.
+        options = sha256(wanted.at(URL).full.encode()).hexdigest()[:16]
+        return wanted.at(f"{URL}{table_id}-{options}").full
 
     def _of_table(self, index: RecordIndex) -> RecordTableIndex:
         return InProcessIndex(index.store, index.settings)

@@ -124,7 +124,7 @@ def _tagged_by_state(
     if not isinstance(index, FileIndex):
         raise SettingsError(
             f'the table has an index that needs no state: index={index.url}; leave tag_by="state" out, or give the table '
-            "an index without a store: rli index bootstrap TABLE --index global-simple:"
+            "an index without a store: rli index migrate TABLE --to global-simple:"
         )
     folder = stream_folder(hashlib.sha256(checkpoint.encode()).hexdigest()[:32])
     base = load_base(definition.storage, folder) or build_base(spark, definition, index, folder)

@@ -12,6 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.codec.key_arrays import joined_texts
 from rli.errors import IndexNotReadyError
 from rli.file_group.merge import newest_records
 from rli.index.record.log_record import LogRecord
@@ -81,7 +82,7 @@ def apply_live_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord,
     index.apply(LocationUpdate.removing(keys, change.group.partition_path), log, record.first_sequence)
     if change.after is None:
         return
-    known, written = (pc.binary_join_element_wise(*table.columns, "\0") for table in (before, after))
+    known, written = (joined_texts(table.columns) for table in (before, after))
     came = after.filter(pc.invert(pc.is_in(written, value_set=known.combine_chunks())))
     newest = newest_records(came.column("key").combine_chunks(), came.column("time").combine_chunks())
     came = came if newest is None else came.take(pa.array(newest))
