@@ -32,7 +32,7 @@ Positions: TypeAlias = NDArray[np.int64]
 FORMAT_VERSION: Final = "1"
 _VERSION_KEY: Final = "rli.journal.version"
 
-_RELOCATING: Final = (Change.INSERT, Change.MOVE_IN, Change.DELETE)
+_IS_RELOCATING: Final = work_rows.told_apart([Change.INSERT, Change.MOVE_IN, Change.DELETE])
 
 _COLUMNS: Final = (
     work_rows.RECORD_KEY,
@@ -245,7 +245,7 @@ def write_journal(
         updated: positions of the rows that take the place of a stored record, to be told as well; None to leave them out.
     """
     changes = rows.column(work_rows.CHANGE).to_numpy()
-    is_told = np.isin(changes, [int(change) for change in _RELOCATING])
+    is_told = _IS_RELOCATING[changes]
     if updated is not None:
         is_told[updated] = True
     if not is_told.any():

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from rli.codec.distinct import are_surely_distinct
 from rli.errors import CorruptIndexError, RecordExistsError
-from rli.file_group.work_rows import CHANGE, RECORD_KEY, UNDECIDED, Change
+from rli.file_group.work_rows import CHANGE, RECORD_KEY, UNDECIDED, Change, told_apart
 from rli.model import FileGroupId, WriteCounts
 
 _KEEP: Final = -1
 _REMOVE: Final = -2
 _SAMPLE: Final = 5
+_IS_UNDECIDED: Final = told_apart(UNDECIDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +189,15 @@ def _matches(rows: pa.Table, stored_keys: pa.Array) -> NDArray[np.int64]:
 def _decided(rows: pa.Table, fates: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64], int]:
     """Work rows that say what they do, without those that do nothing; the fates by these rows; how many are left out."""
     changes = rows.column(CHANGE).to_numpy()
-    if not np.isin(changes, UNDECIDED).any():
+    undecided = _IS_UNDECIDED[changes]
+    if not undecided.any():
         return rows, fates, 0
     held = np.zeros(len(changes), dtype=bool)
     held[fates[fates >= 0]] = True
     refused = held & (changes == Change.INSERT_OR_FAIL)
     require_absent(rows.column(RECORD_KEY).combine_chunks().filter(pa.array(refused)))
     known = np.where(changes == Change.UPSERT, int(Change.UPDATE), int(Change.INSERT_OR_SKIP))
-    decided = np.where(np.isin(changes, UNDECIDED), np.where(held, known, int(Change.INSERT)), changes)
+    decided = np.where(undecided, np.where(held, known, int(Change.INSERT)), changes)
     position = rows.schema.get_field_index(CHANGE)
     rows = rows.set_column(position, rows.schema.field(position), pa.array(decided, pa.int8()))
     kept = decided != Change.INSERT_OR_SKIP

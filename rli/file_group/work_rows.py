@@ -6,10 +6,13 @@ move work rows about as they like; what they mean is decided here and in ``rli.f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rli.hudi.schema import RESERVED_PREFIX
 
@@ -61,6 +64,13 @@ UNDECIDED: Final = (Change.UPSERT, Change.INSERT_OR_SKIP, Change.INSERT_OR_FAIL)
 
 NEW: Final = (Change.INSERT, *UNDECIDED)
 """What rows do that have no file group before they are placed, and leave none."""
+
+
+def told_apart(kinds: Iterable[Change]) -> NDArray[np.bool_]:
+    """For each change, by its number, whether it is one of some kinds; ``numpy.isin`` takes 50 times as long for few rows."""
+    is_kind = np.zeros(len(Change) + 1, np.bool_)
+    is_kind[[int(kind) for kind in kinds]] = True
+    return is_kind
 
 
 WORKING_FIELDS: Final = (

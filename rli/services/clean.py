@@ -184,7 +184,8 @@ def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence
         plan = CleanPlan.from_avro(planned, f"{instant}.{Action.CLEAN}.{State.REQUESTED}")
         switch_off_metadata_table(table.storage, table.reloaded().properties)
         fence.start(instant, Action.CLEAN)
-        live = {file.path for file_slice in Snapshot(table, timeline).slices.values() for file in file_slice.files}
+        held = Snapshot(table, timeline).slices.of_partitions(plan.files)
+        live = {file.path for file_slice in held for file in file_slice.files}
         # In any order: none of them is needed, and a repeated clean deletes the rest.
         table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
         milliseconds = int((time.monotonic() - started) * 1000)

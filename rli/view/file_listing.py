@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -28,6 +29,9 @@ class FileListing(Protocol):
     def slices_of(self, partition_path: str) -> list[FileSlice]:
         """The slices of one partition, visible or not; none of a partition that does not exist."""
 
+    def requests_of_all(self) -> float:
+        """At least so many partitions are listed one by one in the time in which all are listed at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class FolderListing:
@@ -50,6 +54,10 @@ class FolderListing:
         """The slices of one partition; raises as ``all_slices``."""
         return list(_slices_of(self.storage.list_files(partition_path)))
 
+    def requests_of_all(self) -> float:
+        """One for each folder of the table; without limit on a local file system, which has requests for folders alone."""
+        return math.inf if self.storage.is_local else len(self.storage.list_folders())
+
 
 def files_written_at(storage: Storage, instant: str) -> list[str]:
     """Paths of the data files that an instant wrote by their names, whether or not any timeline shows them."""
@@ -59,13 +67,13 @@ def files_written_at(storage: Storage, instant: str) -> list[str]:
 
 def _slices_of(files: Iterable[StoredFile]) -> Iterator[FileSlice]:
     for file in files:
-        if file.name.endswith(_OTHER_FORMATS) or ".log." in file.name:
+        folder, _, file_name = file.path.rpartition("/")
+        if file_name.endswith(_OTHER_FORMATS) or ".log." in file_name:
             raise UnsupportedTableError(
                 f"the table holds a file that is not a Parquet base file: file={file.path}; "
                 "rli reads copy-on-write tables with Parquet base files"
             )
-        if file.name.startswith(".") or not file.name.endswith(EXTENSION):
+        if file_name.startswith(".") or not file_name.endswith(EXTENSION):
             continue
-        name = BaseFileName.parse(file.name)
-        folder = file.path.rpartition("/")[0]
+        name = BaseFileName.parse(file_name)
         yield FileSlice(FileGroupId(folder, name.file_id), name.instant, DataFile(file.path, file.size))

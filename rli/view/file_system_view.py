@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from rli.model import FileGroupId
@@ -10,8 +11,8 @@ from rli.storage import Storage
 from rli.view.file_listing import FileListing
 from rli.view.file_slices import FileSlice
 
-_MOST_LISTED_ALONE: Final = 100
-"""Partitions; who needs more of them lists the whole table."""
+_FEW_PARTITIONS: Final = 100
+"""They are listed one by one without asking how many there are."""
 
 
 class FileSystemView(Mapping[FileGroupId, FileSlice]):
@@ -88,9 +89,13 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
         if self._is_whole:
             return
         missing = [path for path in partition_paths if path not in self._listed]
-        if len(self._listed) + len(missing) > _MOST_LISTED_ALONE:
+        wanted = len(self._listed) + len(missing)
+        if wanted > _FEW_PARTITIONS and wanted > self._requests_of_all:
             self.list_all()
             return
-        for path in missing:
-            self._found.update(self._live(self._listing.slices_of(path)))
-            self._listed.add(path)
+        self._found.update(self._live([found for path in missing for found in self._listing.slices_of(path)]))
+        self._listed.update(missing)
+
+    @cached_property
+    def _requests_of_all(self) -> float:
+        return self._listing.requests_of_all()

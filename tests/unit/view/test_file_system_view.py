@@ -91,6 +91,12 @@ def test_so_many_file_groups_that_all_are_listed_at_once(
     assert sorted(name for name in files.listed if name in PARTITIONS) == list(PARTITIONS)
 
 
+def test_more_than_a_few_of_many_partitions(slices: FileSystemView, files: ObservedFiles) -> None:
+    asked = PARTITIONS[:-5]
+    assert len(slices.of_partitions(asked)) == len(asked)
+    assert [name for name in files.listed if name in PARTITIONS] == list(asked)
+
+
 def test_some_partitions(slices: FileSystemView, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]) -> None:
     few = set(slices.of_partitions([*FEW, "unknown"]))
     assert few == {found for group, found in groups.items() if group.partition_path in FEW}
