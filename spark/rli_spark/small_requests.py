@@ -1,11 +1,12 @@
 """Small writes: the driver tags and writes them itself, because each job of Spark costs more than all of their work.
 
-The rows of a small request come to the driver. A write that turns out to rewrite large files goes back to the tasks.
+The rows of a small request come to the driver. A write that turns out to rewrite large files, or so many that Spark's tasks
+take less time in all, goes back to the tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -41,6 +42,12 @@ from rli_spark.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_ba
 
 _REWRITTEN_BYTES: Final = 64 * 1024 * 1024
 """Of base files that the driver rewrites: about a task's share."""
+
+_FILE_GROUPS: Final = 250
+"""The driver writes about so many small ones in the time that the jobs of Spark take beside the work of their tasks."""
+
+_TASKS_LIKE_DRIVER: Final = 2
+"""So many tasks at a time write small file groups about as fast as the driver does."""
 
 _SEARCHED_BYTES: Final = 256 * 1024 * 1024
 """Of base files in which the driver looks for keys, where no store knows them: it reads their key columns at most."""
@@ -134,7 +141,7 @@ class SmallRows(TaggedRows):
     profile: WorkloadProfile
 
     def without_late_moves(self, late: LateMoves) -> TaggedRows:
-        if sum(file_slice.size for file_slice in late.slices.values()) > _REWRITTEN_BYTES:
+        if not self._suits_driver([file_slice.size for file_slice in late.slices.values()]):
             return self._in_tasks().without_late_moves(late)
         local = self.local.without_late_moves(late)
         return replace(self, local=local, profile=local.profile)
@@ -143,8 +150,17 @@ class SmallRows(TaggedRows):
         return self.local.keys_of_moves(most)
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
-        rows = self.local if sum(plan.sizes.values()) <= _REWRITTEN_BYTES else self._in_tasks()
+        rows = self.local if self._suits_driver(plan.sizes.values()) else self._in_tasks()
         return rows.write(plan)
+
+    def _suits_driver(self, sizes: Collection[float]) -> bool:
+        """Whether the driver takes no longer for file groups of some sizes in bytes than jobs of Spark do."""
+        if sum(sizes) > _REWRITTEN_BYTES:
+            return False
+        if len(sizes) <= _FILE_GROUPS:
+            return True
+        share_saved = 1 - _TASKS_LIKE_DRIVER / default_parallelism(self.spark)
+        return len(sizes) * share_saved <= _FILE_GROUPS
 
     def _in_tasks(self) -> SparkRows:
         """The rows for Spark's tasks."""

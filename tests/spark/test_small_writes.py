@@ -57,16 +57,26 @@ def test_a_large_write_is_three_jobs_and_one_more_if_records_move(spark: SparkSe
         assert jobs_of(spark, lambda: rli_spark.upsert(staying, table)) == 3
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 20])
-def test_large_files_are_rewritten_by_tasks(
-    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, limit: int
+@pytest.mark.parametrize(
+    ("name", "limit", "is_by_tasks"),
+    [
+        ("_REWRITTEN_BYTES", 0, True),
+        ("_REWRITTEN_BYTES", 1 << 20, False),
+        ("_FILE_GROUPS", 0, True),
+        ("_FILE_GROUPS", 1, False),
+    ],
+)
+def test_large_files_and_many_are_rewritten_by_tasks(
+    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, *, is_by_tasks: bool
 ) -> None:
-    monkeypatch.setattr(small_requests, "_REWRITTEN_BYTES", limit)
+    monkeypatch.setattr(small_requests, name, limit)
+    # As if each of the two tasks that run at a time were as fast as the driver.
+    monkeypatch.setattr(small_requests, "_TASKS_LIKE_DRIVER", 1)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame(BATCH, COLUMNS)
     done = list[rli.CommitResult]()
     jobs = jobs_of(spark, lambda: done.append(rli_spark.upsert(frame, table)))
-    assert (jobs > 1) == (limit == 0)
+    assert (jobs > 1) == is_by_tasks
     assert (done[0].inserted, done[0].updated, done[0].moved, done[0].unchanged) == (1, 1, 1, 1)
     # The caller's own, with its views and settings.
     active = SparkSession.getActiveSession()
