@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from rli.write.engine import (
     FileGroupId,
     FileGroupResult,
     FileGroupWriting,
+    FileSlice,
     RowPlacing,
     Tally,
     WritePlan,
@@ -45,6 +47,31 @@ _WRITERS: Final = 4
 _WRITTEN: Final = pa.schema([("written", pa.binary())])
 
 
+@dataclass(frozen=True, slots=True)
+class LotWriting:
+    """Writes the file groups of lots. Picklable; each task gets all of it, and unpickles the slices of its own lots alone.
+
+    Attributes:
+        writing: without slices.
+        slices: of each lot: the live slices of its file groups, pickled.
+    """
+
+    writing: FileGroupWriting
+    slices: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, writing: FileGroupWriting, lots: Lots) -> LotWriting:
+        """The same writing for lots."""
+        parts = [dict[FileGroupId, FileSlice]() for _ in lots.shuffle_keys]
+        for group, file_slice in writing.slices.items():
+            parts[lots.lots[group]][group] = file_slice
+        return cls(replace(writing, slices={}), tuple(map(pickle.dumps, parts)))
+
+    def of_lot(self, number: int) -> FileGroupWriting:
+        """Writes the file groups of one lot."""
+        return replace(self.writing, slices=pickle.loads(self.slices[number]))  # noqa: S301  (of our own driver)
+
+
 def write_file_groups(
     batches: DataFrame, plan: WritePlan, row_bytes: Mapping[FileGroupId, float], *, expected: Tally
 ) -> list[FileGroupResult]:
@@ -65,11 +92,12 @@ def write_file_groups(
     lots = Lots.of(plan.sizes, row_bytes, tasks_for(spark, int(sum(plan.sizes.values()))))
     placed = map_tables(batches, lambda tables: _placed(tables, placing, lots), IN_LOTS)
     arranged = lots.arranged(placed).select(LOT, DATA)
+    lot_writing = LotWriting.of(writing, lots)
     if is_connect(spark):
-        written = _written_by_arrow(arranged, writing)
+        written = _written_by_arrow(arranged, lot_writing)
     else:
         # Not by way of Arrow, for which Spark would hold the row batches of several lots at once.
-        written = arranged.rdd.mapPartitions(partial(_write_all, writing)).collect()
+        written = arranged.rdd.mapPartitions(partial(_write_all, lot_writing)).collect()
     require_same("written", expected, sum((tally for _, tally in written), Tally()))
     return [result for result, _ in written]
 
@@ -85,7 +113,7 @@ def _placed(tables: Iterator[pa.Table], placing: RowPlacing, lots: Lots) -> Iter
             yield lots.in_lots(placing.place(rows.filter(new) if count < rows.num_rows else rows))
 
 
-def _written_by_arrow(arranged: DataFrame, writing: FileGroupWriting) -> list[tuple[FileGroupResult, Tally]]:
+def _written_by_arrow(arranged: DataFrame, writing: LotWriting) -> list[tuple[FileGroupResult, Tally]]:
     """What ``_write_all`` gives, in a session of Spark Connect, which has no RDDs."""
 
     def run(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -96,12 +124,14 @@ def _written_by_arrow(arranged: DataFrame, writing: FileGroupWriting) -> list[tu
     return [pickle.loads(row.written) for row in rows]  # noqa: S301  (of our own tasks)
 
 
-def _write_all(writing: FileGroupWriting, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[FileGroupResult, Tally]]:
+def _write_all(lots: LotWriting, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[FileGroupResult, Tally]]:
     """Write the file groups of a task; gives the result of each with the keys that it places or removes."""
     watch_zip_directories()
-    write = partial(_write_one, writing, attempt_token())
-    for lot in whole_lots((number, content) for number, content in batches):
-        groups = groups_of(lot)
+    token = attempt_token()
+    for lot, rows in whole_lots((number, content) for number, content in batches):
+        writing = lots.of_lot(lot)
+        write = partial(_write_one, writing, token)
+        groups = groups_of(rows)
         if len(groups) > 1 and all(_is_small(writing, *named) for named in groups):
             yield from _side_by_side(write, groups)
         else:

@@ -79,7 +79,7 @@ class Lots:
         return sent(batches, self.tasks).sortWithinPartitions(LOT)
 
 
-def whole_lots(batches: Iterable[tuple[int, bytes | pa.Buffer]]) -> Iterator[pa.Table]:
-    """All rows of each lot, from the numbers and contents of row batches in the order of their lots."""
-    for _, parts in groupby(batches, key=itemgetter(0)):
-        yield pa.concat_tables([unpack(content) for _, content in parts])
+def whole_lots(batches: Iterable[tuple[int, bytes | pa.Buffer]]) -> Iterator[tuple[int, pa.Table]]:
+    """The number and all rows of each lot, from the numbers and contents of row batches in the order of their lots."""
+    for number, parts in groupby(batches, key=itemgetter(0)):
+        yield number, pa.concat_tables([unpack(content) for _, content in parts])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -183,7 +183,9 @@ class SparkRequest(Request):
         """
         self.folder.require_kept()
         tasks = tasks_for(self.spark, self.size)
-        read = partial(_read_ranges, self.folder.storage, self.files, tasks)
+        # Each task gets all of them; the names of partitions alone would be many times their number.
+        files = tuple(replace(file, partition_paths=None, load=None) for file in self.files)
+        read = partial(_read_ranges, self.folder.storage, files, tasks)
 
         def run(numbers: Iterator[int]) -> Iterator[pa.Table]:
             for part in read(numbers):

@@ -170,6 +170,6 @@ def _in_time(tables: Iterator[pa.Table], late: LateMoves) -> Iterator[pa.Table]:
         for table in tables
         for lot, content in zip(table.column(LOT), table.column(DATA), strict=True)
     )
-    for rows in whole_lots(named):
+    for _, rows in whole_lots(named):
         arriving = [late.without(*moves) for moves in groups_of(rows, work_rows.PRIOR_FILE_GROUP)]
         yield from arriving_batches(pa.concat_tables(arriving), Tally.of(rows.column(work_rows.RECORD_KEY)))

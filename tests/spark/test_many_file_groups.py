@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import UUID
 
 import numpy as np
@@ -14,8 +15,20 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
-from rli.write.engine import Change, FileGroupId, TaggedBatch, Tally, groups_of, work_rows
+from rli.file_group.writer import WriteContext
+from rli.write.engine import (
+    Change,
+    FileGroupId,
+    FileGroupWriting,
+    FileSlice,
+    Storage,
+    TaggedBatch,
+    Tally,
+    groups_of,
+    work_rows,
+)
 from rli_spark import headings
+from rli_spark.file_groups import LotWriting
 from rli_spark.headings import HEADINGS, Headings, Kind, count_headings, counts_of
 from rli_spark.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
 from rli_spark.row_batches import DATA, SHUFFLE_KEY
@@ -73,9 +86,22 @@ def test_rows_leave_lots_as_they_came() -> None:
     sent = pa.concat_tables([Lots.of(size, size, 2).in_lots(part) for part in (rows.slice(0, 50), rows.slice(50))])
     arranged = sent.sort_by(LOT)
     lots = whole_lots(zip(arranged.column(LOT).to_pylist(), arranged.column(DATA).to_pylist(), strict=True))
-    found = {group: part.sort_by(work_rows.RECORD_KEY) for lot in lots for group, part in groups_of(lot)}
+    found = {group: part.sort_by(work_rows.RECORD_KEY) for _, lot in lots for group, part in groups_of(lot)}
     assert found == {group: part.sort_by(work_rows.RECORD_KEY) for group, part in groups_of(rows)}
     assert len(set(sent.column(SHUFFLE_KEY).to_pylist())) == 2
+
+
+def test_a_task_learns_of_the_file_slices_of_its_own_lots(tmp_path: Path) -> None:
+    groups = [FileGroupId(f"p{n}", f"{UUID(int=n)}-0") for n in range(9)]
+    lots = Lots.of(dict.fromkeys(groups, 1.0), dict.fromkeys(groups, BYTES_PER_LOT), tasks=2)
+    slices = {group: FileSlice(group, "1", None) for group in groups[1:]}
+    context = WriteContext(Storage(str(tmp_path)), "2", pa.schema([]), None, (), "zstd")
+    writing = LotWriting.of(FileGroupWriting(context, slices), lots)
+    told = [writing.of_lot(number) for number in range(len(lots.shuffle_keys))]
+    assert [part.slices.keys() for part in told] == [
+        {group for group in groups[1:] if lots.lots[group] == number} for number in range(9)
+    ]
+    assert {group: found for part in told for group, found in part.slices.items()} == slices
 
 
 def test_headings_take_few_bytes_for_each_file_group_and_add_up() -> None:
