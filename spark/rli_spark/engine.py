@@ -1,7 +1,7 @@
 """Spark as an engine of writes.
 
 The driver plans and commits; executors form keys, look them up, merge and write. Small writes the driver does itself, once
-the executors have formed their keys. What runs in executors may run more than once: nothing that it does is visible before
+the executors have given it the rows. What runs in executors may run more than once: nothing that it does is visible before
 the driver publishes the results that it accepted.
 """
 
@@ -49,7 +49,7 @@ class SparkEngine(Engine):
     def request(
         self, source: DataFrame, keying: Keying, table: TableDefinition, index: TableIndex
     ) -> Iterator[Request]:
-        """Each task of the frame is computed once, and its rows are kept until the context ends (P19)."""
+        """The frame is computed, and the rows that count of each of its tasks are kept until the context ends (P19)."""
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
             is_load = keying.has_records and not index.computes_file_groups and Snapshot.now(table).is_unwritten

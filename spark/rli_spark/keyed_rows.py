@@ -13,6 +13,7 @@ from rli_spark.arranging import Load
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import COMPRESSION, PARTS, Parts, write_part
+from rli_spark.small_frames import rows_of_small
 from rli_spark.tie_breaker import Tied, with_tie_breaker
 
 
@@ -67,5 +68,8 @@ class KeyedRows:
             return write_part(storage, path, keyed(tables), brings, load=load, compression=compression)
 
         with unwrapped_errors():
+            rows = rows_of_small(frame, brings)
+            if rows is not None:
+                return cls(keying, schema, Parts.of_driver(folder, keying.keyed(rows), brings, load=load), load)
             parts = map_tables(frame, write, PARTS).collect()
             return cls(keying, schema, Parts.accepted(parts, path), load)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Row
 
 from rli.errors import CorruptTableError, RliError, VoidAttemptError
-from rli.write.engine import HASHES, Storage, Tally, work_rows
+from rli.write.engine import HASHES, RequestFolder, Storage, Tally, work_rows
 from rli_spark.arranging import FINGERPRINT, HASH, Load, arranged_by_hash, arranged_for_load
 from rli_spark.row_batches import DATA, packed, unpack
 from rli_spark.running_task import running_task
@@ -187,6 +187,16 @@ class Parts:
 
     files: tuple[RequestFile, ...]
     brought: tuple[pa.Table, ...]
+
+    @classmethod
+    def of_driver(cls, folder: RequestFolder, rows: pa.Table, brings: int = 0, *, load: Load | None = None) -> Parts:
+        """Keyed rows in the driver, written to a file if they have more than ``brings`` bytes."""
+        if not rows.num_rows:
+            return cls((), ())
+        if rows.nbytes <= brings:
+            return cls((), (rows,))
+        file = write_file(folder.storage, f"{folder.path}/driver-{uuid4().hex}.arrow", [rows], load)
+        return cls(() if file is None else (file,), ())
 
     @classmethod
     def accepted(cls, rows: Iterable[Row], folder: str) -> Parts:

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +36,7 @@ from rli_spark.file_probes import Located, LocatedInTasks, probe_files
 from rli_spark.headings import summing_tasks
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.loads import LoadedRows, all_differ
-from rli_spark.request_files import RequestFile, key_range, read_rows, write_file
+from rli_spark.request_files import Parts, RequestFile, key_range, read_rows
 from rli_spark.tagged_rows import TAGGED, SparkRows, tagged_batches
 
 
@@ -104,10 +103,8 @@ class SparkRequest(Request):
         """
         files = rows.parts.files
         if rows.parts.brought:
-            file = write_file(
-                folder.storage, f"{folder.path}/driver-{uuid4().hex}.arrow", rows.parts.brought, rows.load
-            )
-            files = files if file is None else (*files, file)
+            brought = pa.concat_tables(rows.parts.brought)
+            files = (*files, *Parts.of_driver(folder, brought, load=rows.load).files)
         keys = sum(file.tally.keys for file in files)
         bytes_per_row = sum(file.size for file in files) / max(keys, 1)
         return cls(undivided(spark), folder, rows.keying, files, rows.schema, bytes_per_row)

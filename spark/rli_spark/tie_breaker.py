@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
+from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from rli.write.engine import Keying
@@ -39,11 +38,9 @@ class Tied(Keying):
 
 def with_tie_breaker(frame: DataFrame) -> DataFrame:
     """The frame with a hash of each row's content."""
-    return frame.withColumn(_TIE_BREAKER, F.xxhash64(*_hashable(frame)))
-
-
-def _hashable(frame: DataFrame) -> list[Column]:
-    return [F.col(_quoted(field.name)) for field in frame.schema if not _holds_map(field.dataType)]
+    # As text: each column object takes several round trips to the JVM.
+    hashed = ", ".join(_quoted(field.name) for field in frame.schema if not _holds_map(field.dataType))
+    return frame.selectExpr("*", f"xxhash64({hashed}) AS {_TIE_BREAKER}")
 
 
 def _holds_map(kind: DataType) -> bool:

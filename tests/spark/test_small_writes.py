@@ -148,6 +148,28 @@ def test_a_frame_that_changes_is_computed_once(spark: SparkSession, table: rli.T
     assert table.verify_index().agrees
 
 
+@pytest.mark.parametrize(
+    ("rows", "column", "jobs"),
+    [
+        (3, "0.5 v", range(1, 2)),
+        (0, "0.5 v", range(10)),
+        (1_000, "explode(array_repeat(0.5, 10)) v", range(2, 10)),
+        (20, "repeat(char(65 + id), 10000) v", range(2, 10)),
+    ],
+    ids=["few rows", "none", "more rows than expected", "wider rows than expected"],
+)
+def test_spark_may_be_wrong_about_the_size_of_a_frame(
+    spark: SparkSession, table: rli.Table, rows: int, column: str, jobs: range
+) -> None:
+    columns = "cast(id AS string) id", "cast(id % 3 AS string) city", "id ts", "current_timestamp() at", column
+    frame = spark.range(0, rows, 1, 2).selectExpr(*columns)
+    with small_writes(spark, 1 << 17):
+        assert jobs_of(spark, lambda: rli_spark.upsert(frame, table)) in jobs
+    assert sorted(int(row["id"]) for row in rows_of(table)) == list(range(rows))
+    assert table.verify_index().agrees
+    assert_nothing_left_over(table)
+
+
 def test_a_task_that_reports_twice_voids_the_request() -> None:
     with pytest.raises(rli.VoidAttemptError):
         Parts.accepted([_Row(0), _Row(0)], "folder")  # type: ignore[list-item]
