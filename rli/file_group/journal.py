@@ -7,9 +7,10 @@ and as often as need be, and brought back when the commit is rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -29,8 +30,19 @@ from rli.view.paths import journal_file
 
 Positions: TypeAlias = NDArray[np.int64]
 
+SECTIONS: Final = 16
+"""Into how many parts an index's store is divided, so that a large commit is applied to one after the other: a store that
+keeps keys sorted, or many of them together, then writes each place once instead of with every batch of keys."""
+
+SectionsOf: TypeAlias = Callable[[str, pa.Array], NDArray[np.uint8]]
+"""Partition path and record keys (string array, shape (n,)) → the section of each, less than ``SECTIONS``. Picklable."""
+
 FORMAT_VERSION: Final = "1"
 _VERSION_KEY: Final = "rli.journal.version"
+_SECTIONS_KEY: Final = "rli.journal.sections"
+
+_FEWEST_ROWS_OF_SECTION: Final = 256
+"""On average. Below that, finding the sections costs more than they save."""
 
 _IS_RELOCATING: Final = work_rows.told_apart([Change.INSERT, Change.MOVE_IN, Change.DELETE])
 
@@ -73,19 +85,26 @@ class Journal:
         instant: the commit.
         name: file name in the commit's journal folder.
         group: the file group that it tells of.
+        is_in_sections: whether its rows are ordered by the section of their key, so that each section can be read alone.
     """
 
     instant: str
     name: str
     group: FileGroupId
+    is_in_sections: bool = False
 
     @property
     def path(self) -> str:
         return journal_file(self.instant, self.name)
 
-    def changes(self, storage: Storage) -> Iterator[LocationUpdate]:
-        """Where the commit puts the keys."""
-        for batch in self._batches(storage):
+    def changes(self, storage: Storage, sections: range | None = None) -> Iterator[LocationUpdate]:
+        """Where the commit puts the keys.
+
+        Args:
+            storage: the table.
+            sections: those to read of a journal that is in sections; None for all.
+        """
+        for batch in self._batches(storage, ["record_key", "change"], sections):
             deleted = pc.equal(batch.column("change"), int(Change.DELETE))
             placed = LocationUpdate.placing(batch.column("record_key"), self.group)
             if not deleted.true_count:
@@ -171,18 +190,22 @@ class Journal:
                 )
             yield found.to_numpy(zero_copy_only=False).astype(np.int64), batch
 
-    def _batches(self, storage: Storage, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, storage: Storage, columns: list[str] | None = None, sections: range | None = None
+    ) -> Iterator[pa.RecordBatch]:
         try:
             with storage.filesystem.open_input_file(storage.full_path(self.path)) as source:
                 file = pq.ParquetFile(source)
-                version = (file.metadata.metadata or {}).get(_VERSION_KEY.encode(), b"").decode()
+                told = {key.decode(): value.decode() for key, value in (file.metadata.metadata or {}).items()}
+                version = told.get(_VERSION_KEY)
                 if version != FORMAT_VERSION:
                     raise CorruptTableError(
                         f"a journal file has another version: file={self.path} version={version or 'none'}; "
                         "use the version of rli that wrote it"
                     )
-                yield from file.iter_batches(READ_BATCH_ROWS, columns=columns)
-        except (OSError, pa.ArrowInvalid) as error:
+                row_groups = None if sections is None else _row_groups(file.metadata, told[_SECTIONS_KEY], sections)
+                yield from file.iter_batches(READ_BATCH_ROWS, row_groups, columns)
+        except (OSError, KeyError, ValueError) as error:
             raise CorruptTableError(
                 f"a journal file is missing or damaged: file={self.path} ({error}); bootstrap the index again"
             ) from error
@@ -194,12 +217,28 @@ class HeldJournal(Journal):
 
     Attributes:
         content: of the file.
+        starts: the first row of each section, and the number of rows, if it is in sections.
     """
 
-    content: pa.Table = field(repr=False, compare=False)
+    content: pa.Table = field(kw_only=True, repr=False, compare=False)
+    starts: tuple[int, ...] = field(kw_only=True, default=(), repr=False, compare=False)
 
-    def _batches(self, storage: Storage, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        yield from (self.content if columns is None else self.content.select(columns)).to_batches()
+    @property
+    def without_content(self) -> Journal:
+        """The same, for other processes."""
+        return Journal(self.instant, self.name, self.group, self.is_in_sections)
+
+    def _batches(
+        self,
+        storage: Storage,  # noqa: ARG002
+        columns: list[str] | None = None,
+        sections: range | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        content = self.content if columns is None else self.content.select(columns)
+        if sections is not None:
+            first, end = self.starts[sections.start], self.starts[sections.stop]
+            content = content.slice(first, end - first)
+        yield from content.to_batches()
 
 
 class JournalWriter:
@@ -211,6 +250,21 @@ class JournalWriter:
     def write(self, rows: pa.Table) -> None:
         """Append work rows; their other columns are passed over."""
         self._writer.write_table(_content_of(rows))
+
+    def write_content(self, content: pa.Table, starts: Sequence[int]) -> None:
+        """Write all rows, of the file's schema; a row group for each section that has any.
+
+        Args:
+            content: the rows.
+            starts: the first row of each section, and the number of rows; empty if the rows are not in sections.
+        """
+        if not starts:
+            self._writer.write_table(content)
+            return
+        for first, end in pairwise(starts):
+            if first < end:
+                self._writer.write_table(content.slice(first, end - first), end - first)
+        self._writer.add_key_value_metadata({_SECTIONS_KEY: ",".join(map(str, starts))})
 
 
 @contextmanager
@@ -234,7 +288,11 @@ def open_journal(storage: Storage, journal: Journal) -> Iterator[JournalWriter]:
 
 
 def write_journal(
-    storage: Storage, journal: Journal, rows: pa.Table, updated: Positions | None = None
+    storage: Storage,
+    journal: Journal,
+    rows: pa.Table,
+    updated: Positions | None = None,
+    sections_of: SectionsOf | None = None,
 ) -> HeldJournal | None:
     """Write the journal of a file group's work rows; returns None, and writes nothing, if there is nothing to tell.
 
@@ -243,6 +301,7 @@ def write_journal(
         journal: its name.
         rows: the work rows; those that bring a key, or take it away, are told.
         updated: positions of the rows that take the place of a stored record, to be told as well; None to leave them out.
+        sections_of: by which the rows are put into sections, if they are many; None to leave them as they are.
     """
     changes = rows.column(work_rows.CHANGE).to_numpy()
     is_told = _IS_RELOCATING[changes]
@@ -253,9 +312,31 @@ def write_journal(
     told = rows.select(_COLUMNS)
     if not is_told.all():
         told = told.filter(pa.array(is_told))
+    starts: tuple[int, ...] = ()
+    if sections_of is not None and told.num_rows >= SECTIONS * _FEWEST_ROWS_OF_SECTION:
+        sections = sections_of(journal.group.partition_path, told.column(work_rows.RECORD_KEY).combine_chunks())
+        told = told.take(pa.array(np.argsort(sections, kind="stable")))
+        starts = (0, *np.cumsum(np.bincount(sections, minlength=SECTIONS)).tolist())
+    content = _content_of(told)
     with open_journal(storage, journal) as writer:
-        writer.write(told)
-    return HeldJournal(journal.instant, journal.name, journal.group, _content_of(told))
+        writer.write_content(content, starts)
+    return HeldJournal(
+        journal.instant, journal.name, journal.group, is_in_sections=bool(starts), content=content, starts=starts
+    )
+
+
+def _row_groups(metadata: pq.FileMetaData, starts: str, sections: range) -> list[int]:
+    """The row groups of some sections, by the starts of all of them as a journal file tells them.
+
+    Raises:
+        ValueError: these are not the sections of its rows.
+    """
+    rows = [end - first for first, end in pairwise(map(int, starts.split(",")))]
+    stored = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    if len(rows) != SECTIONS or [count for count in rows if count] != stored:
+        raise ValueError(f"it does not have the sections that it tells of: {starts}")
+    number_of = np.cumsum([0, *(count > 0 for count in rows)])
+    return [int(number_of[section]) for section in sections if rows[section]]
 
 
 def _content_of(rows: pa.Table) -> pa.Table:

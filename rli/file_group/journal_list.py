@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
-from rli.file_group.journal import Journal
+from rli.file_group.journal import SECTIONS, Journal
 from rli.json_text import parse_json
+from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.paths import journal_file, journal_folder
@@ -25,6 +27,24 @@ SHARE_OF_JOURNALS: Final = 8 << 20
 the time that it takes for several of few."""
 
 
+@dataclass(frozen=True, slots=True)
+class JournalShare:
+    """What is applied together. Picklable.
+
+    Attributes:
+        journals: of one commit.
+        sections: those that are read of each journal; None for whole journals.
+    """
+
+    journals: Sequence[Journal]
+    sections: range | None = None
+
+    def changes(self, storage: Storage) -> Iterator[LocationUpdate]:
+        """Where the commit puts the keys."""
+        for journal in self.journals:
+            yield from journal.changes(storage, self.sections)
+
+
 def save_journals(storage: Storage, instant: str, journals: Iterable[Journal], *, tell_updates: bool = False) -> str:
     """Keep the list of a commit's journals, before the commit is published; returns its path.
 
@@ -34,9 +54,13 @@ def save_journals(storage: Storage, instant: str, journals: Iterable[Journal], *
         journals: those that count.
         tell_updates: whether they tell which records were updated, for an index whose keys expire.
     """
-    listed = [[journal.name, *journal.group] for journal in journals]
-    updates = {"updates": True} if tell_updates else {}
-    content = json.dumps({"version": _LIST_VERSION, "journals": listed, **updates})
+    kept = list(journals)
+    listed = [[journal.name, *journal.group] for journal in kept]
+    in_sections = [number for number, journal in enumerate(kept) if journal.is_in_sections]
+    told = {"updates": tell_updates, "in_sections": in_sections}
+    content = json.dumps(
+        {"version": _LIST_VERSION, "journals": listed, **{name: value for name, value in told.items() if value}}
+    )
     path = journal_file(instant, _LIST)
     storage.write_bytes(path, content.encode())
     return path
@@ -66,7 +90,11 @@ def _load_list(storage: Storage, instant: str) -> tuple[list[Journal], bool] | N
                 f"a list of journals has another version: file={path} version={fields['version']}; "
                 "use the version of rli that wrote it"
             )
-        journals = [Journal(instant, name, FileGroupId(*group)) for name, *group in fields["journals"]]
+        in_sections = set(fields.get("in_sections", ()))
+        journals = [
+            Journal(instant, name, FileGroupId(*group), number in in_sections)
+            for number, (name, *group) in enumerate(fields["journals"])
+        ]
         return journals, fields.get("updates") is True
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptTableError(f"a list of journals is damaged: file={path}; bootstrap the index again") from error
@@ -93,11 +121,32 @@ def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
     return journals
 
 
-def shares_of(storage: Storage, journals: Sequence[Journal]) -> list[list[Journal]]:
-    """The journals of a commit in shares of ``SHARE_OF_JOURNALS`` bytes or more, but for the last one."""
+def shares_of(storage: Storage, journals: Sequence[Journal]) -> list[JournalShare]:
+    """The journals of a commit in shares of ``SHARE_OF_JOURNALS`` bytes or more, but for the last one.
+
+    Of journals that are in sections, a share has the same sections of all, and may be larger.
+    """
     sizes = {
         file.path: file.size for journal in journals[:1] for file in storage.list_files(journal_folder(journal.instant))
     }
+    if sum(sizes.values()) <= SHARE_OF_JOURNALS:
+        return [JournalShare(journals)]
+    return [
+        *_shares_of_sections([journal for journal in journals if journal.is_in_sections], sizes),
+        *_shares_of_whole([journal for journal in journals if not journal.is_in_sections], sizes),
+    ]
+
+
+def _shares_of_sections(journals: Sequence[Journal], sizes: Mapping[str, int]) -> Iterator[JournalShare]:
+    if not journals:
+        return
+    shares = sum(sizes.get(journal.path, 0) for journal in journals) // SHARE_OF_JOURNALS
+    step = max(1, SECTIONS // max(1, shares))
+    for first in range(0, SECTIONS, step):
+        yield JournalShare(journals, range(first, min(first + step, SECTIONS)))
+
+
+def _shares_of_whole(journals: Sequence[Journal], sizes: Mapping[str, int]) -> list[JournalShare]:
     shares: list[list[Journal]] = []
     held = SHARE_OF_JOURNALS
     for journal in journals:
@@ -106,7 +155,7 @@ def shares_of(storage: Storage, journals: Sequence[Journal]) -> list[list[Journa
             held = 0
         shares[-1].append(journal)
         held += sizes.get(journal.path, 0)
-    return shares
+    return [JournalShare(share) for share in shares]
 
 
 def journal_bytes(storage: Storage, instants: Iterable[str]) -> int:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.file_group import work_rows
-from rli.file_group.journal import Journal, write_journal
+from rli.file_group.journal import Journal, SectionsOf, write_journal
 from rli.file_group.merge import MergePlan, merge_batch, plan_merge
 from rli.file_group.work_rows import Change
 from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter
@@ -52,6 +52,7 @@ class WriteContext:
             the one before may claim twice as many.
         holds_journals: whether results bring the content of their journals along: to the process that wrote them.
         expired_before: see ``TableIndex.expired_before``.
+        sections_of: puts journals in sections; None for writes of few keys.
     """
 
     storage: Storage
@@ -65,6 +66,7 @@ class WriteContext:
     bloom_filter_rate: float = FALSE_POSITIVE_RATE
     holds_journals: bool = False
     expired_before: str | None = None
+    sections_of: SectionsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,9 @@ def write_file_group(
         file_size=written.size,
     )
     updated = None if context.expired_before is None else plan.fates[plan.fates >= 0]
-    held = write_journal(context.storage, journal, plan.rows, updated)
-    return FileGroupResult(target.group, plan.counts, stat, held if held is None or context.holds_journals else journal)
+    held = write_journal(context.storage, journal, plan.rows, updated, context.sections_of)
+    told = held if held is None or context.holds_journals else held.without_content
+    return FileGroupResult(target.group, plan.counts, stat, told)
 
 
 def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_keys: pa.Array) -> pa.Table:

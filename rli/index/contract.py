@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from rli.file_group.journal import Journal
+from rli.file_group.journal import Journal, SectionsOf
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.locators import FileLocator, Locator
@@ -238,6 +238,11 @@ class TableIndex(ABC):
         The table may hold records of expired keys: the index does not know them, so the same key may be inserted again.
         Arguments are those of ``locator``.
         """
+        return None
+
+    @property
+    def sections_of(self) -> SectionsOf | None:
+        """Puts the keys of a large commit into sections, one of which after the other is applied; None if nothing is."""
         return None
 
     def placements(

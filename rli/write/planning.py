@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from rli.commit.conflicts import ReadSet, no_keys
 from rli.commit.write_transaction import WriteTransaction
@@ -14,6 +15,7 @@ from rli.hudi.file_names import new_file_id
 from rli.index.contract import ChangedKeys, Placement
 from rli.index.locators import Unlocated
 from rli.index.reports import SomeKeys
+from rli.locations import BATCH_KEYS
 from rli.model import FileGroupId, Step
 from rli.write.contract import (
     FileGroupWriting,
@@ -59,6 +61,9 @@ def plan_write(
     sizes = {
         group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
     }
+    if sum(profile.new.values()) > BATCH_KEYS:
+        # The index takes so many keys at a time.
+        context = replace(context, sections_of=write.index.sections_of)
     return WritePlan(RowPlacing(placements), FileGroupWriting(context, slices), sizes)
 
 

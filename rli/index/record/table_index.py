@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.errors import ConflictError, IndexNotFoundError
-from rli.file_group.journal import Journal
+from rli.file_group.journal import Journal, SectionsOf
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
 from rli.index.contract import ChangedKeys, IndexState, PointIndex
 from rli.index.locators import Locator
 from rli.index.record.expiring import EXPIRE, expire
 from rli.index.record.purging import floor_of_look_ups, purge
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.sections import Sections
 from rli.index.record.snapshot import give_identity, identity_of, require_applied
 from rli.index.record.sync.repair import repair
 from rli.index.record.sync.result import SyncResult
@@ -78,6 +79,10 @@ class RecordTableIndex(RecordIndex, PointIndex):
 
     def expired_before(self, state: IndexState, instant: str | None = None) -> str | None:
         return self.cutoff(_own(state).log, instant)
+
+    @property
+    def sections_of(self) -> SectionsOf:
+        return Sections(self.codec)
 
     def changes(self, before: IndexState, now: IndexState) -> RecordChanges | None:
         sequence = _own(before).sequence

@@ -19,6 +19,7 @@ from rli.errors import IndexNotReadyError, StoreRestartedError
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import (
     SMALL_JOURNALS,
+    JournalShare,
     journal_bytes,
     journals_tell_updates,
     require_journals,
@@ -200,10 +201,10 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
     return index.store.mark_applied(since, record.last_sequence)
 
 
-def apply_journals(storage: Storage, index: RecordIndex, sequence: int, journals: Sequence[Journal]) -> None:
-    """Apply journal files of one commit: a task. The fewer and the larger the writes to the store, the better."""
+def apply_journals(storage: Storage, index: RecordIndex, sequence: int, share: JournalShare) -> None:
+    """Apply a share of the journals of one commit: a task. The fewer and the larger the writes to the store, the better."""
     log = index.log.refresh()
-    for changes in coalesce_updates(changes for journal in journals for changes in journal.changes(storage)):
+    for changes in coalesce_updates(share.changes(storage)):
         index.apply(changes, log, sequence)
 
 
@@ -386,8 +387,9 @@ def _work_of(  # noqa: PLR0917  (called by ``_apply_record`` alone)
             yield runner, partial(apply_clustering, storage, index, record), journals
         else:
             ours = [held.get(journal.path, journal) for journal in journals]
-            together = [ours] if isinstance(runner, InProcess) else shares_of(storage, journals)
-            yield runner, partial(apply_journals, storage, index, record.first_sequence), together
+            # Other processes read what this one holds.
+            told = ours if isinstance(runner, InProcess) else journals
+            yield runner, partial(apply_journals, storage, index, record.first_sequence), shares_of(storage, told)
 
 
 def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:

@@ -1,0 +1,111 @@
+"""A commit of more keys than the index takes at once is applied section by section, and tells the same as any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rli
+from rli.errors import CorruptTableError
+from rli.file_group import work_rows
+from rli.file_group.journal import SECTIONS, HeldJournal, Journal, write_journal
+from rli.file_group.journal_list import load_journals, save_journals, shares_of
+from rli.locations import LocationUpdate
+from rli.model import FileGroupId
+from rli.storage import Storage
+
+INSTANT = "20240531120000123"
+ROWS = 5_000
+
+
+def section_of_last_digits(partition_path: str, keys: pa.Array) -> np.ndarray:
+    """Three sections hold keys, and one of them most."""
+    assert partition_path == "here"
+    return np.array([(7, 7, 2, 15)[int(key.as_py()) % 4] for key in keys], np.uint8)
+
+
+def written_to(storage: Storage, rows: int = ROWS) -> HeldJournal:
+    changes = np.where(np.arange(rows) % 3, 1, 5)
+    content = {
+        work_rows.RECORD_KEY: pa.array([str(number) for number in range(rows)]),
+        work_rows.CHANGE: pa.array(changes, pa.int8()),
+        work_rows.PRIOR_PARTITION_PATH: pa.nulls(rows, pa.string()),
+        work_rows.PRIOR_FILE_ID: pa.nulls(rows, pa.string()),
+        work_rows.PRIOR_INSTANT: pa.nulls(rows, pa.string()),
+    }
+    journal = Journal(INSTANT, f"f{rows}-0_0-0-0.parquet", FileGroupId("here", f"f{rows}-0"))
+    held = write_journal(storage, journal, pa.table(content), sections_of=section_of_last_digits)
+    assert held
+    return held
+
+
+def told(changes: LocationUpdate) -> list[tuple[str, str | None]]:
+    return list(zip(changes.record_keys.to_pylist(), changes.file_ids.to_pylist(), strict=True))
+
+
+def test_each_section_of_a_journal_is_read_alone(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    held = written_to(storage)
+    for journal in (held, held.without_content):
+        assert journal.is_in_sections
+        found = [
+            [told_of for changes in journal.changes(storage, range(one, one + 1)) for told_of in told(changes)]
+            for one in range(SECTIONS)
+        ]
+        assert {one for one in range(SECTIONS) if found[one]} == {2, 7, 15}
+        assert all(int(key) % 4 in {0, 1} for key, _ in found[7])
+        expected = {(str(number), None if number % 3 == 0 else "f5000-0") for number in range(ROWS)}
+        assert sorted(told_of for part in found for told_of in part) == sorted(expected, key=str)
+        assert {told_of for changes in journal.changes(storage) for told_of in told(changes)} == expected
+
+
+def test_a_journal_with_other_sections_than_it_tells_of_is_refused(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    journal = written_to(storage).without_content
+    path = storage.full_path(journal.path)
+    content, metadata = pq.read_table(path), pq.read_metadata(path).metadata
+    # All rows in one row group.
+    pq.write_table(content.replace_schema_metadata(metadata), path)
+    with pytest.raises(CorruptTableError, match="sections"):
+        list(journal.changes(storage, range(1)))
+
+
+def test_shares_tell_every_change_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Storage(str(tmp_path))
+    journals = [written_to(storage), written_to(storage, 4_500), written_to(storage, 100)]
+    save_journals(storage, INSTANT, [journal.without_content for journal in journals])
+    listed = load_journals(storage, INSTANT)
+    assert listed is not None
+    assert [journal.is_in_sections for journal in listed] == [True, True, False]
+    for size in (1, 10_000, 40_000, 1 << 30):
+        monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", size)
+        shares = shares_of(storage, listed)
+        keys = [key for share in shares for changes in share.changes(storage) for key, _ in told(changes)]
+        assert len(keys) == ROWS + 4_500 + 100
+        assert len(shares) == {1: SECTIONS + 1, 1 << 30: 1}.get(size, len(shares))
+
+
+@pytest.mark.parametrize("scope", ["", "?scope=partition"])
+def test_a_load_of_many_keys_is_applied_in_sections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    # As if the index took fewer keys at a time: a million take long to write.
+    monkeypatch.setattr("rli.write.planning.BATCH_KEYS", ROWS)
+    monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
+    rows = 4 * ROWS
+    records = pa.table({"id": pa.array(np.arange(rows)).cast(pa.string()), "part": pa.array(np.arange(rows) % 2)})
+    index = f"lmdb://{tmp_path}/index{scope}"
+    with rli.create_table(tmp_path / "table", record_key="id", partition_by="part", index=index) as table:
+        assert table.upsert(records).inserted == rows
+        journals = load_journals(Storage(str(tmp_path / "table")), table.timeline()[-1].time)
+        assert journals
+        assert all(journal.is_in_sections for journal in journals)
+        assert table.verify_index().agrees
+        assert table.lookup(["7", str(rows)])["partition_path"].to_pylist()[:1] == ["1"]
+        table.rollback("last")
+        assert table.verify_index().agrees
+        assert table.lookup(["7"]).column("file_id").null_count == len(table.lookup(["7"]))
