@@ -114,7 +114,7 @@ def _definition(given: Any, options: Mapping[str, str]) -> TableDefinition | Non
     if not isinstance(given, str | os.PathLike):
         return None
     path = os.fspath(given)
-    if path.endswith(_PARQUET):
+    if path.endswith(_PARQUET) or Path(path).is_file():
         return None
     try:
         return load_definition(Storage(path, options))

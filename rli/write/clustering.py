@@ -138,7 +138,8 @@ def _write_clusters(
     if resizing is None and write.index.computes_file_groups:
         raise SettingsError(
             f"the index computes the file group of each record, so that file groups cannot be put together: "
-            f"table={write.table.location} index={write.index.url}; leave clustering out, or bootstrap another index first"
+            f"table={write.table.location} index={write.index.url}; leave clustering out, or first give the table another kind of "
+            "index: rli index migrate TABLE --to simple:"
         )
     plan = _by_sizes(write.snapshot, smaller_than) if resizing is None else resizing.regroupings
     if most_bytes is not None:

@@ -68,9 +68,10 @@ def test_the_store_of_the_index_is_at_hand(tmp_path: Path) -> None:
     assert not any(kind.url == "memory:advised" for kind in found.kinds if not kind.obstacles)
 
 
-@pytest.mark.parametrize("given", [None, 3, [], [None], "nowhere", "gone.parquet"])
+@pytest.mark.parametrize("given", [None, 3, [], [None], "nowhere", "gone.parquet", "batch.jsonl"])
 def test_what_is_no_table_is_refused(given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("batch.jsonl").touch()
     with pytest.raises((rli.InvalidInputError, rli.TableNotFoundError)):
         rli.advise(given, record_key="id")
 

@@ -173,6 +173,27 @@ def test_what_the_state_has_forgotten_is_not_inserted_again(
     assert tagged_by == ["state", "state", "index"]
 
 
+def test_what_was_forgotten_in_one_partition_is_not_taken_for_new_there(
+    spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "_LEAST_BUCKETS", 1)
+    table = create(tmp_path, "simple:")
+    table.upsert(records(("a", "x", 0, 0.0)))
+    stream = Stream(spark, tmp_path, tag_by="state", ttl=timedelta(microseconds=1))
+    stream.send(("b", "x", 1, 1.0))
+    stream.run(table)
+    # The state follows the key to a second partition.
+    table.insert(records(("a", "y", 1, 1.0)))
+    stream.send(("a", "x", 2, 2.0))
+    stream.run(table)
+    assert sorted((row["id"], row["city"], row["v"]) for row in rows_of(table)) == [
+        ("a", "x", 2.0),
+        ("a", "y", 1.0),
+        ("b", "x", 1.0),
+    ]
+    assert tagged_by == ["state", "index"]
+
+
 def test_locations_are_read_again_where_a_clean_has_removed_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

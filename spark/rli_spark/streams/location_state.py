@@ -79,9 +79,12 @@ class LocationState:
         known = pc.is_in(self.locations.column("record_key"), value_set=record_keys)
         return self.locations.filter(known).select(LOCATION)
 
-    def may_have_forgotten(self, absent: pa.Array) -> bool:
-        """Whether the table may hold any of some keys of which no location is known."""
-        return bool(len(self.forgotten)) and bool(np.isin(_hashes(absent), self.forgotten).any())
+    def may_have_forgotten(self, record_keys: pa.Array) -> bool:
+        """Whether the table may hold records of some keys that are not among the locations.
+
+        Another location of such a key may be known: with partition scope, another writer may have inserted it elsewhere.
+        """
+        return bool(len(self.forgotten)) and bool(np.isin(_hashes(record_keys), self.forgotten).any())
 
     def used_by(self, record_keys: pa.Array, seconds: float) -> LocationState:
         """The state after some keys were used, without those that nobody has used for some seconds."""

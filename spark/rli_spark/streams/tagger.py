@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql.streaming.state import GroupState
@@ -72,13 +71,10 @@ class BucketTagger:
         now = _seen_by_this_task(self.table, self.folder)
         stored = LocationState.from_stored(state.get) if state.exists else None
         held = self._brought_to(now, int(key[0]), stored)
-        if held is not None:
-            found = held.found(keys)
-            absent = keys.filter(pc.invert(pc.is_in(keys, value_set=found.column("record_key").combine_chunks())))
-            if not held.may_have_forgotten(absent):
-                self._keep(state, stored, held, keys)
-                yield _told(rows, packed(found), now.position.to_text())
-                return
+        if held is not None and not held.may_have_forgotten(keys):
+            self._keep(state, stored, held, keys)
+            yield _told(rows, packed(held.found(keys)), now.position.to_text())
+            return
         # The next base fills it again.
         if state.exists:
             state.remove()
