@@ -1,6 +1,7 @@
 """The fence: changes of a table that only the present holder of its lease can make.
 
-A process may be paused between any two lines, lose the lease, and wake up later. So each file that a service adds gets its name from a *prepared file* (a draft of the storage):
+A process may be paused between any two lines, lose the lease, and wake up later. So each file that a service adds gets its
+name from a *prepared file* (a draft of the storage):
 
 1. the holder writes the prepared file;
 2. it asks whether it still holds the lease;

@@ -45,7 +45,7 @@ class Wanted:
         Raises:
             SettingsError: it does not; names each argument that differs.
             SchemaError: a column of the schema has a type that no table can hold.
-        IndexNotReadyError: the table has no index of rli.
+            IndexNotReadyError: the table has no index of rli.
         """
         differing = [
             f"{name}={found!r} (given {given!r})" for name, given, found in self._compared(table) if given != found

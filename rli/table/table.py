@@ -293,8 +293,8 @@ class Table:
         A rollback that was interrupted may be called again, and is finished.
 
         Args:
-            instant: of the last commit, or "last", which passes over clusterings: a write may make one after its commit. If an earlier rollback was interrupted, "last" finishes that one and
-                undoes nothing more.
+            instant: of the last commit, or "last", which passes over clusterings: a write may make one after its commit. If
+                an earlier rollback was interrupted, "last" finishes that one and undoes nothing more.
             timeout: seconds; for how long to wait for the table's lease, whenever it is needed. None: until it is free.
 
         Example:

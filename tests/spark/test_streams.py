@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import rli
 import rli_spark
@@ -70,10 +72,14 @@ class Stream:
 
     def run(self, table: rli.Table) -> None:
         """Write all that was sent."""
+        self.writer(table).start().awaitTermination()
+
+    def writer(self, table: rli.Table) -> DataStreamWriter:
+        """What writes all that was sent once it is started."""
         source = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         events = source.json(str(self.folder / "incoming"))
         writer = rli_spark.write_stream(events, table, checkpoint=str(self.folder / "checkpoint"), **self.options)
-        writer.trigger(availableNow=True).start().awaitTermination()
+        return writer.trigger(availableNow=True)
 
 
 def create(folder: Path, index: str = "global-simple:", **options: Any) -> rli.Table:
@@ -251,6 +257,19 @@ def test_a_stream_goes_over_to_the_index_that_its_table_is_given(spark: SparkSes
     assert state_of(table) == {"a": ("y", 2.0), "b": ("y", 2.0)}
 
 
+def test_a_stream_ends_where_its_table_is_given_another_scope(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    stream = Stream(spark, tmp_path, tag_by="state")
+    # As one key of the whole table, one of these records would be left out.
+    stream.send(("a", "x", 1, 1.0), ("a", "y", 1, 1.0))
+    writer = stream.writer(table)
+    table.migrate_index("simple:")
+    with pytest.raises(StreamingQueryException, match="another scope since the stream was started"):
+        writer.start().awaitTermination()
+    stream.run(table)
+    assert sorted(row["city"] for row in rows_of(table)) == ["x", "y"]
+
+
 def test_what_does_not_fit_is_refused_before_the_stream_begins(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     (tmp_path / "incoming").mkdir()
@@ -264,9 +283,10 @@ def test_what_does_not_fit_is_refused_before_the_stream_begins(spark: SparkSessi
         rli_spark.write_stream(events, table, ttl=timedelta(days=1), **place)
     with pytest.raises(rli.InvalidInputError, match="longer than nothing"):
         rli_spark.write_stream(events, table, tag_by="state", ttl=timedelta(0), **place)
-    stored = rli.create_table(tmp_path / "stored", record_key="id", index=f"lmdb://{tmp_path / 'index'}")
-    with pytest.raises(rli.SettingsError, match="needs no state"):
-        rli_spark.write_stream(events, stored, tag_by="state", **place)
+    for number, index in enumerate((f"lmdb://{tmp_path / 'index'}", "bucket:?buckets=2")):
+        stored = rli.create_table(tmp_path / f"stored{number}", record_key="id", index=index)
+        with pytest.raises(rli.SettingsError, match="needs no state"):
+            rli_spark.write_stream(events, stored, tag_by="state", **place)
     with pytest.raises(rli.SchemaError, match="city"):
         rli_spark.write_stream(events.drop("city"), table, tag_by="state", **place)
     spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
+from rli import Scope, SettingsError
 from rli.write.engine import (
     LOCATION_SCHEMA,
     FileLocator,
@@ -135,10 +136,12 @@ class StreamEngine(SparkEngine):
 
     Attributes:
         schema: of the records.
+        scope: where a record key was unique when the stream was started: of rows that were one record, one was kept.
         requested: the locations that were known of the keys, once there is a request.
     """
 
     schema: pa.Schema
+    scope: Scope
     requested: list[KnownLocations]
 
     @contextmanager
@@ -146,6 +149,11 @@ class StreamEngine(SparkEngine):
         self, source: DataFrame, keying: Keying, table: TableDefinition, index: TableIndex
     ) -> Iterator[Request]:
         """The frame is computed once: Spark takes over the state that it leaves."""
+        if index.scope is not self.scope:
+            raise SettingsError(
+                f"the table was given an index of another scope since the stream was started: table={table.location} "
+                f"index={index.url} scope at the start={self.scope}; start the stream again"
+            )
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
             storage, path, brings = folder.storage, folder.path, small_write_bytes(self.spark)

@@ -121,10 +121,10 @@ def _tagged_by_state(
     _require_rocksdb(spark)
     if ttl is not None and ttl <= timedelta(0):
         raise InvalidInputError(f"ttl must be longer than nothing: ttl={ttl}; leave it out to keep all keys")
-    if not isinstance(index, FileIndex):
+    if not isinstance(index, FileIndex) or index.computes_file_groups:
         raise SettingsError(
             f'the table has an index that needs no state: index={index.url}; leave tag_by="state" out, or give the table '
-            "an index without a store: rli index migrate TABLE --to global-simple:"
+            "an index that searches its files: rli index migrate TABLE --to global-simple:"
         )
     folder = stream_folder(hashlib.sha256(checkpoint.encode()).hexdigest()[:32])
     base = load_base(definition.storage, folder) or build_base(spark, definition, index, folder)
@@ -139,7 +139,7 @@ def _tagged_by_state(
     )
 
     def write_batch(batch: DataFrame, number: int) -> None:
-        engine = StreamEngine(batch.sparkSession, schema, [])
+        engine = StreamEngine(batch.sparkSession, schema, index.scope, [])
         _batch_writer(table, mode, lambda _: engine)(batch, number)
         present = table.index
         if any(known.is_wanting for known in engine.requested) and isinstance(present, FileIndex):
