@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import rli
 import rli_spark
@@ -72,14 +70,10 @@ class Stream:
 
     def run(self, table: rli.Table) -> None:
         """Write all that was sent."""
-        self.writer(table).start().awaitTermination()
-
-    def writer(self, table: rli.Table) -> DataStreamWriter:
-        """What writes all that was sent once it is started."""
         source = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         events = source.json(str(self.folder / "incoming"))
         writer = rli_spark.write_stream(events, table, checkpoint=str(self.folder / "checkpoint"), **self.options)
-        return writer.trigger(availableNow=True)
+        writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def create(folder: Path, index: str = "global-simple:", **options: Any) -> rli.Table:
@@ -179,27 +173,6 @@ def test_what_the_state_has_forgotten_is_not_inserted_again(
     assert tagged_by == ["state", "state", "index"]
 
 
-def test_what_was_forgotten_in_one_partition_is_not_taken_for_new_there(
-    spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(base, "_LEAST_BUCKETS", 1)
-    table = create(tmp_path, "simple:")
-    table.upsert(records(("a", "x", 0, 0.0)))
-    stream = Stream(spark, tmp_path, tag_by="state", ttl=timedelta(microseconds=1))
-    stream.send(("b", "x", 1, 1.0))
-    stream.run(table)
-    # The state follows the key to a second partition.
-    table.insert(records(("a", "y", 1, 1.0)))
-    stream.send(("a", "x", 2, 2.0))
-    stream.run(table)
-    assert sorted((row["id"], row["city"], row["v"]) for row in rows_of(table)) == [
-        ("a", "x", 2.0),
-        ("a", "y", 1.0),
-        ("b", "x", 1.0),
-    ]
-    assert tagged_by == ["state", "index"]
-
-
 def test_locations_are_read_again_where_a_clean_has_removed_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,19 +228,6 @@ def test_a_stream_goes_over_to_the_index_that_its_table_is_given(spark: SparkSes
     stream.send(("a", "y", 2, 2.0), ("b", "y", 2, 2.0))
     stream.run(table)
     assert state_of(table) == {"a": ("y", 2.0), "b": ("y", 2.0)}
-
-
-def test_a_stream_ends_where_its_table_is_given_another_scope(spark: SparkSession, tmp_path: Path) -> None:
-    table = create(tmp_path)
-    stream = Stream(spark, tmp_path, tag_by="state")
-    # As one key of the whole table, one of these records would be left out.
-    stream.send(("a", "x", 1, 1.0), ("a", "y", 1, 1.0))
-    writer = stream.writer(table)
-    table.migrate_index("simple:")
-    with pytest.raises(StreamingQueryException, match="another scope since the stream was started"):
-        writer.start().awaitTermination()
-    stream.run(table)
-    assert sorted(row["city"] for row in rows_of(table)) == ["x", "y"]
 
 
 def test_what_does_not_fit_is_refused_before_the_stream_begins(spark: SparkSession, tmp_path: Path) -> None:
