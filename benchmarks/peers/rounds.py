@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import happybase
@@ -80,8 +81,16 @@ def _noting_failure(competitor: Competitor) -> Iterator[None]:
 
 
 @contextmanager
-def competing(folder: Path, families: Mapping[str, Family], memory: str = "2g") -> Iterator[list[Competitor]]:
-    """All engines, ours first, each family in a process of its own with a heap of some memory."""
+def competing(
+    folder: Path, families: Mapping[str, Family], heaps: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[list[Competitor]]:
+    """All engines, ours first, each family in a process of its own.
+
+    Args:
+        folder: for tables and settings.
+        families: the engines, by the name of their family.
+        heaps: memory of the Java process of a family; 2 GiB where it says nothing.
+    """
     with ExitStack() as running:
         options = {
             engine: start(folder, running)
@@ -92,7 +101,7 @@ def competing(folder: Path, families: Mapping[str, Family], memory: str = "2g") 
         for number, (name, family) in enumerate(families.items()):
             tables = folder / f"tables-{number}"
             tables.mkdir()
-            arguments = [name, str(tables), str(folder), memory]
+            arguments = [name, str(tables), str(folder), heaps.get(name, "2g")]
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
             for engine in family.engines:
                 table = engine.replace(" ", "-")
