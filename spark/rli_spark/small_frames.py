@@ -18,7 +18,7 @@ _GROWTH: Final = 2
 """Times as many bytes as Spark expects, at least: it takes rows for as large as their compressed files."""
 
 _LEAST_ROW_BYTES: Final = 64
-"""Of most records with their key and partition path, in memory. Tasks give few enough rows for a driver's heap, even wide ones."""
+"""Of most records with their key and partition path, in memory."""
 
 _FIRST_ROWS: Final = "(monotonically_increasing_id() & 8589934591) < {count}"
 """Each task's rows have numbers of their own, in the lower 33 bits."""
@@ -33,7 +33,8 @@ def rows_of_small(frame: DataFrame, most: int) -> pa.Table | None:
     """
     if not most or is_connect(frame.sparkSession):
         return None
-    count = most // _LEAST_ROW_BYTES
+    # Files of rows that compress well are small, and the rows may still be more than the driver's heap holds.
+    count = most // max(_LEAST_ROW_BYTES, frame._jdf.schema().defaultSize())  # noqa: SLF001  (Python has no name for it)
     first = frame.where(_FIRST_ROWS.format(count=count))
     if _expected_bytes(first) * _GROWTH > most:
         return None
