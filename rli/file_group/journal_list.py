@@ -33,7 +33,7 @@ class JournalShare:
 
     Attributes:
         journals: of one commit.
-        sections: those that are read of each journal; None for whole journals.
+        sections: the sections that are read of each journal; None where whole journals are read.
     """
 
     journals: Sequence[Journal]
@@ -121,19 +121,29 @@ def readable_journals(storage: Storage, instant: str) -> list[Journal] | None:
     return journals
 
 
-def shares_of(storage: Storage, journals: Sequence[Journal]) -> list[JournalShare]:
+def shares_of(storage: Storage, journals: Sequence[Journal], *, side_by_side: bool) -> list[JournalShare]:
     """The journals of a commit in shares of ``SHARE_OF_JOURNALS`` bytes or more, but for the last one.
 
     Of journals that are in sections, a share has the same sections of all, and may be larger.
+
+    Args:
+        storage: of the table.
+        journals: of the commit.
+        side_by_side: whether several processes apply the shares; one process takes all journals without sections together.
     """
+    in_sections = [journal for journal in journals if journal.is_in_sections]
+    if not side_by_side and not in_sections:
+        return [JournalShare(journals)]
     sizes = {
         file.path: file.size for journal in journals[:1] for file in storage.list_files(journal_folder(journal.instant))
     }
     if sum(sizes.values()) <= SHARE_OF_JOURNALS:
         return [JournalShare(journals)]
+    whole = [journal for journal in journals if not journal.is_in_sections]
+    together = [JournalShare(whole)] if whole else []
     return [
-        *_shares_of_sections([journal for journal in journals if journal.is_in_sections], sizes),
-        *_shares_of_whole([journal for journal in journals if not journal.is_in_sections], sizes),
+        *_shares_of_sections(in_sections, sizes),
+        *(_shares_of_whole(whole, sizes) if side_by_side else together),
     ]
 
 

@@ -83,10 +83,24 @@ def test_shares_tell_every_change_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert [journal.is_in_sections for journal in listed] == [True, True, False]
     for size in (1, 10_000, 40_000, 1 << 30):
         monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", size)
-        shares = shares_of(storage, listed)
+        shares = shares_of(storage, listed, side_by_side=True)
         keys = [key for share in shares for changes in share.changes(storage) for key, _ in told(changes)]
         assert len(keys) == ROWS + 4_500 + 100
         assert len(shares) == {1: SECTIONS + 1, 1 << 30: 1}.get(size, len(shares))
+
+
+def test_one_process_takes_whole_journals_together_and_lists_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(str(tmp_path))
+    monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
+    whole = [written_to(storage, rows) for rows in (100, 200)]
+    [share] = shares_of(storage, whole, side_by_side=False)
+    assert share.journals == whole
+    mixed = shares_of(storage, [*whole, written_to(storage)], side_by_side=False)
+    assert [share.journals for share in mixed if share.sections is None] == [whole]
+    monkeypatch.delattr(Storage, "list_files")
+    assert len(shares_of(storage, whole, side_by_side=False)) == 1
 
 
 @pytest.mark.parametrize("scope", ["", "?scope=partition"])

@@ -387,9 +387,12 @@ def _work_of(  # noqa: PLR0917  (called by ``_apply_record`` alone)
             yield runner, partial(apply_clustering, storage, index, record), journals
         else:
             ours = [held.get(journal.path, journal) for journal in journals]
-            # Other processes read what this one holds.
-            told = ours if isinstance(runner, InProcess) else journals
-            yield runner, partial(apply_journals, storage, index, record.first_sequence), shares_of(storage, told)
+            if isinstance(runner, InProcess):
+                shares = shares_of(storage, ours, side_by_side=False)
+            else:
+                # Other processes read what this one holds.
+                shares = shares_of(storage, journals, side_by_side=True)
+            yield runner, partial(apply_journals, storage, index, record.first_sequence), shares
 
 
 def _runner_for(storage: Storage, instants: Sequence[str], tasks: TaskRunner) -> TaskRunner:
