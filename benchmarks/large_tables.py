@@ -28,7 +28,7 @@ _ENGINES: Final = {
 }
 
 _HEAPS: Final = {"Hudi 1.2.0": "8g", "Delta Lake 3.3.2": "4g", "Iceberg 1.10.0": "4g"}
-"""What the peers need; Hudi loads 20 million rows in no 4 GiB."""
+"""What the peers need: with 4 GiB, the load of 20 million rows fails in Hudi."""
 
 _OPTIONS: Final = {"Hudi 1.2.0": {"hoodie.metadata.record.index.min.filegroup.count": "20"}}
 """By family: what a large table needs. Hudi sorts the entries of a file group of its record index in memory."""

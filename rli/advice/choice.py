@@ -209,9 +209,10 @@ def _facts(found: Survey) -> Iterator[str]:
         f"{what} {table.keys:,} keys of {table.key_bytes:.0f} bytes in {_counted(table.files, 'file')} and "
         f"{_counted(table.partitions, 'partition')}."
     )
+    followed = 0 if table.commits is None else table.commits.commits
     source = {
         "records": "The batch",
-        "commits": f"No batch was given: like the last {_counted(0 if table.commits is None else table.commits.commits, 'commit')}, the next one",
+        "commits": f"No batch was given: like the last {_counted(followed, 'commit')}, the next one",
         "assumed": "No batch was given, and no commit shows one: a batch",
     }[batch.origin]
     verb = "is assumed to bring" if batch.origin == "assumed" else "brings"

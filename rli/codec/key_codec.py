@@ -25,6 +25,12 @@ class KeyCodec:
 
     settings: IndexSettings
 
+    def stored_keys(self, record_keys: pa.Array, partition_paths: pa.Array | pa.Scalar) -> pa.Array:
+        """The stored key of each record key (string array, shape (n,)) in its partition, or in the only one."""
+        if self.settings.scope is Scope.GLOBAL:
+            return record_keys
+        return scoped_keys.joined(partition_paths, record_keys)
+
     def encode(self, keys: pa.Array) -> Iterator[tuple[NDArray[np.intp], EncodedKeys]]:
         """Encoded keys of a batch (string array, shape (n,)), one group per width, with their positions in it.
 

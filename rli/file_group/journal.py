@@ -32,7 +32,8 @@ Positions: TypeAlias = NDArray[np.int64]
 
 SECTIONS: Final = 16
 """Into how many parts an index's store is divided, so that a large commit is applied to one after the other: a store that
-keeps keys sorted, or many of them together, then writes each place once instead of with every batch of keys."""
+keeps keys sorted, or many of them together, then writes each place once instead of with every batch of keys. The number is
+part of the format of journals."""
 
 SectionsOf: TypeAlias = Callable[[str, pa.Array], NDArray[np.uint8]]
 """Partition path and record keys (string array, shape (n,)) → the section of each, less than ``SECTIONS``. Picklable."""

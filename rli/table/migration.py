@@ -259,7 +259,7 @@ def migrate(migration: Migration, *, drop_old: bool) -> tuple[TableDefinition, T
 
 @contextmanager
 def _alone(table: TableDefinition, index: TableIndex, writer: str, patience: float) -> Iterator[Callable[[], None]]:
-    """Keep other migrations of a table waiting; those that waited for one that switched the table are refused."""
+    """Keep other migrations of a table waiting; refuse those that waited while the table was given another index."""
 
     def require_same() -> None:
         require_same_lease(table)

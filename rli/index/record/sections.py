@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rli.codec import scoped_keys
 from rli.codec.key_codec import KeyCodec
 from rli.file_group.journal import SECTIONS
-from rli.model import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +24,7 @@ class Sections:
 
     def __call__(self, partition_path: str, record_keys: pa.Array) -> NDArray[np.uint8]:
         """The section of each record key (string array, shape (n,)) of a partition, less than ``SECTIONS``."""
-        keys = record_keys
-        if self.codec.settings.scope is Scope.PARTITION:
-            keys = scoped_keys.joined(pa.scalar(partition_path, pa.string()), record_keys)
+        keys = self.codec.stored_keys(record_keys, pa.scalar(partition_path, pa.string()))
         found = np.empty(len(keys), np.uint8)
         for positions, encoded in self.codec.encode(keys):
             found[positions] = encoded.shards.astype(np.uint32) * SECTIONS // self.codec.settings.shard_count

@@ -74,7 +74,7 @@ class StoredEntries:
 
     def stored_keys(self, record_keys: pa.Array, partition_paths: pa.Array) -> pa.Array:
         """The stored key of each record key in its partition (string arrays, shape (n,))."""
-        return record_keys if self.scope is Scope.GLOBAL else scoped_keys.joined(partition_paths, record_keys)
+        return self.codec.stored_keys(record_keys, partition_paths)
 
     def stored_keys_in(self, partition_path: str, record_keys: pa.Array) -> pa.Array:
         """The stored keys of record keys (string array, shape (n,)) of one partition."""
