@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -249,8 +248,6 @@ class Storage:
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
-        with suppress(FileNotFoundError):
-            return self.filesystem.get_file_info(selector)
         # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
         attempts = Retrying(
             stop=stop_after_attempt(_LISTINGS), retry=retry_if_exception_type(FileNotFoundError), reraise=True
