@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rli.store import EncodedKeys, Entries
 
 if TYPE_CHECKING:
@@ -49,6 +52,10 @@ class EntryTable(ABC):
     @abstractmethod
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         """At most ``limit`` entries of a shard, from a page's ``next_start`` on; from the first where it is empty."""
+
+    @abstractmethod
+    def count_in_shards(self, transaction: Transaction, shards: NDArray[np.uint16]) -> int:
+        """About how many entries there are in some shards (distinct), tombstones included."""
 
     def count(self, transaction: Transaction) -> int:
         """How many entries the database holds, tombstones included."""

@@ -52,7 +52,8 @@ class FixedTable(EntryTable):
             count = cursor.count() if cursor.set_key(shard) else 0
             if count <= min((stop - start) * _READ_WHOLE_SHARD_BELOW, _MAX_ENTRIES_OF_WHOLE_SHARD):
                 sought[start:stop] = False
-                if count:
+                # Of a load, all keys lie behind those that are stored.
+                if count and cursor.last_dup() and keys.keys[start].tobytes() <= cursor.value()[: self._width]:
                     found[start:stop] = self._get_from_whole_shard(cursor, shard, keys.keys[start:stop])
         positions = np.flatnonzero(sought)
         for first in range(0, len(positions), _KEYS_PER_JOIN):
@@ -112,6 +113,10 @@ class FixedTable(EntryTable):
         cursor.putmulti(chain.from_iterable(inside))
         # Appending fills pages to the brim, where inserting splits them in halves.
         cursor.putmulti(chain.from_iterable(beyond), append=True)
+
+    def count_in_shards(self, transaction: Transaction, shards: NDArray[np.uint16]) -> int:
+        cursor = transaction.cursor(self._database)
+        return sum(cursor.count() for shard in shard_bytes(shards) if cursor.set_key(shard))
 
     def read_page(self, transaction: Transaction, shard: int, start: bytes, limit: int) -> Page:
         cursor = transaction.cursor(self._database)

@@ -79,7 +79,8 @@ class LmdbStore(Store):
         if table is None or not len(keys):
             return
         order = keys.sort_order()
-        step = keys_per_transaction(len(keys), index.read(table.count))
+        near = index.read(partial(table.count_in_shards, shards=np.unique(keys.shards)))
+        step = keys_per_transaction(len(keys), index.read(table.count), near)
         written = 0
         for start in range(0, len(keys), step):
             some = order[start : start + step]

@@ -18,8 +18,14 @@ _ENTRIES_PER_TRANSACTION: Final = 20_000
 """Stored between the first key of a transaction and its last: on two hundred pages, with keys of 16 bytes."""
 
 
-def keys_per_transaction(keys: int, stored: int) -> int:
-    """How many of so many sorted keys to write at once."""
+def keys_per_transaction(keys: int, stored: int, in_their_shards: int) -> int:
+    """How many sorted keys to write at once.
+
+    Args:
+        keys: how many there are in all.
+        stored: entries of the index.
+        in_their_shards: entries of the shards that the keys are in: of few shards, where a large commit comes section by section.
+    """
     scattered = min(max(stored // _TRANSACTIONS_PER_INDEX, _MIN_KEYS_PER_TRANSACTION), MAX_KEYS_PER_TRANSACTION)
-    close_together = min(_ENTRIES_PER_TRANSACTION * keys // max(stored, 1), _MOST_CLOSE_TOGETHER)
+    close_together = min(_ENTRIES_PER_TRANSACTION * keys // max(in_their_shards, 1), _MOST_CLOSE_TOGETHER)
     return max(scattered, close_together)
