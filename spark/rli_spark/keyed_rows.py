@@ -14,7 +14,7 @@ from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import COMPRESSION, PARTS, Parts, write_part
 from rli_spark.small_frames import rows_of_small
-from rli_spark.tie_breaker import Tied, with_tie_breaker
+from rli_spark.tie_breaker import Tied
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class KeyedRows:
         # Fails here, on no records, if a column is missing or of a wrong type.
         schema = keying.schema(keying.keyed(arrow_schema(frame).empty_table()).schema)
         if keying.has_records:
-            frame, keying = with_tie_breaker(frame), Tied(keying)
+            keying = Tied(keying)
         load = None if load_of is None else Load(load_of, keying.distinct)
 
         def keyed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

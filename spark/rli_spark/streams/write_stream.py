@@ -42,7 +42,7 @@ from rli_spark.streams.base import build_base, load_base
 from rli_spark.streams.location_state import STATE_SCHEMA
 from rli_spark.streams.request import StreamEngine
 from rli_spark.streams.tagger import BUCKET, CELLS, TAGGED_CELLS, BucketTagger
-from rli_spark.tie_breaker import Tied, with_tie_breaker
+from rli_spark.tie_breaker import Tied
 
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -152,7 +152,7 @@ def _keyed_frame(df: DataFrame, table: TableDefinition, mode: StreamMode, index:
     """The frame that is keyed, and what keys its rows."""
     kind = RecordKeying if mode is StreamMode.UPSERT else FirstRecordKeying
     keying = kind(table.key_generator, table.properties.ordering_field, index.scope)
-    return with_tie_breaker(df.drop(*META_COLUMNS)), Tied(keying)
+    return df.drop(*META_COLUMNS), Tied(keying)
 
 
 def _by_bucket(tables: Iterator[pa.Table], keying: Keying, buckets: int) -> Iterator[pa.Table]:
