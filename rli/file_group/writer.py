@@ -165,8 +165,12 @@ def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_key
     """
     with FileSliceReader(storage, base) as reader:
         stored = reader.read_columns(pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]))
-    positions = pc.index_in(record_keys, value_set=stored.column(RECORD_KEY))
-    return stored.select(schema.names).take(positions)
+    # The keys sought are hashed: they are few beside those of the file.
+    rows = pc.fill_null(pc.index_in(stored.column(RECORD_KEY), value_set=record_keys), -1).to_numpy()
+    found = np.flatnonzero(rows >= 0)
+    positions = np.full(len(record_keys), -1, np.int64)
+    positions[rows[found]] = found
+    return stored.select(schema.names).take(pa.array(positions, mask=positions < 0))
 
 
 @dataclass(frozen=True, slots=True)
