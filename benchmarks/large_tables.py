@@ -33,6 +33,9 @@ _HEAPS: Final = {"Hudi 1.2.0": "8g", "Delta Lake 3.3.2": "4g", "Iceberg 1.10.0":
 _OPTIONS: Final = {"Hudi 1.2.0": {"hoodie.metadata.record.index.min.filegroup.count": "20"}}
 """By family: what a large table needs. Hudi sorts the entries of a file group of its record index in memory."""
 
+_IN_SMALLER_ALONE: Final = frozenset({"Hudi 1.2.0, RECORD_INDEX merge-on-read"})
+"""As slow as copy-on-write in the smaller table, within a few per cent: in the larger one it would take a third of the run."""
+
 _GOALS: Final = {
     (LOAD, "Delta Lake 3.3.2, MERGE"): 0.9,
     (UPSERT, "Hudi 1.2.0, RECORD_INDEX"): 6.0,
@@ -67,6 +70,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
         warm_up(make_workload(folder, "warm-up", rows // 100, 1), competitors)
         few = [competitor.with_another_table("smaller") for competitor in competitors]
         play(smaller, few, 0, 1, loads=3)
+        competitors = [competitor for competitor in competitors if competitor.name not in _IN_SMALLER_ALONE]
         play(larger, competitors, 0, 1)
         outcomes = [*_outcomes(competitors, larger), *_outcomes(few, smaller)]
         limit = _seconds_of_rewriting(folder / "tables-0" / LMDB)
@@ -99,7 +103,7 @@ def _outcomes(competitors: list[Competitor], workload: Workload) -> Iterator[Out
                     # It failed, or does not show when it knows where records go.
                     continue
                 yield Outcome(
-                    f"{operation}, {workload.rows:,} rows, {our.name}: times as fast",
+                    f"{workload.rows:,} rows, {our.engine}, {operation}: times as fast",
                     other.name,
                     statistics.median(taken[number] / baseline[number] for number in taken),
                     _GOALS.get((operation, other.name)) if our.engine == LMDB else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,4 +87,8 @@ class Competitor:
         return ""
 
     def _order(self, operation: str, **arguments: object) -> Any:
-        return self.process.order(operation, table=self.table, **arguments)
+        started = time.monotonic()
+        answer = self.process.order(operation, table=self.table, **arguments)
+        taken = time.monotonic() - started
+        sys.stderr.write(f"{self.name}: {operation.replace('_', ' ')} in {taken:.1f} s, table {self.table}\n")
+        return answer
