@@ -24,9 +24,10 @@ from rli.write.engine import (
     TaskRunner,
     request_folder_of,
 )
+from rli_spark.driver_limits import DriverLimits
 from rli_spark.executors import require_reachable
 from rli_spark.keyed_rows import KeyedRows
-from rli_spark.small_requests import request_of, small_write_bytes
+from rli_spark.small_requests import request_of
 from rli_spark.tasks import SparkTasks
 
 
@@ -54,5 +55,6 @@ class SparkEngine(Engine):
         with request_folder_of(table, index) as folder:
             is_load = keying.has_records and not index.computes_file_groups and Snapshot.now(table).is_unwritten
             load_of = index.scope if is_load else None
-            rows = KeyedRows.of(source, keying, folder, brings=small_write_bytes(self.spark), load_of=load_of)
-            yield request_of(self.spark, folder, rows)
+            limits = DriverLimits.of(self.spark)
+            rows = KeyedRows.of(source, keying, folder, brings=limits.brought_bytes, load_of=load_of)
+            yield request_of(self.spark, folder, limits, rows)

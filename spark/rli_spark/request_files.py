@@ -188,6 +188,11 @@ class Parts:
     files: tuple[RequestFile, ...]
     brought: tuple[pa.Table, ...]
 
+    @property
+    def num_bytes(self) -> int:
+        """Of all rows in memory."""
+        return sum(file.size for file in self.files) + sum(rows.nbytes for rows in self.brought)
+
     @classmethod
     def of_driver(cls, folder: RequestFolder, rows: pa.Table, brings: int = 0, *, load: Load | None = None) -> Parts:
         """Keyed rows in the driver, written to a file if they have more than ``brings`` bytes."""

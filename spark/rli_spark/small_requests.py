@@ -1,12 +1,12 @@
 """Small writes: the driver tags and writes them itself, because each job of Spark costs more than all of their work.
 
-The rows of a small request come to the driver. A write that turns out to rewrite large files, or so many that Spark's tasks
-take less time in all, goes back to the tasks.
+The rows of a small request come to the driver, by the request's job or in its files. A write that turns out to rewrite large
+files, or so many that Spark's tasks take less time in all, goes back to the tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from rli import SettingsError
 from rli.write.engine import (
     FileGroupResult,
     FileLocator,
@@ -31,42 +30,23 @@ from rli.write.engine import (
     Tally,
     WorkloadProfile,
     WritePlan,
+    require_same,
     work_rows,
 )
 from rli_spark.batches import map_numbers
 from rli_spark.connect import default_parallelism, undivided
+from rli_spark.driver_limits import DriverLimits
 from rli_spark.errors import unwrapped_errors
 from rli_spark.keyed_rows import KeyedRows
+from rli_spark.request_files import key_range, read_rows
 from rli_spark.requests import SparkRequest
 from rli_spark.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_batches
-
-_REWRITTEN_BYTES: Final = 64 * 1024 * 1024
-"""Of base files that the driver rewrites: about a task's share."""
-
-_FILE_GROUPS: Final = 250
-"""The driver writes about so many small ones in the time that the jobs of Spark take beside the work of their tasks."""
-
-_TASKS_LIKE_DRIVER: Final = 2
-"""So many tasks at a time write small file groups about as fast as the driver does."""
 
 _SEARCHED_BYTES: Final = 256 * 1024 * 1024
 """Of base files in which the driver looks for keys, where no store knows them: it reads their key columns at most."""
 
 _BYTES_OF_OPENING: Final = 1024 * 1024
 """To open a file takes about as long as to search so many bytes."""
-
-SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
-"""Spark's setting for the size of rows that come to the driver; 0: tasks do all the work."""
-
-_DEFAULT_BYTES: Final = 16 * 1024 * 1024
-
-
-def small_write_bytes(spark: SparkSession) -> int:
-    """Up to about how many bytes of rows a write is a small one; raises ``SettingsError`` if the setting is no number."""
-    value = spark.conf.get(SMALL_WRITE_BYTES, str(_DEFAULT_BYTES)) or ""
-    if not value.isdecimal():
-        raise SettingsError(f"not a number of bytes: {SMALL_WRITE_BYTES}={value}; set it to 0 or more")
-    return int(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +56,8 @@ class SmallRequest(Request):
     Attributes:
         spark: the session.
         folder: for rows that go back to the tasks.
-        rows: all of them.
+        limits: of the driver's work.
+        rows: all of them, as the tasks gave them.
         keyed: one row for each key.
         schema: of the records.
         bytes_per_row: on average.
@@ -84,16 +65,27 @@ class SmallRequest(Request):
 
     spark: SparkSession
     folder: RequestFolder
+    limits: DriverLimits
     rows: KeyedRows
     keyed: pa.Table
     schema: pa.Schema
     bytes_per_row: float
 
     @classmethod
-    def of(cls, spark: SparkSession, folder: RequestFolder, rows: KeyedRows) -> SmallRequest:
-        """The request of rows that have all come to the driver."""
-        keyed = rows.keying.distinct(pa.concat_tables(rows.parts.brought))
-        return cls(spark, folder, rows, keyed, rows.schema, keyed.nbytes / max(keyed.num_rows, 1))
+    def of(cls, spark: SparkSession, folder: RequestFolder, limits: DriverLimits, rows: KeyedRows) -> SmallRequest:
+        """The request of rows that have come to the driver, or do so now from their files.
+
+        Raises:
+            LeaseLostError: another writer took this process for dead, and removed the files.
+            VoidAttemptError: the files hold other keys than were written.
+        """
+        files = rows.parts.files
+        folder.require_kept()
+        read = list(read_rows(folder.storage, files, *key_range(0, 1)))
+        keys = (table.column(work_rows.RECORD_KEY) for table in read)
+        require_same("read", sum((file.tally for file in files), Tally()), sum(map(Tally.of, keys), Tally()))
+        keyed = rows.keying.distinct(pa.concat_tables([*rows.parts.brought, *read]))
+        return cls(spark, folder, limits, rows, keyed, rows.schema, keyed.nbytes / max(keyed.num_rows, 1))
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
@@ -103,7 +95,7 @@ class SmallRequest(Request):
         else:
             with ExitStack() as kept:
                 local = LocalRows.of(tagging(self.keyed, locator))
-                yield SmallRows(self.spark, kept, local, self.bytes_per_row, local.profile)
+                yield SmallRows(self.spark, kept, self.limits, local, self.bytes_per_row, local.profile)
 
     def _searched_bytes(self, locator: FileLocator) -> int:
         """Of the files that may hold the keys, with what it takes to open them."""
@@ -116,10 +108,16 @@ class SmallRequest(Request):
         return choose(self.keyed.column(work_rows.RECORD_KEY).combine_chunks())
 
 
-def request_of(spark: SparkSession, folder: RequestFolder, rows: KeyedRows) -> SmallRequest | SparkRequest:
-    """The request of keyed rows: a small one if all of them have come to the driver."""
-    is_small = rows.parts.brought and not rows.parts.files
-    return (SmallRequest if is_small else SparkRequest).of(spark, folder, rows)
+def request_of(
+    spark: SparkSession, folder: RequestFolder, limits: DriverLimits, rows: KeyedRows
+) -> SmallRequest | SparkRequest:
+    """The request of keyed rows: a small one if the driver is to write them."""
+    parts = rows.parts
+    # The files of a load are arranged for tasks, which write them in less time than the driver.
+    is_arranged = rows.load is not None and parts.files
+    if parts.num_bytes and parts.num_bytes <= limits.row_bytes and not is_arranged:
+        return SmallRequest.of(spark, folder, limits, rows)
+    return SparkRequest.of(spark, folder, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +127,7 @@ class SmallRows(TaggedRows):
     Attributes:
         spark: the session.
         kept: gives back what Spark keeps.
+        limits: of the driver's work.
         local: the rows.
         bytes_per_row: an estimate.
         profile: counts of the rows.
@@ -136,12 +135,13 @@ class SmallRows(TaggedRows):
 
     spark: SparkSession
     kept: ExitStack
+    limits: DriverLimits
     local: LocalRows
     bytes_per_row: float
     profile: WorkloadProfile
 
     def without_late_moves(self, late: LateMoves) -> TaggedRows:
-        if not self._suits_driver([file_slice.size for file_slice in late.slices.values()]):
+        if not self.limits.suit([file_slice.size for file_slice in late.slices.values()]):
             return self._in_tasks().without_late_moves(late)
         local = self.local.without_late_moves(late)
         return replace(self, local=local, profile=local.profile)
@@ -150,17 +150,8 @@ class SmallRows(TaggedRows):
         return self.local.keys_of_moves(most)
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
-        rows = self.local if self._suits_driver(plan.sizes.values()) else self._in_tasks()
+        rows = self.local if self.limits.suit(plan.sizes.values()) else self._in_tasks()
         return rows.write(plan)
-
-    def _suits_driver(self, sizes: Collection[float]) -> bool:
-        """Whether the driver takes no longer for file groups of some sizes in bytes than jobs of Spark do."""
-        if sum(sizes) > _REWRITTEN_BYTES:
-            return False
-        if len(sizes) <= _FILE_GROUPS:
-            return True
-        share_saved = 1 - _TASKS_LIKE_DRIVER / default_parallelism(self.spark)
-        return len(sizes) * share_saved <= _FILE_GROUPS
 
     def _in_tasks(self) -> SparkRows:
         """The rows for Spark's tasks."""

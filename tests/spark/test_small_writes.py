@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
-from rli_spark import small_requests
+from rli_spark import driver_limits, small_requests
 from rli_spark.request_files import Parts
 from tests.support.spark import small_writes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
@@ -69,9 +69,10 @@ def test_a_large_write_is_three_jobs_and_one_more_if_records_move(spark: SparkSe
 def test_large_files_and_many_are_rewritten_by_tasks(
     spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, *, is_by_tasks: bool
 ) -> None:
-    monkeypatch.setattr(small_requests, name, limit)
-    # As if each of the two tasks that run at a time were as fast as the driver.
-    monkeypatch.setattr(small_requests, "_TASKS_LIKE_DRIVER", 1)
+    monkeypatch.setattr(driver_limits, name, limit)
+    # As if the tasks ran on other machines, and each of the two that run at a time were as fast as the driver.
+    monkeypatch.setattr(driver_limits, "_LOCAL_TASKS", 0)
+    monkeypatch.setattr(driver_limits, "_TASKS_LIKE_DRIVER", 1)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame(BATCH, COLUMNS)
     done = list[rli.CommitResult]()
@@ -87,6 +88,42 @@ def test_large_files_and_many_are_rewritten_by_tasks(
     ]  # fmt: skip
     assert rli_spark.delete(frame, table).deleted == 4
     assert table.verify_index().agrees
+
+
+@pytest.mark.parametrize(("name", "limit"), [("_REWRITTEN_BYTES", 0), ("_FILE_GROUPS", 0)])
+def test_the_driver_of_a_local_master_rewrites_any_files(
+    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, name: str, limit: int
+) -> None:
+    monkeypatch.setattr(driver_limits, name, limit)
+    table.upsert(records(*BEFORE))
+    assert jobs_of(spark, lambda: rli_spark.upsert(spark.createDataFrame(BATCH, COLUMNS), table)) == 1
+
+
+def test_the_driver_of_a_local_master_reads_rows_that_are_too_many_for_its_heap_from_files(
+    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_limits, "_ROW_BYTES", 0)
+    table.upsert(records(*BEFORE))
+    frame = spark.createDataFrame([*BATCH, ("new", "x", 1, 1.0)], COLUMNS)
+    done = list[rli.CommitResult]()
+    assert jobs_of(spark, lambda: done.append(rli_spark.upsert(frame, table))) == 1
+    assert (done[0].inserted, done[0].updated, done[0].moved, done[0].unchanged) == (1, 1, 1, 1)
+    assert [(row["id"], row["city"], row["v"]) for row in rows_of(table)] == [
+        ("a", "x", 2.0), ("b", "y", 2.0), ("c", "x", 1.0), ("d", "x", 1.0), ("new", "x", 2.0)
+    ]  # fmt: skip
+    assert jobs_of(spark, lambda: rli_spark.delete(frame, table)) == 1
+    assert [row["id"] for row in rows_of(table)] == ["d"]
+    assert table.verify_index().agrees
+    assert_nothing_left_over(table)
+
+
+def test_without_a_setting_the_driver_of_a_local_master_writes_up_to_a_quarter_of_its_heap(spark: SparkSession) -> None:
+    heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()  # type: ignore[union-attr]  # noqa: SLF001
+    spark.conf.unset(driver_limits.SMALL_WRITE_BYTES)
+    try:
+        assert driver_limits.DriverLimits.of(spark).row_bytes == heap // 4
+    finally:
+        spark.conf.set(driver_limits.SMALL_WRITE_BYTES, "0")
 
 
 @pytest.mark.parametrize("index", ["simple:", "global-bloom:"])
@@ -181,6 +218,6 @@ class _Row:
 
 
 def test_a_setting_that_is_no_number_is_refused(spark: SparkSession, table: rli.Table) -> None:
-    spark.conf.set(small_requests.SMALL_WRITE_BYTES, "4m")
+    spark.conf.set(driver_limits.SMALL_WRITE_BYTES, "4m")
     with pytest.raises(rli.SettingsError, match=r"spark\.rli\.smallWriteBytes=4m"):
         rli_spark.upsert(spark.createDataFrame(BATCH, COLUMNS), table)

@@ -30,6 +30,7 @@ from rli.write.engine import (
     unseen_writes,
 )
 from rli_spark.batches import for_look_ups, map_tables
+from rli_spark.driver_limits import DriverLimits
 from rli_spark.engine import SparkEngine
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
@@ -37,7 +38,7 @@ from rli_spark.keyed_rows import KeyedRows
 from rli_spark.request_files import PARTS, Parts, write_part
 from rli_spark.row_batches import DATA, packed, unpack
 from rli_spark.running_task import running_task
-from rli_spark.small_requests import request_of, small_write_bytes
+from rli_spark.small_requests import request_of
 from rli_spark.streams.base import LOCATION, LOCATIONS
 from rli_spark.streams.tagger import FOUND, POSITION
 from rli_spark.tie_breaker import Tied
@@ -156,7 +157,8 @@ class StreamEngine(SparkEngine):
             )
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
-            storage, path, brings = folder.storage, folder.path, small_write_bytes(self.spark)
+            limits = DriverLimits.of(self.spark)
+            storage, path, brings = folder.storage, folder.path, limits.brought_bytes
             with unwrapped_errors():
                 told = map_tables(
                     source,
@@ -165,7 +167,7 @@ class StreamEngine(SparkEngine):
                 ).collect()
             parts = Parts.accepted((row for row in told if row[_POSITIONS] is None), path)
             rows = KeyedRows(Tied(keying), self.schema, parts)
-            inner = request_of(self.spark, folder, rows)
+            inner = request_of(self.spark, folder, limits, rows)
             known = KnownLocations.of(row for row in told if row[_POSITIONS] is not None)
             self.requested.append(known)
             yield StreamRequest(inner, known, inner.schema, inner.bytes_per_row)
