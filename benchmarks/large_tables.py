@@ -1,4 +1,4 @@
-"""Tables of 20 million rows in files of about 100 MB: rli on LMDB and Redis beside Hudi, Delta Lake and Iceberg.
+"""Tables of 20 million rows in files of about 100 MB: rli on LMDB and Redis beside Hudi, Delta Lake, Iceberg and Paimon.
 
 The others run as their users run them: copy-on-write, and merge-on-read or with deletion vectors.
 """
@@ -25,9 +25,10 @@ _ENGINES: Final = {
     "Hudi 1.2.0": ("RECORD_INDEX", "RECORD_INDEX merge-on-read"),
     "Delta Lake 3.3.2": ("MERGE", "MERGE with deletion vectors"),
     "Iceberg 1.10.0": ("MERGE", "MERGE merge-on-read"),
+    "Paimon 0.9.0": ("INSERT", "INSERT with deletion vectors"),
 }
 
-_HEAPS: Final = {"Hudi 1.2.0": "8g", "Delta Lake 3.3.2": "4g", "Iceberg 1.10.0": "4g"}
+_HEAPS: Final = {"Hudi 1.2.0": "8g", "Delta Lake 3.3.2": "4g", "Iceberg 1.10.0": "4g", "Paimon 0.9.0": "4g"}
 """What the peers need: with 4 GiB, the load of 20 million rows fails in Hudi."""
 
 _OPTIONS: Final = {"Hudi 1.2.0": {"hoodie.metadata.record.index.min.filegroup.count": "20"}}
@@ -50,6 +51,7 @@ _NOT_DONE: Final = {
     "Hudi 1.2.0": "its clean and its statistics of columns are off",
     "Delta Lake 3.3.2": "has no index, no check of key uniqueness, no clean",
     "Iceberg 1.10.0": "has no index, no check of key uniqueness, no clean",
+    "Paimon 0.9.0": "keeps no index between writes, compares no ordering values",
 }
 """What each peer leaves out, by family."""
 

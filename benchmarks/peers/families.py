@@ -9,11 +9,13 @@ from typing import Final
 from benchmarks.peers import merging
 from benchmarks.peers.engines import RLI_INDEXES, Engine, PlainSpark, Rli
 from benchmarks.peers.hudi import COPY_ON_WRITE, HBASE, MERGE_ON_READ, Hudi
+from benchmarks.peers.paimon import PAIMON_SETTINGS, Paimon, PaimonWithDeletionVectors
 from tests.support.spark import HUDI_SETTINGS
 from tests.support.spark_packages import HUDI_BUNDLE
 
 _DELTA: Final = "io.delta:delta-spark_2.12:3.3.2"
 _ICEBERG: Final = "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0"
+_PAIMON: Final = "org.apache.paimon:paimon-spark-3.5:0.9.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ FAMILIES: Final = {
         _ICEBERG,
         {"MERGE": merging.Iceberg, "MERGE merge-on-read": merging.IcebergMergeOnRead},
         merging.ICEBERG_SETTINGS,
+    ),
+    "Paimon 0.9.0": Family(
+        _PAIMON,
+        {"INSERT": Paimon, "INSERT with deletion vectors": PaimonWithDeletionVectors},
+        PAIMON_SETTINGS,
     ),
 }
 """Ours first."""
