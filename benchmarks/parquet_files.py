@@ -38,7 +38,9 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     keys = uuid_keys(records, seed=8)
     parts = pa.array([f"p{n % _PARTITIONS}" for n in range(records)])
     rows = with_turn(pa.table({"id": keys, "part": parts, "value": pa.array(np.arange(records)), "note": keys}))
-    changed = turns_of(rows.drop_columns(TURN).take(pa.array(np.arange(0, records, 10))))
+    # Chosen at random, so that some are in each file.
+    some = np.random.default_rng(8).choice(records, records // 10, replace=False)
+    changed = turns_of(rows.drop_columns(TURN).take(pa.array(some)))
     with rli.create_table(
         folder / "table", record_key="id", partition_by="part", index=f"lmdb://{folder / 'index'}"
     ) as table:
