@@ -65,14 +65,14 @@ class LocationUpdate:
         return {group for group in named_groups(self.partition_paths, self.file_ids).groups if group is not None}
 
 
-def coalesce_updates(changes: Iterable[LocationUpdate]) -> Iterator[LocationUpdate]:
-    """The same changes, all of one commit sequence and of different keys, in batches of ``BATCH_KEYS`` or more."""
+def coalesce_updates(changes: Iterable[LocationUpdate], batch_keys: int = BATCH_KEYS) -> Iterator[LocationUpdate]:
+    """The same changes, all of one commit sequence and of different keys, in batches of ``batch_keys`` or more."""
     pending: list[LocationUpdate] = []
     keys = 0
     for part in changes:
         pending.append(part)
         keys += len(part.record_keys)
-        if keys >= BATCH_KEYS:
+        if keys >= batch_keys:
             yield _joined(pending)
             pending, keys = [], 0
     if pending:

@@ -53,6 +53,8 @@ _UNDOING: Final = "undoing"
 _FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, REREAD})
 _READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
 _ATTEMPTS: Final = 5
+_KEYS_AT_ONCE: Final = 1 << 21
+"""Of a section: the section of 20 million keys is written once, and none is looked for among those just written."""
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -204,7 +206,7 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
 def apply_journals(storage: Storage, index: RecordIndex, sequence: int, share: JournalShare) -> None:
     """Apply a share of the journals of one commit: a task. The fewer and the larger the writes to the store, the better."""
     log = index.log.refresh()
-    for changes in coalesce_updates(share.changes(storage)):
+    for changes in coalesce_updates(share.changes(storage), _KEYS_AT_ONCE):
         index.apply(changes, log, sequence)
 
 
