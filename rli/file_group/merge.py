@@ -19,6 +19,7 @@ _KEEP: Final = -1
 _REMOVE: Final = -2
 _SAMPLE: Final = 5
 _IS_UNDECIDED: Final = told_apart(UNDECIDED)
+_ADDS: Final = told_apart([Change.INSERT, Change.MOVE_IN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def plan_merge(
     rows, fates, skipped = _decided(rows, matches)
     keys = rows.column(RECORD_KEY).combine_chunks()
     changes = rows.column(CHANGE).to_numpy()
-    adds = (changes == Change.INSERT) | (changes == Change.MOVE_IN)
+    adds = _ADDS[changes]
     _require_consistent(group, keys, fates, adds)
 
     stored = np.flatnonzero(fates >= 0)
@@ -110,12 +111,14 @@ def plan_merge(
     fates[stored[~updates]] = _REMOVE
     if outdated is not None:
         fates[outdated] = _REMOVE
+    of_change = np.bincount(changes, minlength=len(Change) + 1).tolist()
+    left_alone = int(late.sum())
     counts = WriteCounts(
-        inserted=int((changes == Change.INSERT).sum()),
-        updated=int(updates.sum() - late.sum()),
-        moved=int((changes == Change.MOVE_IN).sum()),
-        deleted=int((changes == Change.DELETE).sum()),
-        unchanged=int(late.sum()) + skipped,
+        inserted=of_change[Change.INSERT],
+        updated=int(updates.sum()) - left_alone,
+        moved=of_change[Change.MOVE_IN],
+        deleted=of_change[Change.DELETE],
+        unchanged=left_alone + skipped,
     )
     return MergePlan(rows, fates, np.flatnonzero(adds), counts, bool((late | same).all()) and not adds.any())
 

@@ -28,7 +28,7 @@ from rli.hudi.schema import conform, holds_same
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
-from rli.view.file_slice_reader import FileSliceReader
+from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
 from rli.view.file_slices import FileSlice
 from rli.view.paths import unpublished_file
 
@@ -125,13 +125,13 @@ def write_file_group(
         written = _write(context, target, str(name), plan, None)
     else:
         with FileSliceReader(context.storage, target.base) as reader:
-            compared = reader.read_columns(_compared(context)).combine_chunks()
-            plan = _plan(context, target, rows, compared)
+            stored = _Stored(reader, reader.read_columns(_read_first(context, reader)).combine_chunks())
+            plan = _plan(context, target, rows, stored.known)
             if plan.changes_nothing:
                 return FileGroupResult(target.group, plan.counts, None, None)
-            if context.skips_unchanged and plan.may_change_nothing and not _changes(context, plan, reader):
+            if context.skips_unchanged and plan.may_change_nothing and not _changes(context, plan, stored):
                 return FileGroupResult(target.group, plan.counts_of_nothing, None, None)
-            written = _write(context, target, str(name), plan, _Stored(reader, compared))
+            written = _write(context, target, str(name), plan, stored)
     journal = Journal(context.instant, f"{target.group.file_id}_{write_token}.parquet", target.group)
     stat = WriteStat(
         file_id=target.group.file_id,
@@ -179,24 +179,31 @@ class _Stored:
 
     Attributes:
         reader: of its slice.
-        compared: the columns of all its records that a merge compares, which were read before.
+        known: the columns of all its records that were read before, those among them that a merge compares.
     """
 
     reader: FileSliceReader
-    compared: pa.Table
+    known: pa.Table
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The records in order, in batches, as ``FileSliceReader.batches`` gives them; no column is read again."""
-        known = self.compared.column_names
+        known = self.known.column_names
+        others = pa.schema([field for field in schema if field.name not in known])
+        if not len(others):
+            for start in range(0, self.known.num_rows, READ_BATCH_ROWS):
+                yield self.known.slice(start, READ_BATCH_ROWS).select(schema.names)
+            return
         start = 0
-        for batch in self.reader.batches(pa.schema([field for field in schema if field.name not in known])):
-            parts = {False: batch, True: self.compared.slice(start, batch.num_rows)}
+        for batch in self.reader.batches(others):
+            parts = {False: batch, True: self.known.slice(start, batch.num_rows)}
             yield pa.table([parts[name in known].column(name) for name in schema.names], schema=schema)
             start += batch.num_rows
 
 
-def _compared(context: WriteContext) -> pa.Schema:
-    """The columns that decide what becomes of stored records."""
+def _read_first(context: WriteContext, reader: FileSliceReader) -> pa.Schema:
+    """The columns that decide what becomes of stored records; of few records all columns, so that the file is read once."""
+    if reader.has_few_rows:
+        return with_record_meta_columns(context.schema)
     ordering = [context.schema.field(context.ordering_field)] if context.ordering_field else []
     age = [] if context.expired_before is None else [pa.field(COMMIT_TIME, pa.string())]
     return pa.schema([pa.field(RECORD_KEY, pa.string()), *ordering, *age])
@@ -213,11 +220,11 @@ def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, compar
     return plan_merge(target.group, rows, keys, ordering, field, expired=expired)
 
 
-def _changes(context: WriteContext, plan: MergePlan, reader: FileSliceReader) -> bool:
+def _changes(context: WriteContext, plan: MergePlan, stored: _Stored) -> bool:
     """Whether a record is replaced by one with other values; reads up to the first such record."""
     records = conform(plan.rows, context.schema)
     start = 0
-    for batch in reader.batches(context.schema):
+    for batch in stored.batches(context.schema):
         fates = plan.fates[start : start + batch.num_rows]
         start += batch.num_rows
         replaced = np.flatnonzero(fates >= 0)
@@ -237,7 +244,8 @@ def _write(
     plan: MergePlan,
     stored: _Stored | None,
 ) -> WrittenFile:
-    records = _records_of(context, file_name, plan.rows)
+    schema = with_record_meta_columns(context.schema)
+    records = _records_of(context, file_name, plan.rows, schema)
     added = records if len(plan.added) == records.num_rows else records.take(pa.array(plan.added))
     reader = stored.reader if stored else None
     bloom_filter, covers_stored = _bloom_filter(reader, len(plan.added), context.bloom_filter_rate)
@@ -252,7 +260,7 @@ def _write(
         if stored is not None:
             start = 0
             no_keys = pa.array([], pa.string())
-            for batch in stored.batches(with_record_meta_columns(context.schema)):
+            for batch in stored.batches(schema):
                 fates = plan.fates[start : start + batch.num_rows]
                 start += batch.num_rows
                 merged = merge_batch(batch, _keeping_stored(context, batch, records, plan.rows, fates), fates)
@@ -278,8 +286,8 @@ def _bloom_filter(reader: FileSliceReader | None, added: int, rate: float) -> tu
     return new_bloom_filter((reader.rows + added) * 3 // 2, rate), False
 
 
-def _records_of(context: WriteContext, file_name: str, rows: pa.Table) -> pa.Table:
-    """The work rows as records of the file group, with the meta columns that differ between records."""
+def _records_of(context: WriteContext, file_name: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The work rows as records of the file group, of ``with_record_meta_columns(context.schema)``."""
     count = rows.num_rows
     token = file_name.split("_")[1].partition("-")[0]
     numbers = pa.array(np.arange(count)).cast(pa.string())
@@ -287,7 +295,7 @@ def _records_of(context: WriteContext, file_name: str, rows: pa.Table) -> pa.Tab
     sequence_numbers = pc.binary_join_element_wise(context.instant, token, numbers, "_")
     data = conform(rows, context.schema)
     columns = [times, sequence_numbers, rows.column(work_rows.RECORD_KEY), *data.columns]
-    return pa.table(columns, schema=with_record_meta_columns(context.schema))
+    return pa.table(columns, schema=schema)
 
 
 def _keeping_stored(
@@ -297,14 +305,14 @@ def _keeping_stored(
 
     These are the partition values of records that stay against their own, and the kept columns of all that are updated.
     """
-    updated = pc.equal(rows.column(work_rows.CHANGE), int(Change.UPDATE))
     wanted, placed = rows.column(work_rows.WANTED_PARTITION_PATH), rows.column(work_rows.PARTITION_PATH)
-    stays = pc.and_(updated, pc.fill_null(pc.not_equal(wanted, placed), False))
-    keeping = dict.fromkeys(context.partition_fields, stays) if pc.any(stays).as_py() else {}
-    keeping |= dict.fromkeys(context.kept, updated)
-    if not keeping or not (fates >= 0).any():
-        return records
+    may_stay = bool(context.partition_fields) and not wanted.equals(placed)
     replaced = np.flatnonzero(fates >= 0)
+    if not (may_stay or context.kept) or not len(replaced):
+        return records
+    updated = pc.equal(rows.column(work_rows.CHANGE), int(Change.UPDATE))
+    stays = pc.and_(updated, pc.fill_null(pc.not_equal(wanted, placed), False))
+    keeping = dict.fromkeys(context.partition_fields, stays) | dict.fromkeys(context.kept, updated)
     origin = np.full(rows.num_rows, -1, dtype=np.int64)
     origin[fates[replaced]] = replaced
     positions = pa.array(origin, mask=origin < 0)

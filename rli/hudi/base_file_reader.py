@@ -37,6 +37,11 @@ class BaseFileReader:
         return int(self._file.metadata.num_rows)
 
     @property
+    def has_few_rows(self) -> bool:
+        """Whether the file has so few rows that ``batches`` holds all of them in memory at once."""
+        return self.rows <= _FEW_ROWS
+
+    @property
     def schema(self) -> pa.Schema:
         """As stored, without metadata."""
         schema: pa.Schema = self._file.schema_arrow.remove_metadata()
@@ -66,19 +71,19 @@ class BaseFileReader:
     def read_columns(self, schema: pa.Schema) -> pa.Table:
         """The whole file, reduced to the columns of ``schema`` and made to fit it."""
         with corrupt_unless_parquet(self.path):
-            found = self._file.read(columns=self._present(schema), use_threads=self._gains_by_threads)
+            found = self._file.read(columns=self._present(schema), use_threads=not self.has_few_rows)
             return conform(found, schema)
 
     def batches(self, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         """The file's records in order, in batches of ``rows``, made to fit ``schema``."""
-        if self.rows <= min(rows, _FEW_ROWS):
+        if self.has_few_rows and self.rows <= rows:
             # An iterator takes twice as long for a file of few rows.
             if self.rows:
                 yield self.read_columns(schema).combine_chunks()
             return
         with corrupt_unless_parquet(self.path):
             columns = self._present(schema)
-            for batch in self._file.iter_batches(rows, columns=columns, use_threads=self._gains_by_threads):
+            for batch in self._file.iter_batches(rows, columns=columns, use_threads=not self.has_few_rows):
                 yield conform(pa.table(batch), schema)
 
     @property
@@ -114,10 +119,6 @@ class BaseFileReader:
             # Threads would decode all columns of a small batch ahead: that costs more than it gains.
             for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=columns, use_threads=False):
                 yield pa.table(batch)
-
-    @property
-    def _gains_by_threads(self) -> bool:
-        return self.rows > _FEW_ROWS
 
     def _position(self, column: str) -> int:
         """Of a column that is neither struct nor list, among all leaves of the file's schema."""

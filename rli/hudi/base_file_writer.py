@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
-from rli.hudi.dictionaries import columns_with_dictionary
+from rli.hudi.dictionaries import columns_with_dictionary, leaves
 from rli.hudi.meta_columns import (
+    DISTINCT,
     FILE_NAME,
     MAX_RECORD_KEY,
     MIN_RECORD_KEY,
@@ -113,7 +114,7 @@ class BaseFileWriter:
     def finish(self) -> WrittenFile:
         """Write the footer and close the file; its content survives a power cut then."""
         self._flush(sum(part.num_rows for part in self._pending))
-        writer = self._opened(self._schema.empty_table().drop_columns([*self._constants]))
+        writer = self._writer or self._opened(self._schema.empty_table().drop_columns([*self._constants]))
         footer = dict(self._bloom_filter.to_footer())
         if self._smallest is not None and self._greatest is not None:
             footer |= {MIN_RECORD_KEY: self._smallest, MAX_RECORD_KEY: self._greatest}
@@ -148,12 +149,17 @@ class BaseFileWriter:
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
-                compression=self._compression,
+                compression=self._compression_by_column(),
                 store_schema=False,
-                use_dictionary=[*self._constants, *columns_with_dictionary(first)],
+                use_dictionary=[*self._constants, *columns_with_dictionary(first, DISTINCT)],
                 **_row_group_filters(first.num_rows),
             )
         return self._writer
+
+    def _compression_by_column(self) -> dict[str, str]:
+        # A text that is stored once hardly shrinks, and each column that is compressed takes time in a file of few records.
+        paths = (path for field in self._schema for path in leaves(field))
+        return {path: "none" if path in self._constants else self._compression for path in paths}
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,9 @@ META_COLUMNS: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FI
 
 _OF_RECORDS: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
 
+DISTINCT: Final = (COMMIT_SEQNO, RECORD_KEY)
+"""No value of these repeats within a base file."""
+
 MIN_RECORD_KEY: Final = "hoodie_min_record_key"
 MAX_RECORD_KEY: Final = "hoodie_max_record_key"
 """Entries of a base file's footer: between which two values its record keys are."""

@@ -52,6 +52,11 @@ class FileSliceReader:
         return self._base.rows
 
     @property
+    def has_few_rows(self) -> bool:
+        """Whether the slice has so few records that ``batches`` holds all of them in memory at once."""
+        return self._base.has_few_rows
+
+    @property
     def schema(self) -> pa.Schema:
         """Of the records as they are stored, meta columns included where there are any."""
         return self._base.schema

@@ -35,3 +35,4 @@ def test_columns_whose_values_hardly_ever_repeat_get_none() -> None:
         }
     )
     assert columns_with_dictionary(rows) == ["city", "nothing"]
+    assert columns_with_dictionary(rows, distinct=["city"]) == ["nothing"]
