@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 import lmdb
 
 from rli.errors import StoreUnavailableError
+from rli_lmdb.data_file import DataFile
 from rli_lmdb.entries import Database, Transaction
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.guard import SharedGuard
@@ -53,6 +54,7 @@ class Environment:
         self._writer = Lock()
         self._growths = 0
         self._databases: dict[bytes, Database] = {}
+        self._data_file: DataFile | None = None
         with translated_errors(path):
             self._lmdb = lmdb.open(
                 path,
@@ -65,6 +67,7 @@ class Environment:
                 readonly=self.is_read_only,
             )
             self._lmdb.reader_check()
+            self._page_size = int(self._lmdb.stat()["psize"])
         self.identity = identity_of(path)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -109,9 +112,20 @@ class Environment:
                 return found
         raise self._no_room()
 
+    def data_file(self) -> DataFile | None:
+        """The file with all pages that a read transaction under way sees; None where its layout is not known.
+
+        A write transaction has pages that are not in the file yet.
+        """
+        mapped = self._data_file
+        if mapped is None or not mapped.is_whole:
+            mapped = self._data_file = DataFile.open(os.path.join(self.path, DATA_FILE), self.identity, self._page_size)
+        return mapped
+
     def close(self) -> None:
         """Close the environment once the transactions under way have ended."""
         with self._guard.alone():
+            self._data_file = None
             self._lmdb.close()
 
     def _open_database(self, name: bytes, *, duplicates: bool) -> Database:

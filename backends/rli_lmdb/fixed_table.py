@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rli.store import ABSENT, EncodedKeys, Entries
+from rli_lmdb.data_file import WORD, DataFile, Tree
 from rli_lmdb.entries import Database, EntryTable, Page, Transaction
-from rli_lmdb.keyspace import SHARD_WIDTH, pack_records, record_type, shard_bytes, successor
+from rli_lmdb.keyspace import SHARD_WIDTH, fixed_name, pack_records, record_type, shard_bytes, successor
 
 if TYPE_CHECKING:
     import lmdb
@@ -28,6 +29,15 @@ _MAX_ENTRIES_OF_WHOLE_SHARD: Final = 1 << 20
 _LEADING: Final = np.dtype(">u8")
 """The first bytes of a key, as a number."""
 
+# Of 262,144 keys at once, reading pages takes 0.11 µs a key in a million entries, and 0.27 in 50 million. Each shard adds
+# 0.2 ms, as much as 200 seeks, and its branch pages are read whole.
+_MIN_KEYS_FOR_PAGES: Final = 512
+_READ_PAGES_FROM: Final = 6
+"""Stored entries for each wanted key from which on reading pages beats reading all of a shard."""
+
+_MOST_ALIKE: Final = 1 / 16
+"""Share of the keys that may have the same first word as the one before: only a seek tells these apart."""
+
 _KEYS_PER_JOIN: Final = 1 << 16
 """Keys whose records are held as Python objects at a time."""
 
@@ -40,6 +50,24 @@ class FixedTable(EntryTable):
         self._width = width
         self._record_type = record_type(width)
         self._shard_record_type = np.dtype([("shard", f"V{SHARD_WIDTH}"), *self._record_type.descr])
+
+    def look_up(self, transaction: Transaction, keys: EncodedKeys, data_file: Callable[[], DataFile | None]) -> Entries:
+        runs = [run for run in _runs(keys.shards) if run[1] - run[0] >= _MIN_KEYS_FOR_PAGES]
+        file = None if not runs or self._width % WORD else data_file()
+        described = None if file is None else transaction.get(fixed_name(self._width))
+        if file is None or described is None:
+            return self.get(transaction, keys)
+        found = np.full(len(keys), ABSENT, dtype=np.uint64)
+        is_left = np.ones(len(keys), dtype=np.bool_)
+        shards = Tree.of(described)
+        for start, stop in runs:
+            shard = file.duplicates(shards, shard_bytes(keys.shards[start : start + 1])[0])
+            if shard is not None and shard.entries >= (stop - start) * _READ_PAGES_FROM:
+                found[start:stop], is_left[start:stop] = _get_from_pages(file, shard, keys.keys[start:stop])
+        left = np.flatnonzero(is_left)
+        if len(left):
+            found[left] = self.get(transaction, keys.take(left))
+        return found
 
     def get(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
         cursor = transaction.cursor(self._database)
@@ -152,3 +180,26 @@ def _positions_of(stored: NDArray[np.void], keys: NDArray[np.void]) -> NDArray[n
 def _entries_where_equal(records: NDArray[np.void], keys: NDArray[np.void]) -> Entries:
     entries: Entries = np.where(records["key"] == keys, records["entry"].astype(np.uint64), ABSENT)
     return entries
+
+
+def _get_from_pages(file: DataFile, shard: Tree, keys: NDArray[np.void]) -> tuple[Entries, NDArray[np.bool_]]:
+    """The entry of each sorted key, and whether it is still to be sought: few keys are, unless many begin alike."""
+    words = np.ascontiguousarray(keys).view(_LEADING).reshape(len(keys), -1).astype(np.uint64)
+    first = np.ascontiguousarray(words[:, 0])
+    places = None if _are_alike(words) else file.find(shard, first)
+    if places is None:
+        return np.zeros(len(keys), np.uint64), np.ones(len(keys), np.bool_)
+    is_equal = is_alike = places.leading == first
+    for number in range(1, words.shape[1]):
+        is_equal = is_equal & (file.words(places.words + number) == words[:, number])
+    entries = np.where(is_equal, file.words(places.words + words.shape[1]), ABSENT)
+    return entries, places.is_tied | (is_alike & ~is_equal)
+
+
+def _are_alike(words: NDArray[np.uint64]) -> bool:
+    """Whether many sorted keys, given as their words, differ from the one before, but not in the first word."""
+    is_alike = words[1:, 0] == words[:-1, 0]
+    most = len(words) * _MOST_ALIKE
+    if np.count_nonzero(is_alike) <= most:
+        return False
+    return int(np.count_nonzero(is_alike & (words[1:] != words[:-1]).any(axis=1))) > most

@@ -70,7 +70,9 @@ class LmdbStore(Store):
             return index.read(lambda _: np.full(len(keys), ABSENT, dtype=np.uint64))
         order = keys.sort_order()
         entries = np.empty(len(keys), dtype=np.uint64)
-        entries[order] = index.read(partial(table.get, keys=keys.take(order)))
+        entries[order] = index.read(
+            partial(table.look_up, keys=keys.take(order), data_file=index.environment.data_file)
+        )
         return entries
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:

@@ -16,6 +16,7 @@ bytes, so it needs no kind. The work is done on whole batches: keys of equal len
 
 from __future__ import annotations
 
+from binascii import Error as BinasciiError
 from binascii import a2b_hex, b2a_hex
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,10 +32,13 @@ from numpy.typing import NDArray
 from rli.codec.lengths import Matrix, Positions, by_length
 from rli.errors import CorruptIndexError, InvalidKeyError
 
-Number = TypeVar("Number", bound=np.integer)
+Item = TypeVar("Item", bound=np.generic)
 
 _UUID_WIDTH: Final = 16
 _UUID_LENGTH: Final = 36
+_UUIDS_AT_ONCE: Final = 1 << 14
+"""So many stay in the processor's cache."""
+
 _DASHES: Final = np.array([8, 13, 18, 23])
 _UUID_TEXT: Final = np.dtype(
     {
@@ -44,8 +48,6 @@ _UUID_TEXT: Final = np.dtype(
     }
 )
 """The groups of hexadecimal digits in a UUID's text, named as RFC 9562 does; between them are the dashes."""
-
-_HEXADECIMAL: Final = b"0123456789abcdef"
 
 _ALL_TRUE: Final = np.frombuffer(b"\x01" * 8, dtype=np.uint64)[0]
 """Eight of numpy's booleans, as one number."""
@@ -146,16 +148,33 @@ def _encode_equal_length(text: Matrix) -> Iterator[tuple[Positions | None, Matri
 
 def _encode_uuids(text: Matrix) -> tuple[NDArray[np.bool_], Matrix]:
     """Which rows are canonical UUIDs, and the 128 bits of these."""
+    parts = [_encode_few_uuids(text[start : start + _UUIDS_AT_ONCE]) for start in range(0, len(text), _UUIDS_AT_ONCE)]
+    return _concatenate([canonical for canonical, _ in parts]), _concatenate([bits for _, bits in parts])
+
+
+def _encode_few_uuids(text: Matrix) -> tuple[NDArray[np.bool_], Matrix]:
     groups = text.view(_UUID_TEXT).reshape(len(text))
     digits = np.empty((len(text), 2 * _UUID_WIDTH), dtype=np.uint8)
     np.copyto(digits.view(_UUID_DIGITS).reshape(len(text)), groups)
     canonical: NDArray[np.bool_] = (text[:, _DASHES] == ord("-")).all(axis=1)
-    # Usually nothing else is left of all digits together, and that is found several times sooner than row by row.
-    if digits.tobytes().translate(None, _HEXADECIMAL):
+    bits = _bits_of(digits)
+    if bits is None:
         hexadecimal = (digits - np.uint8(ord("0")) <= 9) | (digits - np.uint8(ord("a")) <= 5)
         canonical &= (hexadecimal.view(np.uint64) == _ALL_TRUE).all(axis=1)
-    bits = a2b_hex((digits if canonical.all() else digits[canonical]).data)
+    if bits is None or not canonical.all():
+        bits = a2b_hex(digits[canonical].data)
     return canonical, np.frombuffer(bits, dtype=np.uint8).reshape(-1, _UUID_WIDTH)
+
+
+def _bits_of(digits: Matrix) -> bytes | None:
+    """The bits of lower-case hexadecimal digits; None if any of them is something else."""
+    try:
+        bits = a2b_hex(digits.data)
+    except BinasciiError:
+        return None
+    # Digits in upper case come back in lower case.
+    again = np.frombuffer(b2a_hex(bits), np.uint64)
+    return bits if np.array_equal(again, digits.view(np.uint64).reshape(-1)) else None
 
 
 def _integer_rows(text: Matrix) -> NDArray[np.bool_]:
@@ -238,7 +257,7 @@ def _fixed_strings(text: Matrix) -> pa.StringArray:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text)))
 
 
-def _concatenate(arrays: list[NDArray[Number]]) -> NDArray[Number]:
+def _concatenate(arrays: list[NDArray[Item]]) -> NDArray[Item]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 

@@ -1,0 +1,132 @@
+"""Look-ups that read the pages of LMDB's file find what seeks find."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rli.codec.encoded_keys import EncodedKeys
+from rli.codec.entries import pack
+from rli.store import ABSENT, TOMBSTONE, Entries, Store
+from rli.testing.processes import run_in_process
+from rli_lmdb import LmdbStore, data_file, fixed_table, open_lmdb_store
+from rli_lmdb.entries import Transaction
+from rli_lmdb.environment import DATA_FILE
+
+_WIDTHS = (8, 16, 24)
+_COUNT = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _pages_for_few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are read for a single key, too; keys that are left to seeks would hide what pages get wrong."""
+    monkeypatch.setattr(fixed_table, "_MIN_KEYS_FOR_PAGES", 1)
+    monkeypatch.setattr(fixed_table, "_READ_PAGES_FROM", 0)
+
+
+def made(rng: np.random.Generator, count: int, width: int, shards: int) -> EncodedKeys:
+    """Random keys, distinct; one in fifty shares its first word with the next one."""
+    matrix = rng.integers(0, 256, (count, width), dtype=np.uint8)
+    if width > data_file.WORD:
+        alike = np.arange(0, count - 1, 50)
+        matrix[alike + 1, : data_file.WORD] = matrix[alike, : data_file.WORD]
+    keys = np.unique(matrix, axis=0).view(f"V{width}").reshape(-1)
+    # The shard is a function of the key, as in an index.
+    return EncodedKeys(keys, keys.view(np.uint8).reshape(len(keys), width)[:, -1].astype(np.uint16) % shards)
+
+
+def sought(stored: EncodedKeys, absent: EncodedKeys, rng: np.random.Generator, count: int) -> EncodedKeys:
+    """Keys of which half are there, in random order, some twice."""
+    both = EncodedKeys(np.concatenate([stored.keys, absent.keys]), np.concatenate([stored.shards, absent.shards]))
+    return both.take(rng.integers(0, len(both), count))
+
+
+def by_seeking(store: LmdbStore, keys: EncodedKeys) -> NDArray[np.uint64]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fixed_table, "_MIN_KEYS_FOR_PAGES", 1 << 60)
+        return store.get(keys)
+
+
+def put_all(keys: EncodedKeys, store: Store) -> None:
+    store.put(keys, pack(9, np.arange(len(keys))))
+
+
+@pytest.mark.parametrize("width", _WIDTHS)
+@pytest.mark.parametrize("shards", [1, 7])
+@pytest.mark.parametrize("count", [40, 3_000, _COUNT])
+def test_pages_have_what_seeks_find(tmp_path: Path, width: int, shards: int, count: int) -> None:
+    rng = np.random.default_rng(count + width + shards)
+    stored, absent = made(rng, count, width, shards), made(rng, count, width, shards)
+    with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
+        # In parts, so that pages split; some are written again, and some die.
+        for part in np.array_split(rng.permutation(len(stored)), 5):
+            store.put(stored.take(part), pack(1, part))
+        again = rng.permutation(len(stored))[: count // 3]
+        store.put(stored.take(again), pack(2, again))
+        dead = again[::3]
+        store.put(stored.take(dead), pack(3, np.full(len(dead), TOMBSTONE)))
+        keys = sought(stored, absent, rng, 2 * count)
+        found = store.get(keys)
+        assert np.array_equal(found, by_seeking(store, keys))
+        assert 0 < np.count_nonzero(found != ABSENT) < len(keys)
+        store.raise_floor(4)
+        assert store.remove_tombstones(stored.take(dead)) == len(dead)
+        assert np.array_equal(store.get(keys), by_seeking(store, keys))
+        assert np.array_equal(store.get(stored) != ABSENT, ~np.isin(np.arange(len(stored)), dead))
+
+
+def test_pages_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = made(np.random.default_rng(1), 5_000, 16, 2)
+    with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
+        store.put(keys, pack(1, np.arange(len(keys))))
+        left: list[int] = []
+        seek = fixed_table.FixedTable.get
+
+        def counted(table: fixed_table.FixedTable, transaction: Transaction, some: EncodedKeys) -> Entries:
+            left.append(len(some))
+            return seek(table, transaction, some)
+
+        monkeypatch.setattr(fixed_table.FixedTable, "get", counted)
+        assert np.array_equal(store.get(keys), pack(1, np.arange(len(keys))))
+    assert sum(left) < len(keys) // 10
+
+
+def test_keys_that_begin_alike_are_sought(tmp_path: Path) -> None:
+    numbers = np.arange(20_000, dtype=">u8")
+    matrix = np.concatenate([np.full((len(numbers), 8), 7, np.uint8), numbers.view(np.uint8).reshape(-1, 8)], axis=1)
+    keys = EncodedKeys(matrix.view("V16").reshape(-1), np.zeros(len(numbers), np.uint16))
+    with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
+        store.put(keys.take(numbers % 2 == 0), pack(1, np.arange(10_000)))
+        assert np.array_equal(store.get(keys) != ABSENT, numbers % 2 == 0)
+
+
+def test_an_index_that_another_process_makes_larger(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
+        for _ in range(3):
+            keys = made(rng, 20_000, 16, 4)
+            assert not store.get(keys).any()
+            run_in_process(partial(put_all, keys), store)
+            assert np.array_equal(store.get(keys), pack(9, np.arange(len(keys))))
+
+
+def test_another_layout_is_sought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = made(np.random.default_rng(3), 5_000, 16, 2)
+    with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
+        store.put(keys, pack(1, np.arange(len(keys))))
+        monkeypatch.setattr(data_file, "_MAGIC_AND_VERSION", (0xBEEFC0DE, 2))
+        assert np.array_equal(store.get(keys), pack(1, np.arange(len(keys))))
+
+
+def test_another_file_is_not_mapped(tmp_path: Path) -> None:
+    with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
+        store.put(made(np.random.default_rng(4), 10, 16, 1), pack(1, np.arange(10)))
+        opened = partial(data_file.DataFile.open, str(tmp_path / DATA_FILE), page_size=4096)
+        status = (tmp_path / DATA_FILE).stat()
+        assert opened(identity=(status.st_dev, status.st_ino)) is not None
+        assert opened(identity=(status.st_dev, status.st_ino + 1)) is None
+        assert data_file.DataFile.open(str(tmp_path / "none"), None, 4096) is None
