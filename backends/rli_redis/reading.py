@@ -73,8 +73,14 @@ class Reader:
         self._states = states
         self._tables = tables
 
-    def pieces(self, batches: Sequence[EncodedKeys], applied: int = 0) -> Iterator[Piece]:
+    def pieces(self, batches: Sequence[EncodedKeys], applied: int = 0, *, for_writing: bool = False) -> Iterator[Piece]:
         """The buckets of the keys, piece by piece; keys whose segment is not there are in no piece.
+
+        Args:
+            batches: the keys.
+            applied: the caller knows that all commits up to this sequence were applied.
+            for_writing: no piece has a part of a segment, unless it has nothing else. After a part was written, the server
+                must look at each bucket of the rest before it replaces it.
 
         Raises:
             IndexNotFoundError: the index was dropped.
@@ -86,7 +92,7 @@ class Reader:
         while len(waiting):
             again: list[Positions] = [_NONE]
             sent: deque[_Request] = deque()
-            replies = self._servers.exchange(_commands(self._requests(sought, waiting), sent))
+            replies = self._servers.exchange(_commands(self._requests(sought, waiting, for_writing=for_writing), sent))
             for first in replies:
                 request = sent.popleft()
                 rest = islice(replies, len(request.commands) - 1)
@@ -95,7 +101,7 @@ class Reader:
                 yield from pieces
             waiting = np.concatenate(again)
 
-    def _requests(self, sought: _Sought, waiting: Positions) -> Iterator[_Request]:
+    def _requests(self, sought: _Sought, waiting: Positions, *, for_writing: bool) -> Iterator[_Request]:
         groups = sought.groups[waiting]
         table = self._tables.table(sought.widths, sought.shard_bits, np.flatnonzero(np.bincount(groups)))
         seen = self._states.last_seen_of(table.segments, sought.applied)
@@ -104,7 +110,7 @@ class Reader:
         if not counts.all():
             is_there = waiting[counts[rows] > 0]
             if len(is_there):
-                yield from self._requests(sought, is_there)
+                yield from self._requests(sought, is_there, for_writing=for_writing)
             return
         # One number decides the order: that of the segment, and that of the bucket.
         ranked = rows << _NUMBER_BITS | addresses(sought.hashes[waiting], counts, rows)
@@ -114,7 +120,7 @@ class Reader:
         buckets = ranked[firsts]
         of_buckets, numbers = buckets >> _NUMBER_BITS, buckets & _NUMBER_MASK
         sizes = table.bucket_sizes(seen)[of_buckets]
-        for start, end in _cuts(sizes):
+        for start, end in _cuts(sizes, of_buckets if for_writing else None):
             first, last = firsts[start], firsts[end] if end < len(firsts) else len(order)
             # Each segment has keys, so those of some buckets are side by side, too.
             own = slice(int(of_buckets[start]), int(of_buckets[end - 1]) + 1)
@@ -339,12 +345,18 @@ def runs(ordered: Positions) -> tuple[Positions, Positions]:
     return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
-def _cuts(sizes: Positions) -> Iterator[tuple[int, int]]:
-    """Ranges of buckets that are read together, given about how many bytes each has."""
+def _cuts(sizes: Positions, segments: Positions | None) -> Iterator[tuple[int, int]]:
+    """Ranges of buckets that are read together, given about how many bytes each has.
+
+    Given their segments (in order), too, no range has a part of a segment, unless it has nothing else.
+    """
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
         fitting = int(np.searchsorted(ends, ends[start] - sizes[start] + BYTES_PER_COMMAND, "right"))
         end = min(max(fitting, start + 1), start + _BUCKETS_AT_ONCE, len(sizes))
+        if segments is not None and end < len(sizes):
+            last = int(np.searchsorted(segments, segments[end]))
+            end = last if last > start else end
         yield start, end
         start = end

@@ -127,7 +127,7 @@ class Writer:
             def commands(
                 keys: EncodedKeys = waiting, epoch: bytes = epoch, sent: list[_Swap] = sent
             ) -> Iterator[Command]:
-                for piece in self._reader.pieces([keys]):
+                for piece in self._reader.pieces([keys], for_writing=True):
                     for swap in self._swaps_of(keys.width, without_tombstones(keys, piece), piece, (0, epoch)):
                         sent.append(swap)
                         yield swap.command
@@ -173,7 +173,7 @@ class Writer:
         is_read = [np.zeros(len(keys), dtype=bool) for keys, _ in batches]
 
         def commands() -> Iterator[Command]:
-            for piece in self._reader.pieces([keys for keys, _ in batches]):
+            for piece in self._reader.pieces([keys for keys, _ in batches], for_writing=True):
                 is_read[piece.batch][piece.requests] = True
                 keys, entries = batches[piece.batch]
                 for swap in self._swaps(keys, entries, piece, epoch):
