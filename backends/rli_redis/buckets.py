@@ -120,6 +120,14 @@ def least_width_bytes(entries: Entries) -> WidthBytes:
     return (sequence_widths << np.uint8(4)) | _widths_of(np.where(groups == TOMBSTONE, np.uint32(0), groups))
 
 
+def suffice(width_bytes: WidthBytes, entries: Entries) -> bool:
+    """Whether each of the buckets can take each of the entries as it is; quick, and true for most."""
+    needed = least_width_bytes(entries)
+    return all(
+        int((needed & half).max(initial=0)) <= int((width_bytes & half).min(initial=half)) for half in (0xF0, 0x0F)
+    )
+
+
 def widened(width_bytes: WidthBytes, entries: Entries, buckets: Positions) -> WidthBytes:
     """The width byte of each bucket that suits what it has now and these entries, each given with its bucket."""
     needed = least_width_bytes(entries)

@@ -27,6 +27,7 @@ key                                     type     value
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -165,35 +166,57 @@ class Names:
         return b"{" + self.tag + b"}" + suffix.encode()
 
 
-def packed_buckets(
-    prefixes: list[bytes], prefix_of: NDArray[np.int64], numbers: NDArray[np.int64]
-) -> tuple[bytes, NDArray[np.int64]]:
-    """The keys of buckets as arguments of a command, in the form in which they are sent.
+@dataclass(frozen=True, slots=True)
+class BucketPrefixes:
+    """How the keys of some segments' buckets begin as arguments of a command.
 
-    Args:
-        prefixes: what ``Names.packed_bucket_prefix`` gives for each segment.
-        prefix_of: shape (n,): which segment each bucket is of.
-        numbers: shape (n,): its number there.
-
-    Returns:
-        The arguments, one after the other, and where each begins and the last one ends: shape (n + 1,).
+    Attributes:
+        lengths: shape (segments,).
+        padded: shape (segments, greatest length): each behind as many spaces as it is shorter.
     """
-    lengths = np.fromiter(map(len, prefixes), dtype=np.int64, count=len(prefixes))
-    longest = int(lengths.max(initial=0))
-    padded = np.frombuffer(b"".join([prefix.rjust(longest) for prefix in prefixes]), dtype=np.uint8)
-    rows = np.empty(
-        len(numbers), dtype=[("prefix", np.uint8, longest), ("number", _NUMBER), ("end", f"V{len(_LINE_END)}")]
-    )
-    rows["prefix"] = padded.reshape(len(prefixes), longest)[prefix_of]
-    rows["number"] = numbers
-    rows["end"] = np.void(_LINE_END)
-    width, missing = rows.dtype.itemsize, longest - lengths[prefix_of]
-    ends = np.zeros(len(numbers) + 1, dtype=np.int64)
-    np.cumsum(width - missing, out=ends[1:])
-    if not missing.any():
-        return rows.tobytes(), ends
-    is_kept = np.arange(width) >= missing[:, np.newaxis]
-    return rows.view(np.uint8).reshape(-1, width)[is_kept].tobytes(), ends
+
+    lengths: NDArray[np.int64]
+    padded: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, prefixes: list[bytes]) -> BucketPrefixes:
+        """Those that ``Names.packed_bucket_prefix`` gives."""
+        lengths = np.fromiter(map(len, prefixes), dtype=np.int64, count=len(prefixes))
+        longest = int(lengths.max(initial=0))
+        padded = np.frombuffer(b"".join([prefix.rjust(longest) for prefix in prefixes]), dtype=np.uint8)
+        return cls(lengths, padded.reshape(len(prefixes), longest))
+
+    def rows(self, some: slice) -> BucketPrefixes:
+        """Those of some of the segments."""
+        return BucketPrefixes(self.lengths[some], self.padded[some])
+
+    def packed(self, prefix_of: NDArray[np.int64], numbers: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
+        """The keys of buckets as arguments of a command, in the form in which they are sent.
+
+        Args:
+            prefix_of: shape (n,): which segment each bucket is of.
+            numbers: shape (n,): its number there.
+
+        Returns:
+            The arguments, one after the other, and where each begins and the last one ends: shape (n + 1,).
+        """
+        longest = self.padded.shape[1]
+        rows = np.empty(len(numbers), dtype=_packed_key(longest))
+        rows["prefix"] = self.padded[prefix_of]
+        rows["number"] = numbers
+        rows["end"] = np.void(_LINE_END)
+        width, missing = rows.dtype.itemsize, (longest - self.lengths)[prefix_of]
+        if not missing.any():
+            return rows.tobytes(), np.arange(0, (len(numbers) + 1) * width, width)
+        ends = np.zeros(len(numbers) + 1, dtype=np.int64)
+        np.cumsum(width - missing, out=ends[1:])
+        is_kept = np.arange(width) >= missing[:, np.newaxis]
+        return rows.view(np.uint8).reshape(-1, width)[is_kept].tobytes(), ends
+
+
+@lru_cache(maxsize=256)
+def _packed_key(prefix_width: int) -> np.dtype[np.void]:
+    return np.dtype([("prefix", np.uint8, prefix_width), ("number", _NUMBER), ("end", f"V{len(_LINE_END)}")])
 
 
 def _varint(number: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from rli.store import ABSENT, Entries
 from rli_redis.buckets import (
     HEADER_WIDTH,
-    STAMP_WIDTH,
     Positions,
     Records,
     bounds_of,
@@ -22,10 +22,13 @@ from rli_redis.buckets import (
     record_widths,
     rows_of,
     stamp_of,
+    suffice,
     widened,
     width_bytes_among,
     width_bytes_in,
 )
+
+_STAMP: Final = np.dtype(">u4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class PackedBuckets:
         self._joined = np.frombuffer(bytearray().join(buckets), dtype=np.uint8)
         self._bounds = bounds_of(buckets)
         self._width_bytes = width_bytes_in(self._joined, self._bounds, key_width)
+        self._sizes = np.diff(self._bounds)
         self._widths = record_widths(self._width_bytes, key_width)
 
     def find(self, keys: NDArray[np.void], bucket_of: Positions) -> Positions:
@@ -67,18 +71,26 @@ class PackedBuckets:
         """
         # Whichever way arrays could do this, they would have to touch every record of a bucket for each key.
         buckets, first = self._buckets, HEADER_WIDTH
-        # A bulk load meets empty buckets only.
-        starts = self._bounds[bucket_of]
-        filled = np.flatnonzero(self._bounds[bucket_of + 1] - starts > HEADER_WIDTH)
-        found = np.full(len(keys), -1, dtype=np.int64)
-        sought = map(buckets.__getitem__, bucket_of[filled].tolist())
-        found[filled] = list(map(bytes.find, sought, keys[filled].tolist(), repeat(first)))
+        is_filled = self._sizes > first
+        if is_filled.all():
+            found = self._found_in(bucket_of.tolist(), keys.tolist())
+        else:
+            # A bulk load meets empty buckets only.
+            filled = np.flatnonzero(is_filled[bucket_of])
+            found = np.full(len(keys), -1, dtype=np.int64)
+            found[filled] = self._found_in(bucket_of[filled].tolist(), keys[filled].tolist())
         widths = self._widths[bucket_of]
-        for position in np.flatnonzero((found >= 0) & ((found - HEADER_WIDTH) % widths != 0)).tolist():
+        for position in np.flatnonzero((found >= 0) & ((found - first) % widths != 0)).tolist():
             found[position] = _record_after(
                 buckets[bucket_of[position]], keys[position].tobytes(), int(found[position]), int(widths[position])
             )
-        return np.where(found >= 0, starts + found, -1)
+        return np.where(found >= 0, self._bounds[bucket_of] + found, -1)
+
+    def _found_in(self, bucket_of: list[int], keys: list[bytes]) -> Positions:
+        """Where the bytes of each key stand first in its bucket."""
+        buckets = self._buckets
+        sought = [buckets[bucket] for bucket in bucket_of]
+        return np.fromiter(map(bytes.find, sought, keys, repeat(HEADER_WIDTH)), dtype=np.int64, count=len(keys))
 
     def entries_at(self, offsets: Positions, bucket_of: Positions) -> Entries:
         """The entry of each record that ``find`` found; absent where it found none."""
@@ -88,9 +100,7 @@ class PackedBuckets:
         for width_byte in width_bytes_among(width_bytes):
             alike = np.flatnonzero(width_bytes == width_byte)
             item = numbers_type(width_byte)
-            # A view of what would be there if records began at every byte; only some of its items are looked at.
-            every = np.ndarray(len(self._joined) - item.itemsize + 1, item, self._joined, strides=(1,))
-            entries[there[alike]] = entries_of(every[numbers[alike]], width_byte)
+            entries[there[alike]] = entries_of(_at_every_byte(self._joined, item)[numbers[alike]], width_byte)
         return entries
 
     def changed(
@@ -110,23 +120,27 @@ class PackedBuckets:
             return wide.changed(keys, entries, bucket_of, wide.find(keys, bucket_of), step)
         joined = self._joined.copy()
         touched = np.flatnonzero(np.bincount(bucket_of, minlength=len(self._buckets)))
-        of_stamps = self._bounds[touched][:, np.newaxis] + np.arange(STAMP_WIDTH)
-        old_stamps = joined[of_stamps].view(">u4")[:, 0]
-        joined[of_stamps] = (old_stamps.astype(np.uint32) + np.uint32(step)).astype(">u4").view(np.uint8).reshape(-1, 4)
+        starts = self._bounds[touched]
+        stamps = _at_every_byte(joined, _STAMP)
+        old_stamps = stamps[starts]
+        stamps[starts] = old_stamps.astype(np.uint32) + np.uint32(step)
         appended: dict[int, bytes] = {}
         width_bytes = self._width_bytes[bucket_of]
         for width_byte in width_bytes_among(width_bytes):
             alike = width_bytes == width_byte
             old = np.flatnonzero(alike & (offsets >= 0))
             rows = rows_of(keys[old], entries[old], width_byte)
-            width = rows.dtype.itemsize
-            joined[offsets[old][:, np.newaxis] + np.arange(width)] = rows.view(np.uint8).reshape(len(old), width)
+            _at_every_byte(joined, rows.dtype)[offsets[old]] = rows
             new = np.flatnonzero(alike & (offsets < 0))
             if len(new):
                 appended |= _by_bucket(rows_of(keys[new], entries[new], width_byte), bucket_of[new])
         content = joined.tobytes()
-        bounds = zip(touched.tolist(), self._bounds[touched].tolist(), self._bounds[touched + 1].tolist(), strict=True)
-        buckets = [content[start:end] + appended.get(bucket, b"") for bucket, start, end in bounds]
+        bounds = zip(starts.tolist(), self._bounds[touched + 1].tolist(), strict=True)
+        buckets = [content[start:end] for start, end in bounds]
+        if appended:
+            buckets = [
+                bucket + appended.get(position, b"") for position, bucket in zip(touched.tolist(), buckets, strict=True)
+            ]
         return NextVersion(touched, old_stamps, buckets)
 
     def without(self, bucket_of: Positions, offsets: Positions, step: int) -> NextVersion:
@@ -151,6 +165,8 @@ class PackedBuckets:
 
     def _widened_for(self, entries: Entries, bucket_of: Positions) -> PackedBuckets:
         """The same buckets, able to take these entries."""
+        if suffice(self._width_bytes, entries):
+            return self
         needed = widened(self._width_bytes, entries, bucket_of)
         narrow = np.flatnonzero(needed != self._width_bytes)
         if not len(narrow):
@@ -161,6 +177,11 @@ class PackedBuckets:
         for position, bucket in zip(narrow.tolist(), wide, strict=True):
             buckets[position] = bucket
         return PackedBuckets(buckets, self._key_width)
+
+
+def _at_every_byte(joined: NDArray[np.uint8], item: np.dtype[Any]) -> NDArray[Any]:
+    """A view of the items that would be there if one began at every byte: only some are looked at, or changed."""
+    return np.ndarray(max(len(joined) - item.itemsize + 1, 0), item, joined, strides=(1,))
 
 
 def _record_after(bucket: bytes, key: bytes, offset: int, width: int) -> int:

@@ -9,9 +9,10 @@ Keys of many widths are read together: one command may have buckets of many segm
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -19,10 +20,11 @@ from numpy.typing import NDArray
 
 from rli.store import EncodedKeys
 from rli_redis.buckets import NO_RECORDS, Positions
-from rli_redis.keyspace import Names, packed_buckets
+from rli_redis.keyspace import Names
 from rli_redis.segment_set import WidthAndShard
 from rli_redis.segment_states import SegmentStates
-from rli_redis.segments import addresses, bucket_bytes, hashes_of, record_width
+from rli_redis.segment_table import SegmentTable, SegmentTables, runs_of_places
+from rli_redis.segments import addresses, hashes_of
 from rli_redis.servers import Command, PackedArguments, Reply, Servers
 from rli_redis.watermarks import watermarks_in
 
@@ -31,6 +33,7 @@ BYTES_PER_COMMAND: Final = 1 << 19
 """About how many bytes of buckets one command reads or writes, so that a server is soon there for others."""
 
 _NUMBER_BITS: Final = 32
+_NUMBER_MASK: Final = (1 << _NUMBER_BITS) - 1
 _BYTES_PER_STATE: Final = 100
 
 
@@ -61,34 +64,23 @@ class Piece:
     applied: int
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentKeys:
-    """The keys of a segment, and of its shard's watermark.
-
-    Attributes:
-        place: of all of them.
-        watermark: the key of the watermark.
-        state: the key of the segment's state.
-        buckets: how those of buckets begin, in the form in which they are sent.
-    """
-
-    place: int
-    watermark: bytes
-    state: bytes
-    buckets: bytes
-
-
 class Reader:
     """Reads the buckets of one index; may be shared by threads."""
 
-    def __init__(self, servers: Servers, names: Names, states: SegmentStates) -> None:
+    def __init__(self, servers: Servers, names: Names, states: SegmentStates, tables: SegmentTables) -> None:
         self._servers = servers
         self._names = names
         self._states = states
-        self._keys: dict[WidthAndShard, SegmentKeys] = {}
+        self._tables = tables
 
-    def pieces(self, batches: Sequence[EncodedKeys], applied: int = 0) -> Iterator[Piece]:
+    def pieces(self, batches: Sequence[EncodedKeys], applied: int = 0, *, for_writing: bool = False) -> Iterator[Piece]:
         """The buckets of the keys, piece by piece; keys whose segment is not there are in no piece.
+
+        Args:
+            batches: the keys.
+            applied: the caller knows that all commits up to this sequence were applied.
+            for_writing: no piece has a part of a segment, unless it has nothing else. After a part was written, the server
+                must look at each bucket of the rest before it replaces it.
 
         Raises:
             IndexNotFoundError: the index was dropped.
@@ -99,109 +91,69 @@ class Reader:
         waiting = np.arange(len(sought.hashes))
         while len(waiting):
             again: list[Positions] = [_NONE]
-            requests = list(self._requests(sought, waiting))
-            replies = self._servers.exchange(command for request in requests for command in request.commands)
-            for request in requests:
-                pieces, moved = self._received(sought, request, list(islice(replies, len(request.commands))))
+            sent: deque[_Request] = deque()
+            replies = self._servers.exchange(_commands(self._requests(sought, waiting, for_writing=for_writing), sent))
+            for first in replies:
+                request = sent.popleft()
+                rest = islice(replies, len(request.commands) - 1)
+                pieces, moved = self._received(sought, request, [first, *rest])
                 again.append(moved)
                 yield from pieces
             waiting = np.concatenate(again)
 
-    def _requests(self, sought: _Sought, waiting: Positions) -> Iterator[_Request]:
-        groups, which = _distinct(sought.groups[waiting])
-        segments = sought.segments(groups)
-        keys = self.keys_of(segments)
-        seen = self._states.last_seen_of(segments, sought.applied)
-        counts = seen["buckets"].astype(np.int64)[which]
+    def _requests(self, sought: _Sought, waiting: Positions, *, for_writing: bool) -> Iterator[_Request]:
+        groups = sought.groups[waiting]
+        table = self._tables.table(sought.widths, sought.shard_bits, np.flatnonzero(np.bincount(groups)))
+        seen = self._states.last_seen_of(table.segments, sought.applied)
+        counts = seen["buckets"].astype(np.int64)
+        rows = table.rows[groups]
         if not counts.all():
-            is_there = np.flatnonzero(counts)
-            waiting, which, counts = waiting[is_there], which[is_there], counts[is_there]
-        numbers = addresses(sought.hashes[waiting], counts)
-        rank = _ranks([each.place for each in keys])
-        # One number decides the order: that of the segment's place and of the segment, and that of the bucket.
-        ranked = rank[which] << _NUMBER_BITS | numbers
+            is_there = waiting[counts[rows] > 0]
+            if len(is_there):
+                yield from self._requests(sought, is_there, for_writing=for_writing)
+            return
+        # One number decides the order: that of the segment, and that of the bucket.
+        ranked = rows << _NUMBER_BITS | addresses(sought.hashes[waiting], counts, rows)
         order = np.argsort(ranked)
-        waiting, which, numbers = waiting[order], which[order], numbers[order]
-        firsts, bucket_of = runs(ranked[order])
-        of_buckets, numbers = which[firsts], numbers[firsts]
-        sizes = _sizes(segments, seen)[of_buckets]
-        for start, end in _cuts(sizes):
+        waiting, ranked = waiting[order], ranked[order]
+        firsts, bucket_of = runs(ranked)
+        buckets = ranked[firsts]
+        of_buckets, numbers = buckets >> _NUMBER_BITS, buckets & _NUMBER_MASK
+        sizes = table.bucket_sizes(seen)[of_buckets]
+        for start, end in _cuts(sizes, of_buckets if for_writing else None):
             first, last = firsts[start], firsts[end] if end < len(firsts) else len(order)
-            starts, of_own = runs(of_buckets[start:end])
-            own = of_buckets[start:end][starts]
+            # Each segment has keys, so those of some buckets are side by side, too.
+            own = slice(int(of_buckets[start]), int(of_buckets[end - 1]) + 1)
             wanted = _Wanted(
                 keys=waiting[first:last],
                 bucket_of=bucket_of[first:last] - start,
-                batches=groups[own] >> sought.shard_bits,
-                shards=sought.shards_of(groups[own]),
-                segments=of_own,
+                segments=of_buckets[start:end] - own.start,
                 numbers=numbers[start:end],
-                counts=seen["buckets"][own],
+                counts=counts[own],
             )
-            chosen = own.tolist()
-            yield _request(
-                [segments[group] for group in chosen],
-                [keys[group] for group in chosen],
-                wanted,
-                int(sizes[start:end].sum()),
-            )
-
-    def keys_of(self, segments: Sequence[WidthAndShard]) -> list[SegmentKeys]:
-        """The keys of segments."""
-        return [self._keys.get(segment) or self._make_keys(segment) for segment in segments]
-
-    def _make_keys(self, segment: WidthAndShard) -> SegmentKeys:
-        _, shard = segment
-        made = self._keys[segment] = SegmentKeys(
-            self._servers.place(self._names, shard),
-            self._names.watermark(shard),
-            self._names.segment(*segment),
-            self._names.packed_bucket_prefix(*segment),
-        )
-        return made
+            yield _Request.of(table, own, wanted, int(sizes[start:end].sum()))
 
     def _received(self, sought: _Sought, request: _Request, replies: list[Reply]) -> tuple[list[Piece], Positions]:
         """The pieces that the answers have, and the positions of keys whose segment has grown meanwhile."""
         wanted = request.wanted
         watermarks, states, buckets = request.taken_apart(replies)
-        marks = watermarks_in(watermarks)
         segments = self._states.seen(request.segments, states, sought.applied)
+        marks = watermarks_in(watermarks)[request.watermarks]
         counts = segments["buckets"]
-        for position in np.flatnonzero((counts > 0) & ~marks["is_there"][request.watermarks]).tolist():
+        for position in np.flatnonzero((counts > 0) & ~marks["is_there"]).tolist():
             raise self._states.lost(*request.segments[position])
-        has_grown = (counts != wanted.counts)[wanted.segments]
+        has_grown = counts != wanted.counts
         for position in _missing(buckets):
-            if not has_grown[position]:
-                raise self._states.lost(*request.segments[wanted.segments[position]])
+            segment = wanted.segments[position]
+            if not has_grown[segment]:
+                raise self._states.lost(*request.segments[segment])
             # The server has lost its last changes, growth among them.
             buckets[position] = NO_RECORDS
-        moved = has_grown[wanted.bucket_of]
-        answer = _Answer(segments["version"], marks[request.watermarks], buckets)
-        pieces = [self._piece(sought, wanted, batch, ~moved, answer) for batch in set(wanted.batches.tolist())]
-        return [piece for piece in pieces if len(piece.requests)], wanted.keys[moved]
-
-    def _piece(
-        self, sought: _Sought, wanted: _Wanted, batch: int, is_kept: NDArray[np.bool_], answer: _Answer
-    ) -> Piece:
-        """The segments of one batch among those of an answer."""
-        is_own = (wanted.batches == batch)[wanted.segments]
-        # Buckets that are out of date stay, so that positions keep their meaning; no key asks for them.
-        own = np.flatnonzero(is_own)
-        requests = np.flatnonzero(is_own[wanted.bucket_of] & is_kept)
-        segments = wanted.segments[own]
-        marks = answer.marks[wanted.batches == batch]
-        buckets = answer.buckets
-        return Piece(
-            batch=batch,
-            requests=wanted.keys[requests] - sought.starts[batch],
-            bucket_of=np.searchsorted(own, wanted.bucket_of[requests]),
-            shards=wanted.shards[segments],
-            numbers=wanted.numbers[own],
-            buckets=buckets if len(own) == len(buckets) else [buckets[position] for position in own.tolist()],
-            versions=answer.versions[segments],
-            floors=answer.marks["floor"][segments],
-            applied=int(marks["applied"][marks["is_there"]].min(initial=_UNLIMITED)),
-        )
+        answer = _Answer(segments["version"], marks, buckets)
+        if not has_grown.any():
+            return list(_pieces(sought, request, None, answer)), _NONE
+        moved = has_grown[wanted.segments][wanted.bucket_of]
+        return list(_pieces(sought, request, np.flatnonzero(~moved), answer)), wanted.keys[moved]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +174,7 @@ class _Sought:
     shard_bits: int
     groups: Positions
     starts: list[int]
-    widths: list[int]
+    widths: tuple[int, ...]
 
     @classmethod
     def of(cls, batches: Sequence[EncodedKeys], hash_key: bytes, applied: int) -> _Sought:
@@ -235,19 +187,8 @@ class _Sought:
             shard_bits=shard_bits,
             groups=np.concatenate([_NONE, *(number << shard_bits | own for number, own in enumerate(shards))]),
             starts=np.cumsum([0, *lengths]).tolist(),
-            widths=[keys.width for keys in batches],
+            widths=tuple(keys.width for keys in batches),
         )
-
-    def segments(self, groups: Positions) -> list[WidthAndShard]:
-        """Width and shard of groups."""
-        return [
-            (self.widths[batch], shard)
-            for batch, shard in zip((groups >> self.shard_bits).tolist(), self.shards_of(groups).tolist(), strict=True)
-        ]
-
-    def shards_of(self, groups: Positions) -> Positions:
-        """The shards of groups."""
-        return groups & ((1 << self.shard_bits) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +198,6 @@ class _Wanted:
     Attributes:
         keys: shape (n,): positions of the keys that it is for, among all that are sought.
         bucket_of: shape (n,), in order: the bucket of each key, as a position among those that are read.
-        batches: shape (segments,): the batch of each of its segments.
-        shards: shape (segments,): the shard of each.
         segments: shape (buckets,), in order: which of its segments each bucket is of.
         numbers: shape (buckets,): its number there.
         counts: shape (segments,): how many buckets each is taken to have.
@@ -266,8 +205,6 @@ class _Wanted:
 
     keys: Positions
     bucket_of: Positions
-    batches: Positions
-    shards: Positions
     segments: Positions
     numbers: Positions
     counts: Positions
@@ -280,6 +217,8 @@ class _Request:
     Attributes:
         wanted: what they read.
         segments: the segments.
+        batches: shape (segments,): the batch that each is read for.
+        shards: shape (segments,): the shard of each.
         watermarks: shape (segments,): which of the watermarks is that of each segment's shard.
         commands: the commands.
         parts: how many watermarks and how many states each of them reads.
@@ -287,9 +226,41 @@ class _Request:
 
     wanted: _Wanted
     segments: list[WidthAndShard]
+    batches: Positions
+    shards: Positions
     watermarks: Positions
     commands: list[Command]
     parts: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, table: SegmentTable, own: slice, wanted: _Wanted, size: int) -> _Request:
+        """What reads buckets of some segments of a table, given about how many bytes the buckets have."""
+        packed, ends = table.prefixes.rows(own).packed(wanted.segments, wanted.numbers)
+        places, states, watermark_of = table.places[own], table.states[own], table.watermark_of[own].tolist()
+        # A cluster has a place for each shard: arrays are asked once for all of them.
+        starts = np.searchsorted(wanted.segments, np.arange(len(places) + 1))
+        bounds, byte_bounds = starts.tolist(), ends[starts].tolist()
+        commands, parts = [], []
+        for first, last in runs_of_places(places):
+            watermarks = table.watermarks[watermark_of[first] : watermark_of[last - 1] + 1]
+            count = bounds[last] - bounds[first]
+            command = Command(
+                places[first],
+                ("MGET", *watermarks, *states[first:last]),
+                PackedArguments(count, (packed[byte_bounds[first] : byte_bounds[last]],)),
+                size=size * count // len(wanted.numbers) + _BYTES_PER_STATE * (last - first),
+            )
+            commands.append(command)
+            parts.append((len(watermarks), last - first))
+        return cls(
+            wanted,
+            table.segments[own],
+            table.batches[own],
+            table.shards[own],
+            table.watermark_of[own] - watermark_of[0],
+            commands,
+            parts,
+        )
 
     def taken_apart(self, replies: list[Reply]) -> tuple[list[bytes | None], list[bytes | None], list[bytes]]:
         """The watermarks, states and buckets in the answers."""
@@ -316,39 +287,51 @@ _NONE: Final = np.empty(0, dtype=np.int64)
 _UNLIMITED: Final = (1 << 32) - 1
 
 
-def _request(segments: list[WidthAndShard], keys: list[SegmentKeys], wanted: _Wanted, size: int) -> _Request:
-    packed, ends = packed_buckets([each.buckets for each in keys], wanted.segments, wanted.numbers)
-    position_of: dict[bytes, int] = {}
-    watermarks = [position_of.setdefault(each.watermark, len(position_of)) for each in keys]
-    names = list(position_of)
-    commands, parts = [], []
-    for first, last in runs_of_places([each.place for each in keys]):
-        of_shards = names[min(watermarks[first:last]) : max(watermarks[first:last]) + 1]
-        start, end = np.searchsorted(wanted.segments, (first, last)).tolist()
-        command = Command(
-            keys[first].place,
-            ("MGET", *of_shards, *[each.state for each in keys[first:last]]),
-            PackedArguments(end - start, packed[ends[start] : ends[end]]),
-            size=size * (end - start) // len(wanted.numbers) + _BYTES_PER_STATE * (last - first),
-        )
-        commands.append(command)
-        parts.append((len(of_shards), last - first))
-    return _Request(wanted, segments, np.array(watermarks, dtype=np.int64), commands, parts)
+def _commands(requests: Iterable[_Request], sent: deque[_Request]) -> Iterator[Command]:
+    """The commands of requests, each request noted before its commands."""
+    for request in requests:
+        sent.append(request)
+        yield from request.commands
 
 
-def _distinct(groups: Positions) -> tuple[Positions, Positions]:
-    """The different numbers, all of them small, in order, and which of them each is."""
-    found = np.flatnonzero(np.bincount(groups))
-    position = np.empty(int(groups.max(initial=0)) + 1, dtype=np.int64)
-    position[found] = np.arange(len(found))
-    return found, position[groups]
+def _pieces(sought: _Sought, request: _Request, kept: Positions | None, answer: _Answer) -> Iterator[Piece]:
+    """The segments of each batch among those of an answer, with some of the keys, or with all of them."""
+    wanted = request.wanted
+    keys, bucket_of = (wanted.keys, wanted.bucket_of) if kept is None else (wanted.keys[kept], wanted.bucket_of[kept])
+    if len(sought.widths) == 1:
+        if len(keys):
+            yield _piece(request, answer, 0, keys, bucket_of)
+        return
+    for batch in set(request.batches.tolist()):
+        is_own = request.batches[wanted.segments] == batch
+        requests = np.flatnonzero(is_own[bucket_of])
+        if len(requests):
+            # Buckets that are out of date stay, so that positions keep their meaning; no key asks for them.
+            own = np.flatnonzero(is_own)
+            within = np.searchsorted(own, bucket_of[requests])
+            yield _piece(request, answer, batch, keys[requests] - sought.starts[batch], within, own)
 
 
-def _ranks(places: list[int]) -> Positions:
-    """The position of each segment in the order of their places."""
-    ranks = np.empty(len(places), dtype=np.int64)
-    ranks[np.argsort(np.array(places, dtype=np.int64), kind="stable")] = np.arange(len(places))
-    return ranks
+def _piece(  # noqa: PLR0917  (two callers, above)
+    request: _Request, answer: _Answer, batch: int, keys: Positions, bucket_of: Positions, own: Positions | None = None
+) -> Piece:
+    """Those of an answer's buckets that are a batch's own, or all of them."""
+    segments, numbers, buckets, marks = request.wanted.segments, request.wanted.numbers, answer.buckets, answer.marks
+    if own is not None:
+        segments, numbers = segments[own], numbers[own]
+        buckets = [buckets[position] for position in own.tolist()]
+        marks = marks[request.batches == batch]
+    return Piece(
+        batch=batch,
+        requests=keys,
+        bucket_of=bucket_of,
+        shards=request.shards[segments],
+        numbers=numbers,
+        buckets=buckets,
+        versions=answer.versions[segments],
+        floors=answer.marks["floor"][segments],
+        applied=int(marks["applied"][marks["is_there"]].min(initial=_UNLIMITED)),
+    )
 
 
 def _missing(buckets: Sequence[bytes | None]) -> list[int]:
@@ -362,25 +345,18 @@ def runs(ordered: Positions) -> tuple[Positions, Positions]:
     return np.flatnonzero(is_first), np.cumsum(is_first) - 1
 
 
-def runs_of_places(places: list[int]) -> Iterator[tuple[int, int]]:
-    """Where each run of equal places begins and ends."""
-    starts = [position for position, place in enumerate(places) if not position or place != places[position - 1]]
-    return pairwise([*starts, len(places)])
+def _cuts(sizes: Positions, segments: Positions | None) -> Iterator[tuple[int, int]]:
+    """Ranges of buckets that are read together, given about how many bytes each has.
 
-
-def _sizes(segments: list[WidthAndShard], states: NDArray[np.void]) -> Positions:
-    """About how many bytes a bucket of each segment has; more than it should where the segment is about to grow."""
-    usual = {width: (bucket_bytes(width), record_width(width)) for width in {width for width, _ in segments}}
-    least, record = np.array([usual[width] for width, _ in segments], dtype=np.int64).T
-    return np.maximum(least, states["entries"].astype(np.int64) * record // np.maximum(states["buckets"], 1))
-
-
-def _cuts(sizes: Positions) -> Iterator[tuple[int, int]]:
-    """Ranges of buckets that are read together, given about how many bytes each has."""
+    Given their segments (in order), too, no range has a part of a segment, unless it has nothing else.
+    """
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
         fitting = int(np.searchsorted(ends, ends[start] - sizes[start] + BYTES_PER_COMMAND, "right"))
         end = min(max(fitting, start + 1), start + _BUCKETS_AT_ONCE, len(sizes))
+        if segments is not None and end < len(sizes):
+            last = int(np.searchsorted(segments, segments[end]))
+            end = last if last > start else end
         yield start, end
         start = end

@@ -63,9 +63,12 @@ class SegmentStates:
         return states_in(self._last_stored(segments, applied))
 
     def _last_stored(self, segments: Sequence[WidthAndShard], applied: int) -> list[bytes | None]:
-        if unknown := [segment for segment in segments if segment not in self._stored]:
-            self.present(unknown, applied)
-        return [self._stored.get(segment) for segment in segments]
+        # By functions of C: there are often as many segments as shards, for a few keys each.
+        stored = list(map(self._stored.get, segments))
+        if all(stored):
+            return stored
+        self.present([segment for segment, state in zip(segments, stored, strict=True) if state is None], applied)
+        return list(map(self._stored.get, segments))
 
     def still_there(self, segments: Iterable[WidthAndShard]) -> set[WidthAndShard]:
         """Which segments are there now; the others, whose server went back to before them, are forgotten."""
@@ -83,10 +86,10 @@ class SegmentStates:
             What ``states_in`` makes of them.
         """
         seen = states_in(states)
-        for segment, state in zip(segments, states, strict=True):
-            if state is not None:
-                self._stored[segment] = state
-            else:
+        there = {segment: state for segment, state in zip(segments, states, strict=True) if state is not None}
+        self._stored |= there
+        for segment in () if len(there) == len(segments) else segments:
+            if segment not in there:
                 self._require_never_made([segment], applied)
                 self._stored.pop(segment, None)
         return seen

@@ -134,11 +134,19 @@ def _hashes_without_key(keys: NDArray[np.void]) -> Positions:
     return ((mixed ^ (mixed >> _HALF)) & _LOW_HALF).astype(np.int64)
 
 
-def addresses(hashes: Positions, buckets: Positions | int) -> Positions:
-    """The bucket of each hash (shape (n,)), in a segment of ``buckets`` buckets or each in one of its own."""
+def addresses(hashes: Positions, buckets: Positions | int, segment_of: Positions | None = None) -> Positions:
+    """The bucket of each hash, given how many its segment has.
+
+    Args:
+        hashes: shape (n,).
+        buckets: of all, of each hash, or of each segment.
+        segment_of: shape (n,): the segment of each hash, where ``buckets`` is of segments.
+    """
     count = np.asarray(buckets, dtype=np.int64)
     # frexp gives the exponent of the power of two above; 2^53 is far beyond any number of buckets.
     power = np.int64(1) << (np.frexp(count.astype(np.float64))[1].astype(np.int64) - 1)
+    if segment_of is not None:
+        count, power = count[segment_of], power[segment_of]
     wide = hashes & (2 * power - 1)
     return np.where(wide < count, wide, hashes & (power - 1))
 

@@ -42,15 +42,15 @@ class PackedArguments:
 
     Attributes:
         count: how many.
-        content: one after the other.
+        content: one after the other, in parts that need not end where an argument does.
     """
 
     count: int
-    content: bytes
+    content: tuple[bytes | memoryview, ...]
 
     def followed_by(self, arguments: Sequence[Argument]) -> PackedArguments:
         """These arguments and others."""
-        return PackedArguments(self.count + len(arguments), self.content + _without_count(arguments))
+        return PackedArguments(self.count + len(arguments), (*self.content, _without_count(arguments)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class _Conversation:
             return
         unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
         try:
-            self._connection.send_packed_command([b"".join(unsent)])
+            self._connection.send_packed_command([unsent[0] if len(unsent) == 1 else b"".join(unsent)])
         except _FAILURES:
             self._break_off()
 
@@ -308,12 +308,13 @@ def info_fields(info: bytes) -> dict[str, str]:
 def _packed(arguments: tuple[Argument, ...], more: PackedArguments | None) -> bytes:
     if more is None:
         return _pack(arguments)
-    return b"*%d\r\n%b%b" % (len(arguments) + more.count, _without_count(arguments), more.content)
+    # Half a megabyte of buckets is copied once.
+    return b"".join((b"*%d\r\n" % (len(arguments) + more.count), _without_count(arguments), *more.content))
 
 
-def _without_count(arguments: Sequence[Argument]) -> bytes:
+def _without_count(arguments: Sequence[Argument]) -> memoryview:
     packed = _pack(arguments)
-    return packed[packed.index(b"\n") + 1 :]
+    return memoryview(packed)[packed.index(b"\n") + 1 :]
 
 
 def _pack(arguments: Sequence[Argument]) -> bytes:

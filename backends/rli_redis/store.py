@@ -22,6 +22,7 @@ from rli_redis.lifecycle import Presence
 from rli_redis.reading import Reader
 from rli_redis.scanning import scan
 from rli_redis.segment_states import SegmentStates
+from rli_redis.segment_table import SegmentTables
 from rli_redis.sentinels import SentinelServers
 from rli_redis.servers import Servers
 from rli_redis.url import Address, Kind, parse_address
@@ -45,10 +46,11 @@ class RedisStore(Store):
         self._presence = presence
         self._names = names
         self._states = SegmentStates(servers, names, presence)
-        self._reader = Reader(servers, names, self._states)
+        tables = SegmentTables(servers, names)
+        self._reader = Reader(servers, names, self._states, tables)
         self._epochs = Epochs(servers, names, epoch)
         self._control = ControlRecords(servers, names, presence, self._epochs)
-        self._writer = Writer(servers, names, self._reader, self._states, presence, self._control, self._epochs)
+        self._writer = Writer(servers, names, self._reader, tables, self._states, presence, self._control, self._epochs)
         self._watermarks = ShardWatermarks(servers, names, presence, self._control, self._epochs)
         self._epochs.when_renewed(lambda: self._watermarks.read(self.applied_sequence()).written)
         self._evidence: Mapping[str, str] = {}

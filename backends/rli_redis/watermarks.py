@@ -45,6 +45,7 @@ _WIDTHS: Final = (
     _WATERMARK.itemsize + _EPOCH_WIDTH + _FLOOR_WIDTH,
 )
 """Of layouts 2 and 3; of layout 4 before and after the first purge."""
+_FOUND: Final = np.dtype([("applied", np.uint32), ("floor", np.uint32), ("is_there", np.bool_)])
 _WHOLE: Final = np.dtype([*_WATERMARK.descr, ("epoch", f"V{_EPOCH_WIDTH}"), ("floor", ">u4")])
 
 
@@ -79,12 +80,11 @@ def watermarks_in(stored: Sequence[bytes | None]) -> NDArray[np.void]:
     Raises:
         CorruptIndexError: the scripts have not written these bytes.
     """
-    there = [watermark for watermark in stored if watermark is not None]
-    _require_widths(set(map(len, there)))
-    padded = [(watermark or b"").ljust(_WIDTHS[-1], b"\0") for watermark in stored]
-    whole = np.frombuffer(b"".join(padded), dtype=_WHOLE)
-    found = np.empty(len(stored), dtype=[("applied", np.uint32), ("floor", np.uint32), ("is_there", np.bool_)])
-    found["applied"], found["floor"] = whole["applied"], whole["floor"]
+    _require_widths({len(watermark) for watermark in stored if watermark is not None})
+    whole = b"".join([(watermark or b"").ljust(_WIDTHS[-1], b"\0") for watermark in stored])
+    found = np.empty(len(stored), dtype=_FOUND)
+    read = np.frombuffer(whole, dtype=_WHOLE)
+    found["applied"], found["floor"] = read["applied"], read["floor"]
     found["is_there"] = [watermark is not None for watermark in stored]
     return found
 

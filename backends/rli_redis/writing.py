@@ -23,12 +23,13 @@ from rli_redis.control import ControlRecords
 from rli_redis.entries import Change, merged, without_tombstones
 from rli_redis.epochs import Epochs
 from rli_redis.growing import grow
-from rli_redis.keyspace import Names, packed_buckets
+from rli_redis.keyspace import BucketPrefixes, Names
 from rli_redis.lifecycle import Presence
-from rli_redis.reading import Piece, Reader, runs, runs_of_places
+from rli_redis.reading import Piece, Reader, runs
 from rli_redis.scripts import CREATE_SEGMENT, SWAP_BUCKETS
 from rli_redis.segment_set import WidthAndShard, confirm, note_making
 from rli_redis.segment_states import SegmentStates
+from rli_redis.segment_table import SegmentTables, runs_of_places
 from rli_redis.segments import VERSION_WIDTH, outgrows, wanted_buckets
 from rli_redis.servers import Argument, Command, PackedArguments, Servers
 from rli_redis.watermarks import Watermark
@@ -67,6 +68,7 @@ class Writer:
         servers: Servers,
         names: Names,
         reader: Reader,
+        tables: SegmentTables,
         states: SegmentStates,
         presence: Presence,
         control: ControlRecords,
@@ -75,6 +77,7 @@ class Writer:
         self._servers = servers
         self._names = names
         self._reader = reader
+        self._tables = tables
         self._states = states
         self._presence = presence
         self._control = control
@@ -124,7 +127,7 @@ class Writer:
             def commands(
                 keys: EncodedKeys = waiting, epoch: bytes = epoch, sent: list[_Swap] = sent
             ) -> Iterator[Command]:
-                for piece in self._reader.pieces([keys]):
+                for piece in self._reader.pieces([keys], for_writing=True):
                     for swap in self._swaps_of(keys.width, without_tombstones(keys, piece), piece, (0, epoch)):
                         sent.append(swap)
                         yield swap.command
@@ -170,7 +173,7 @@ class Writer:
         is_read = [np.zeros(len(keys), dtype=bool) for keys, _ in batches]
 
         def commands() -> Iterator[Command]:
-            for piece in self._reader.pieces([keys for keys, _ in batches]):
+            for piece in self._reader.pieces([keys for keys, _ in batches], for_writing=True):
                 is_read[piece.batch][piece.requests] = True
                 keys, entries = batches[piece.batch]
                 for swap in self._swaps(keys, entries, piece, epoch):
@@ -264,22 +267,19 @@ class Writer:
         starts, segment_of = runs(shards)
         bounds = [*starts.tolist(), len(shards)]
         segments = [(width, shard) for shard in shards[starts].tolist()]
-        keys = self._reader.keys_of(segments)
+        keys = self._tables.keys_of(segments)
         of_segments = np.empty(len(segments), dtype=_OF_SEGMENTS)
         of_segments["version"] = piece.versions[change.changed[starts]]
         of_segments["buckets"] = np.diff(bounds)
         of_segments["more"] = np.add.reduceat(change.more, starts) if len(starts) else 0
+        prefixes = BucketPrefixes.of([each.buckets for each in keys])
         # The keys are in the order of their buckets.
         bucket_of = np.searchsorted(change.changed, change.bucket_of)
         for first, last in runs_of_places([each.place for each in keys]):
             start, end = bounds[first], bounds[last]
             own = slice(*np.searchsorted(bucket_of, (start, end)).tolist())
             more = of_segments["more"][first:last, 0].tolist()
-            names, _ = packed_buckets(
-                [each.buckets for each in keys[first:last]],
-                segment_of[start:end] - first,
-                piece.numbers[change.changed[start:end]],
-            )
+            names, _ = prefixes.packed(segment_of[start:end], piece.numbers[change.changed[start:end]])
             arguments: list[Argument] = [
                 of_segments[first:last].tobytes(),
                 secrets.token_bytes(VERSION_WIDTH),
@@ -293,7 +293,7 @@ class Writer:
                 SWAP_BUCKETS,
                 [name for each in keys[first:last] for name in (each.state, each.watermark)],
                 arguments,
-                more_keys=PackedArguments(end - start, names),
+                more_keys=PackedArguments(end - start, (names,)),
                 size=sum(map(len, change.buckets[start:end])),
             )
             yield _Swap(

@@ -13,11 +13,11 @@ from rli.settings import MAX_SHARDS
 from rli_redis.keyspace import (
     DIGITS,
     ID_LENGTH,
+    BucketPrefixes,
     Names,
     header_key,
     id_key,
     key_prefix,
-    packed_buckets,
     segment_number,
     segment_of,
 )
@@ -89,8 +89,7 @@ def test_no_two_things_have_one_name(segments: list[tuple[int, int]], numbers: l
 def test_packed_names_of_buckets_are_their_names(segments: list[tuple[int, int]], numbers: list[int]) -> None:
     """However long the names are."""
     names = [name for segment in segments for name in buckets(*segment, *numbers)]
-    packed, ends = packed_buckets(
-        [NAMES.packed_bucket_prefix(*segment) for segment in segments],
+    packed, ends = BucketPrefixes.of([NAMES.packed_bucket_prefix(*segment) for segment in segments]).packed(
         np.repeat(np.arange(len(segments)), len(numbers)),
         np.array(numbers * len(segments), dtype=np.int64),
     )
