@@ -5,12 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from pyarrow import fs
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import CorruptTableError
 from rli.storage.contract import Draft, FileChanges, OpenedStorage
@@ -249,10 +249,10 @@ class Storage:
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
         # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
-        for _ in range(_LISTINGS - 1):
-            with suppress(FileNotFoundError):
-                return self.filesystem.get_file_info(selector)
-        return self.filesystem.get_file_info(selector)
+        attempts = Retrying(
+            stop=stop_after_attempt(_LISTINGS), retry=retry_if_exception_type(FileNotFoundError), reraise=True
+        )
+        return attempts(self.filesystem.get_file_info, selector)
 
     def _relative(self, full_path: str) -> str:
         prefix = f"{self.root.rstrip('/')}/"
