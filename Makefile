@@ -25,7 +25,7 @@ endef
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: install
 install: $(VENV)/.dev ## Make .venv with everything that development and tests need
@@ -98,8 +98,12 @@ bench: $(VENV)/.dev ## Run the benchmarks and print their ratios
 charts: ## Put the charts of the last whole `make bench` into the documents
 	cp bench-results/goals.svg docs/images/benchmarks.svg
 	cp bench-results/peers.svg docs/images/peers.svg
-	cp bench-results/overview.svg docs/images/overview.svg
 	cp bench-results/commits.svg docs/images/commits.svg
+
+.PHONY: large-charts
+large-charts: ## Put the charts of the last `make bench BENCH_ARGS=--large` into the documents
+	cp bench-results/large_tables.svg docs/images/large.svg
+	cp bench-results/overview.svg docs/images/overview.svg
 
 # uv resolves for all Python versions and platforms at once; plain pip installs what it wrote.
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -6,9 +6,11 @@ The others run as their users run them: copy-on-write, and merge-on-read or with
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 import rli
@@ -16,7 +18,7 @@ from benchmarks.measuring import Outcome, Unit, seconds
 from benchmarks.parquet_files import live_files, rewrite
 from benchmarks.peers.competitor import LOAD, OPERATIONS, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, REDIS
-from benchmarks.peers.families import FAMILIES
+from benchmarks.peers.families import FAMILIES, Family
 from benchmarks.peers.rounds import OURS, competing, play, warm_up
 from benchmarks.peers.workload import Workload, make_workload
 
@@ -59,31 +61,42 @@ _NOT_DONE: Final = {
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
-    """Load, upsert, delete and look up in turns; all tables are compared with what they must hold.
+    """Load, upsert, delete and look up; all tables are compared with what they must hold.
 
-    A smaller table of a tenth of the rows is loaded three times in alternating order: a single load tells little.
+    A smaller table of a tenth of the rows is played in turns, and loaded three times in alternating order: a single load tells
+    little. The larger table is played by one family after the other: no machine of this kind has memory for all their heaps
+    once they hold 20 million rows.
     """
     rows = 20_000 if quick else 20_000_000
     families = {
         family: replace(FAMILIES[family], engines={name: FAMILIES[family].engines[name] for name in names})
         for family, names in _ENGINES.items()
     }
-    smaller, larger = (make_workload(folder, f"rows-{count}", count, 1) for count in (rows // 10, rows))
+    first, smaller, larger = (
+        make_workload(folder, f"rows-{count}", count, 1) for count in (rows // 100, rows // 10, rows)
+    )
     with competing(folder, families, _HEAPS) as made:
-        competitors = [replace(one, options={**one.options, **_OPTIONS.get(one.family, {})}) for one in made]
-        warm_up(make_workload(folder, "warm-up", rows // 100, 1), competitors)
+        competitors = _with_options(made)
+        warm_up(first, competitors)
         few = [competitor.with_another_table("smaller") for competitor in competitors]
         play(smaller, few, 0, 1, loads=3)
-        competitors = [competitor for competitor in competitors if competitor.name not in _IN_SMALLER_ALONE]
-        play(larger, competitors, 0, 1)
-        outcomes = [*_outcomes(competitors, larger), *_outcomes(few, smaller)]
-        limit = _seconds_of_rewriting(folder / "tables-0" / LMDB)
+        outcomes = list(_outcomes(few, _errors(few), smaller))
+    played, errors, limit = list[Competitor](), dict[str, str](), 0.0
+    for name, family in families.items():
+        with _alone(folder / name.replace(" ", "-"), name, family) as competitors:
+            warm_up(first, competitors)
+            play(larger, competitors, 0, 1)
+            played += competitors
+            errors |= _errors(competitors)
+            if name == OURS:
+                limit = _seconds_of_rewriting(folder / OURS / "tables-0" / LMDB)
     return [
+        *_outcomes(played, errors, larger),
         *outcomes,
         Outcome(
             f"upsert of {larger.rows:,} rows: share of the physical limit",
             "pyarrow reading and writing the same files",
-            limit / competitors[0].seconds[UPSERT][0],
+            limit / played[0].seconds[UPSERT][0],
             _SHARE_OF_LIMIT,
             "higher",
             "the base files of the table on LMDB, as many at once as there are cores",
@@ -92,13 +105,35 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     ]
 
 
-def _outcomes(competitors: list[Competitor], workload: Workload) -> Iterator[Outcome]:
-    """The figures of a table, and what was wrong with those of the peers; raises ``RuntimeError`` if one of ours is."""
+@contextmanager
+def _alone(folder: Path, name: str, family: Family) -> Iterator[list[Competitor]]:
+    """The engines of a family that play the larger table, in a folder that is removed afterwards."""
+    chosen = {engine: made for engine, made in family.engines.items() if f"{name}, {engine}" not in _IN_SMALLER_ALONE}
+    if not chosen:
+        yield []
+        return
+    folder.mkdir()
+    with competing(folder, {name: replace(family, engines=chosen)}, _HEAPS) as made:
+        yield _with_options(made)
+    rmtree(folder)
+
+
+def _with_options(competitors: Sequence[Competitor]) -> list[Competitor]:
+    return [replace(one, options={**one.options, **_OPTIONS.get(one.family, {})}) for one in competitors]
+
+
+def _errors(competitors: Sequence[Competitor]) -> dict[str, str]:
+    """What is wrong with the table of each, by name; raises ``RuntimeError`` if one of ours is."""
+    errors = {competitor.name: competitor.errors() for competitor in competitors}
+    if any(errors[competitor.name] for competitor in competitors if competitor.family == OURS):
+        raise RuntimeError(f"tables are wrong: {errors}")
+    return errors
+
+
+def _outcomes(competitors: Sequence[Competitor], errors: Mapping[str, str], workload: Workload) -> Iterator[Outcome]:
+    """The figures of a table, and what was wrong with those of the peers."""
     ours = [competitor for competitor in competitors if competitor.family == OURS]
     others = [competitor for competitor in competitors if competitor.family != OURS]
-    errors = {competitor.name: competitor.errors() for competitor in competitors}
-    if any(errors[our.name] for our in ours):
-        raise RuntimeError(f"tables are wrong: {errors}")
     for operation in OPERATIONS:
         for our in ours:
             for other in others:

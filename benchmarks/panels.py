@@ -9,6 +9,9 @@ from pathlib import Path
 from benchmarks.measuring import Outcome
 
 _LABELS, _PANEL, _BAR = 300, 152, 88
+_CHARACTER = 6.5
+"""Width of most, in pixels."""
+
 _TOP, _HEADING, _ROW, _BOTTOM = 58, 26, 24, 14
 _FASTER, _SLOWER, _ONE, _QUIET = "#5b7da8", "#c98a2b", "#999999", "#666666"
 
@@ -27,11 +30,12 @@ def write_panels(outcomes: Sequence[Outcome], path: Path, title: str, legend: st
     found = {_cell(outcome): outcome for outcome in outcomes}
     operations = list(dict.fromkeys(operation for operation, _ in found))
     peers = list(dict.fromkeys(peer for _, peer in found))
-    width, height = _LABELS + _PANEL * len(operations) + 16, _TOP + _HEADING + _ROW * len(peers) + _BOTTOM
+    labels = max(_LABELS, round(_CHARACTER * max(map(len, peers), default=0)) + 24)
+    width, height = labels + _PANEL * len(operations) + 16, _TOP + _HEADING + _ROW * len(peers) + _BOTTOM
     parts = [*_labels(peers, width)]
     for number, operation in enumerate(operations):
         panel = [found.get((operation, peer)) for peer in peers]
-        parts.extend(_panel(operation, panel, _LABELS + number * _PANEL))
+        parts.extend(_panel(operation, panel, labels + number * _PANEL))
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#ffffff"/>'

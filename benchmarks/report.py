@@ -16,10 +16,14 @@ from benchmarks.measuring import Outcome
 from benchmarks.panels import write_panels
 
 _PEERS: Final = "peers"
+_LARGE: Final = "large_tables"
 _OVERVIEW: Final = "overview"
-_OPERATIONS: Final = ("upsert", "delete", "look up", "tag")
-_WELL_KNOWN: Final = ("Hudi 1.2.0, RECORD_INDEX", "Delta Lake", "Iceberg")
-"""What the names of the peers begin with that newcomers compare rli with."""
+_OPERATIONS: Final = ("load", "upsert", "delete", "look up")
+_WORKLOAD: Final = "20,000,000 rows, LMDB"
+_WELL_KNOWN: Final = ("Hudi 1.2.0, RECORD_INDEX", "Delta Lake 3.3.2, MERGE", "Iceberg 1.10.0, MERGE")
+"""The peers that newcomers compare rli with, as they are without settings."""
+
+_TIMES_AS_FAST: Final = ": times as fast"
 
 
 def as_json(results: Mapping[str, list[Outcome]]) -> str:
@@ -36,24 +40,26 @@ def save(results: Mapping[str, list[Outcome]], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(as_json(results))
     for name, outcomes in results.items():
-        if name != _PEERS:
+        if name not in {_PEERS, _LARGE}:
             write_chart(outcomes, folder / f"{name}.svg", name.replace("_", " "))
     goals = [outcome for outcomes in results.values() for outcome in outcomes if outcome.goal is not None]
     write_chart(goals, folder / "goals.svg", "Measured against its baseline")
     if _PEERS in results:
         write_peers(results[_PEERS], folder / f"{_PEERS}.svg")
-        write_overview(results[_PEERS], folder / f"{_OVERVIEW}.svg")
+    if _LARGE in results:
+        write_peers(results[_LARGE], folder / f"{_LARGE}.svg")
+        write_overview(results[_LARGE], folder / f"{_OVERVIEW}.svg")
 
 
-def write_peers(peers: Sequence[Outcome], path: Path) -> None:
-    """Draw all figures of the benchmark ``peers``.
+def write_peers(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Draw how many times as fast as other engines rli is.
 
     Args:
-        peers: the figures.
+        outcomes: figures of the benchmark ``peers`` or ``large_tables``.
         path: of the chart.
     """
     write_panels(
-        peers,
+        [outcome for outcome in outcomes if outcome.name.endswith(_TIMES_AS_FAST)],
         path,
         "Speed of rli, in Spark on one machine, as a multiple of each peer's speed",
         "3.0: rli takes a third of the peer's time. Blue: rli is faster; amber: the peer is. Dashed line: equal speed. "
@@ -61,25 +67,25 @@ def write_peers(peers: Sequence[Outcome], path: Path) -> None:
     )
 
 
-def write_overview(peers: Sequence[Outcome], path: Path) -> None:
+def write_overview(large: Sequence[Outcome], path: Path) -> None:
     """Draw what newcomers ask first: four operations beside three engines that they know.
 
     Args:
-        peers: figures of the benchmark ``peers``.
+        large: figures of the benchmark ``large_tables``.
         path: of the chart.
     """
     write_chart(
-        list(_overview(peers)),
+        list(_overview(large)),
         path,
-        "How many times as fast rli is, in Spark on one machine",
+        "How many times as fast rli is, in Spark on one machine, with 20 million rows",
         "times the speed of the engine that is named; a dashed line is 1: as fast; each panel has a scale of its own",
     )
 
 
-def _overview(peers: Sequence[Outcome]) -> Iterator[Outcome]:
+def _overview(large: Sequence[Outcome]) -> Iterator[Outcome]:
     for operation in _OPERATIONS:
-        for outcome in peers:
-            if outcome.name == f"{operation}: times as fast" and outcome.baseline.startswith(_WELL_KNOWN):
+        for outcome in large:
+            if outcome.name == f"{_WORKLOAD}, {operation}{_TIMES_AS_FAST}" and outcome.baseline in _WELL_KNOWN:
                 yield replace(outcome, name=operation, goal=None)
 
 

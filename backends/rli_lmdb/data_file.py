@@ -129,7 +129,8 @@ class DataFile:
 
     def words(self, numbers: Offsets) -> Words:
         """The words of the file with these numbers, in the order in which bytes are compared."""
-        # Of the modes, the others copy more. A read that is going to be repeated may follow a number out of the file.
+        # Of the modes, the others copy more. On a read-only medium, a page may be overwritten while it is read: then the numbers on
+        # it lead anywhere, and the read is repeated.
         return self._words.take(numbers, mode="clip").byteswap(inplace=True)
 
     def duplicates(self, tree: Tree, key: bytes) -> Tree | None:
@@ -197,6 +198,8 @@ class DataFile:
         return ends - _HEADER >> 1
 
     def _are_all(self, pages: Offsets, flags: int) -> bool:
+        if int(pages.max(initial=0)) >= self.size // self._page_size:
+            return False
         found = self._halves.take(pages * self._page_size + _FLAGS_AT >> 1, mode="clip")
         return bool(((found & flags) == flags).all())
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
@@ -59,15 +61,30 @@ class FixedTable(EntryTable):
             return self.get(transaction, keys)
         found = np.full(len(keys), ABSENT, dtype=np.uint64)
         is_left = np.ones(len(keys), dtype=np.bool_)
-        shards = Tree.of(described)
-        for start, stop in runs:
-            shard = file.duplicates(shards, shard_bytes(keys.shards[start : start + 1])[0])
-            if shard is not None and shard.entries >= (stop - start) * _READ_PAGES_FROM:
-                found[start:stop], is_left[start:stop] = _get_from_pages(file, shard, keys.keys[start:stop])
+        # Pages that are not what the layout says are left to LMDB, which names the damage.
+        with suppress(IndexError, ValueError, struct.error):
+            self._look_up_in_pages(file, Tree.of(described), keys, runs, found, is_left)
         left = np.flatnonzero(is_left)
         if len(left):
             found[left] = self.get(transaction, keys.take(left))
         return found
+
+    def _look_up_in_pages(  # noqa: PLR0917  (the last two take the result)
+        self,
+        file: DataFile,
+        shards: Tree,
+        keys: EncodedKeys,
+        runs: list[tuple[int, int]],
+        found: Entries,
+        is_left: NDArray[np.bool_],
+    ) -> None:
+        """Put the entries of keys into ``found`` that pages tell, and whether they do not into ``is_left``."""
+        for start, stop in runs:
+            shard = file.duplicates(shards, shard_bytes(keys.shards[start : start + 1])[0])
+            if shard is None or shard.record_size != self._record_type.itemsize:
+                continue
+            if shard.entries >= (stop - start) * _READ_PAGES_FROM:
+                found[start:stop], is_left[start:stop] = _get_from_pages(file, shard, keys.keys[start:stop])
 
     def get(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
         cursor = transaction.cursor(self._database)

@@ -79,7 +79,7 @@ class Reader:
         Args:
             batches: the keys.
             applied: the caller knows that all commits up to this sequence were applied.
-            for_writing: no piece has a part of a segment, unless it has nothing else. After a part was written, the server
+            for_writing: segments are torn only where one does not fit into a command. After a part was written, the server
                 must look at each bucket of the rest before it replaces it.
 
         Raises:
@@ -348,7 +348,7 @@ def runs(ordered: Positions) -> tuple[Positions, Positions]:
 def _cuts(sizes: Positions, segments: Positions | None) -> Iterator[tuple[int, int]]:
     """Ranges of buckets that are read together, given about how many bytes each has.
 
-    Given their segments (in order), too, no range has a part of a segment, unless it has nothing else.
+    Given their segments (in order), too, a range ends in the middle of a segment only where it has nothing of another one.
     """
     ends = np.cumsum(sizes)
     start = 0

@@ -21,7 +21,8 @@ from rli_redis.segments import bucket_bytes, record_width
 from rli_redis.servers import Servers
 
 _TABLES: Final = 16
-_LARGEST: Final = 4096
+_LARGEST: Final = 1 << 16
+"""Groups that a kept table may number: half a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class SegmentTables:
             table = self._make_table(widths, shard_bits, groups)
             if len(self._tables) >= _TABLES:
                 self._tables.clear()
-            if len(groups) <= _LARGEST:
+            if len(table.rows) <= _LARGEST:
                 self._tables[asked] = table
         return table
 

@@ -34,6 +34,9 @@ from rli.view.paths import unpublished_file
 
 _FEW: Final = 100
 
+_READ_AT_ONCE: Final = 4 * 1024 * 1024
+"""Bytes of a slice: where nothing changes in a larger one, it pays to have read the compared columns alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
@@ -125,7 +128,9 @@ def write_file_group(
         written = _write(context, target, str(name), plan, None)
     else:
         with FileSliceReader(context.storage, target.base) as reader:
-            stored = _Stored(reader, reader.read_columns(_read_first(context, reader)).combine_chunks())
+            stored = _Stored(
+                reader, reader.read_columns(_read_first(context, reader, target.base.size)).combine_chunks()
+            )
             plan = _plan(context, target, rows, stored.known)
             if plan.changes_nothing:
                 return FileGroupResult(target.group, plan.counts, None, None)
@@ -200,9 +205,9 @@ class _Stored:
             start += batch.num_rows
 
 
-def _read_first(context: WriteContext, reader: FileSliceReader) -> pa.Schema:
-    """The columns that decide what becomes of stored records; of few records all columns, so that the file is read once."""
-    if reader.has_few_rows:
+def _read_first(context: WriteContext, reader: FileSliceReader, size: int) -> pa.Schema:
+    """The columns that decide what becomes of stored records; of a small slice all columns, so that it is read once."""
+    if reader.has_few_rows and size <= _READ_AT_ONCE:
         return with_record_meta_columns(context.schema)
     ordering = [context.schema.field(context.ordering_field)] if context.ordering_field else []
     age = [] if context.expired_before is None else [pa.field(COMMIT_TIME, pa.string())]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
-from rli.hudi.dictionaries import columns_with_dictionary, leaves
+from rli.hudi.dictionaries import columns_with_dictionary
 from rli.hudi.meta_columns import (
     DISTINCT,
     FILE_NAME,
@@ -149,17 +149,12 @@ class BaseFileWriter:
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
-                compression=self._compression_by_column(),
+                compression=self._compression,
                 store_schema=False,
                 use_dictionary=[*self._constants, *columns_with_dictionary(first, DISTINCT)],
                 **_row_group_filters(first.num_rows),
             )
         return self._writer
-
-    def _compression_by_column(self) -> dict[str, str]:
-        # A text that is stored once hardly shrinks, and each column that is compressed takes time in a file of few records.
-        paths = (path for field in self._schema for path in leaves(field))
-        return {path: "none" if path in self._constants else self._compression for path in paths}
 
     def __enter__(self) -> Self:
         return self

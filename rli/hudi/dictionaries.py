@@ -29,20 +29,20 @@ def columns_with_dictionary(records: pa.Table, distinct: Collection[str] = ()) -
         for field in records.schema
         if field.name not in distinct
         if pa.types.is_nested(field.type) or pc.count_distinct(sample.column(field.name)).as_py() <= most
-        for path in leaves(field)
+        for path in _leaves(field)
     ]
 
 
-def leaves(field: pa.Field, parent: str = "") -> Iterator[str]:
+def _leaves(field: pa.Field, parent: str = "") -> Iterator[str]:
     """Paths of the Parquet columns that a field is kept in, as the Parquet format names the parts of lists and maps."""
     path = f"{parent}{field.name}"
     if pa.types.is_struct(field.type):
         for number in range(field.type.num_fields):
-            yield from leaves(field.type.field(number), f"{path}.")
+            yield from _leaves(field.type.field(number), f"{path}.")
     elif pa.types.is_map(field.type):
-        yield from leaves(field.type.key_field.with_name("key"), f"{path}.key_value.")
-        yield from leaves(field.type.item_field.with_name("value"), f"{path}.key_value.")
+        yield from _leaves(field.type.key_field.with_name("key"), f"{path}.key_value.")
+        yield from _leaves(field.type.item_field.with_name("value"), f"{path}.key_value.")
     elif pa.types.is_nested(field.type):
-        yield from leaves(field.type.value_field.with_name("element"), f"{path}.list.")
+        yield from _leaves(field.type.value_field.with_name("element"), f"{path}.list.")
     else:
         yield path

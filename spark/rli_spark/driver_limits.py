@@ -1,12 +1,14 @@
 """How much of a write the driver does itself, because the jobs of Spark would take longer than their work.
 
-On a cluster this goes for small writes. On a local master, driver and tasks share the cores of one machine: rows gain
-nothing by going to tasks, while the driver has room for them.
+On a cluster this goes for small writes. On a local master, tasks run on the machine of the driver: rows gain nothing by going
+to them.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -19,16 +21,20 @@ from rli_spark.connect import default_parallelism, is_connect
 SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
 """Spark's setting for the size of rows that the driver writes; 0: tasks do all the work."""
 
-_ROW_BYTES: Final = 16 * 1024 * 1024
+_BROUGHT_BYTES: Final = 16 * 1024 * 1024
+"""Of rows that come to the driver with the results of a job, which its heap holds."""
 
-_SHARE_OF_HEAP: Final = 4
-"""Of a local master: rows up to a quarter of the heap. Python holds them beside it, but who gave a driver a large heap has the
-memory for large batches."""
+_HEAPS_OF_ROWS: Final = 4
+"""On a local master the driver reads rows of up to a quarter of its heap. Python holds them beside it, so this tells the memory
+of the machine only roughly."""
 
-_LOCAL: Final = "local["
-_LOCAL_TASKS: Final = 8
-"""Tasks at a time of a local master, up to which the threads of the driver are as fast: they wait for Python's lock about a
-tenth of the time that they work."""
+_MOST_READ_BYTES: Final = 1024 * 1024 * 1024
+"""Whatever the heap: Python takes about five times as much, and Arrow puts at most 2 GiB of text into an array."""
+
+_LOCAL: Final = re.compile(r"local(?:\[(?P<cores>\d+|\*)(?:,\s*\d+)?\])?")
+_LOCAL_CORES: Final = 8
+"""Up to which the threads of the driver are as fast as tasks: they wait for Python's lock about a tenth of the time that they
+work."""
 
 _REWRITTEN_BYTES: Final = 64 * 1024 * 1024
 """Of base files that the driver of a cluster rewrites: about a task's share."""
@@ -45,45 +51,54 @@ class DriverLimits:
     """Up to what the driver tags and writes the rows of a request.
 
     Attributes:
-        row_bytes: of all rows in memory.
-        rewritten_bytes: of the base files that they change.
-        file_groups: that they change.
+        spark: the session.
+        brought_bytes: of rows that come to the driver with the results of the request's job.
+        read_bytes: of all rows where it reads those from the request's files; 0: it reads none.
+        is_local: whether tasks run on the machine of the driver, a few at a time.
     """
 
-    row_bytes: int
-    rewritten_bytes: float
-    file_groups: float
+    spark: SparkSession
+    brought_bytes: int
+    read_bytes: int
+    is_local: bool
 
     @classmethod
     def of(cls, spark: SparkSession) -> Self:
         """The limits of a session; raises ``SettingsError`` if their setting is no number."""
-        tasks = default_parallelism(spark)
-        is_local = not is_connect(spark) and _is_local(str(spark.sparkContext.master)) and tasks <= _LOCAL_TASKS
-        value = spark.conf.get(SMALL_WRITE_BYTES, None)
-        if value is None:
-            row_bytes = _heap_bytes(spark) // _SHARE_OF_HEAP if is_local else _ROW_BYTES
-        elif value.isdecimal():
-            row_bytes = int(value)
-        else:
-            raise SettingsError(f"not a number of bytes: {SMALL_WRITE_BYTES}={value}; set it to 0 or more")
-        if is_local:
-            return cls(row_bytes, math.inf, math.inf)
-        share_saved = 1 - _TASKS_LIKE_DRIVER / tasks
-        file_groups = _FILE_GROUPS / share_saved if share_saved > 0 else math.inf
-        return cls(row_bytes, _REWRITTEN_BYTES, file_groups)
-
-    @property
-    def brought_bytes(self) -> int:
-        """Up to about how many bytes of rows come to the driver with the results of a job, which its heap holds."""
-        return min(self.row_bytes, _ROW_BYTES)
+        set_bytes = _set_bytes(spark)
+        if is_connect(spark) or not _runs_here(str(spark.sparkContext.master)):
+            return cls(spark, _BROUGHT_BYTES if set_bytes is None else set_bytes, 0, is_local=False)
+        row_bytes = _heap_bytes(spark) // _HEAPS_OF_ROWS if set_bytes is None else set_bytes
+        return cls(spark, min(row_bytes, _BROUGHT_BYTES), min(row_bytes, _MOST_READ_BYTES), is_local=True)
 
     def suit(self, sizes: Collection[float]) -> bool:
         """Whether the driver takes no longer for file groups of some sizes in bytes than jobs of Spark do."""
-        return sum(sizes) <= self.rewritten_bytes and len(sizes) <= self.file_groups
+        if self.is_local:
+            return True
+        if sum(sizes) > _REWRITTEN_BYTES:
+            return False
+        if len(sizes) <= _FILE_GROUPS:
+            return True
+        share_saved = 1 - _TASKS_LIKE_DRIVER / default_parallelism(self.spark)
+        return len(sizes) * share_saved <= _FILE_GROUPS
 
 
-def _is_local(master: str) -> bool:
-    return master == "local" or master.startswith(_LOCAL)
+def _set_bytes(spark: SparkSession) -> int | None:
+    value = spark.conf.get(SMALL_WRITE_BYTES, None)
+    if value is None:
+        return None
+    if not value.isdecimal():
+        raise SettingsError(f"not a number of bytes: {SMALL_WRITE_BYTES}={value}; set it to 0 or more")
+    return int(value)
+
+
+def _runs_here(master: str) -> bool:
+    """Whether tasks of a Spark master run on the machine of the driver, no more at a time than its threads replace."""
+    local = _LOCAL.fullmatch(master)
+    if local is None:
+        return False
+    cores = local["cores"] or "1"
+    return (os.cpu_count() or math.inf if cores == "*" else int(cores)) <= _LOCAL_CORES
 
 
 def _heap_bytes(spark: SparkSession) -> int:

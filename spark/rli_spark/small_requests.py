@@ -114,8 +114,8 @@ def request_of(
     """The request of keyed rows: a small one if the driver is to write them."""
     parts = rows.parts
     # The files of a load are arranged for tasks, which write them in less time than the driver.
-    is_arranged = rows.load is not None and parts.files
-    if parts.num_bytes and parts.num_bytes <= limits.row_bytes and not is_arranged:
+    is_read = parts.files and rows.load is None and parts.num_bytes <= limits.read_bytes
+    if is_read or (parts.brought and not parts.files):
         return SmallRequest.of(spark, folder, limits, rows)
     return SparkRequest.of(spark, folder, rows)
 

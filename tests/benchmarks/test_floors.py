@@ -54,7 +54,6 @@ def measure(names: list[str], output: Path) -> Figures:
     assert {file.name for file in output.iterdir()} == {
         "results.json",
         "goals.svg",
-        *(["overview.svg"] if "peers" in names else []),
         *(f"{name}.svg" for name in names),
     }
     results = json.loads(run.stdout)

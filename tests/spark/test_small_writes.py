@@ -71,7 +71,7 @@ def test_large_files_and_many_are_rewritten_by_tasks(
 ) -> None:
     monkeypatch.setattr(driver_limits, name, limit)
     # As if the tasks ran on other machines, and each of the two that run at a time were as fast as the driver.
-    monkeypatch.setattr(driver_limits, "_LOCAL_TASKS", 0)
+    monkeypatch.setattr(driver_limits, "_LOCAL_CORES", 0)
     monkeypatch.setattr(driver_limits, "_TASKS_LIKE_DRIVER", 1)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame(BATCH, COLUMNS)
@@ -102,7 +102,7 @@ def test_the_driver_of_a_local_master_rewrites_any_files(
 def test_the_driver_of_a_local_master_reads_rows_that_are_too_many_for_its_heap_from_files(
     spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_limits, "_ROW_BYTES", 0)
+    monkeypatch.setattr(driver_limits, "_BROUGHT_BYTES", 0)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame([*BATCH, ("new", "x", 1, 1.0)], COLUMNS)
     done = list[rli.CommitResult]()
@@ -119,11 +119,45 @@ def test_the_driver_of_a_local_master_reads_rows_that_are_too_many_for_its_heap_
 
 def test_without_a_setting_the_driver_of_a_local_master_writes_up_to_a_quarter_of_its_heap(spark: SparkSession) -> None:
     heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()  # type: ignore[union-attr]  # noqa: SLF001
+    before = spark.conf.get(driver_limits.SMALL_WRITE_BYTES) or "0"
     spark.conf.unset(driver_limits.SMALL_WRITE_BYTES)
     try:
-        assert driver_limits.DriverLimits.of(spark).row_bytes == heap // 4
+        assert driver_limits.DriverLimits.of(spark).read_bytes == heap // 4
     finally:
-        spark.conf.set(driver_limits.SMALL_WRITE_BYTES, "0")
+        spark.conf.set(driver_limits.SMALL_WRITE_BYTES, before)
+
+
+def test_however_large_the_setting_is_the_driver_reads_no_more_than_arrow_can_join(spark: SparkSession) -> None:
+    with small_writes(spark, 1 << 40):
+        assert driver_limits.DriverLimits.of(spark).read_bytes == 1 << 30
+
+
+def test_the_driver_of_a_cluster_reads_no_rows_from_files(
+    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_limits, "_LOCAL_CORES", 0)
+    table.upsert(records(*BEFORE))
+    # The first task gives its rows to the driver, the second one writes a file.
+    frame = spark.createDataFrame(BATCH, COLUMNS).repartition(2)
+    with small_writes(spark, 200):
+        assert jobs_of(spark, lambda: rli_spark.upsert(frame, table)) > 1
+    assert [row["v"] for row in rows_of(table)] == [2.0, 2.0, 1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("master", "runs_here"),
+    [
+        ("local", True),
+        ("local[2]", True),
+        ("local[8, 3]", True),
+        ("local[9]", False),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_masters_whose_tasks_run_beside_the_driver(master: str, *, runs_here: bool) -> None:
+    assert driver_limits._runs_here(master) == runs_here  # noqa: SLF001
 
 
 @pytest.mark.parametrize("index", ["simple:", "global-bloom:"])

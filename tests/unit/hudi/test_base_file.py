@@ -65,14 +65,6 @@ def test_keys_are_written_plainly_and_what_repeats_by_dictionary(tmp_path: Path)
     assert by_name["city"].has_dictionary_page
 
 
-def test_texts_that_are_equal_in_all_records_are_not_compressed(tmp_path: Path) -> None:
-    group = write(tmp_path, records(0, 10)).metadata.row_group(0)
-    by_name = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
-    plain = {name for name, column in by_name.items() if column.compression == "UNCOMPRESSED"}
-    assert plain == {PARTITION_PATH, FILE_NAME}
-    assert {by_name[name].compression for name in by_name.keys() - plain} == {"ZSTD"}
-
-
 @pytest.mark.parametrize(("rows", "filtered"), [(19, False), (20, True), (45, True)])
 def test_files_of_several_row_groups_say_which_one_may_hold_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, *, filtered: bool

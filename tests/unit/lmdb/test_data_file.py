@@ -15,7 +15,7 @@ from rli.store import ABSENT, TOMBSTONE, Entries, Store
 from rli.testing.processes import run_in_process
 from rli_lmdb import LmdbStore, data_file, fixed_table, open_lmdb_store
 from rli_lmdb.entries import Transaction
-from rli_lmdb.environment import DATA_FILE
+from rli_lmdb.environment import DATA_FILE, Environment
 
 _WIDTHS = (8, 16, 24)
 _COUNT = 60_000
@@ -130,3 +130,27 @@ def test_another_file_is_not_mapped(tmp_path: Path) -> None:
         assert opened(identity=(status.st_dev, status.st_ino)) is not None
         assert opened(identity=(status.st_dev, status.st_ino + 1)) is None
         assert data_file.DataFile.open(str(tmp_path / "none"), None, 4096) is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "content"),
+    [(10, b"\0\0"), (12, b"\0\0"), (12, b"\xff\xff"), (16, b"\xff" * 4080)],
+    ids=["no flags", "pointers end before they begin", "pointers without end", "all of the content"],
+)
+def test_pages_that_are_not_what_they_should_be_are_left_to_lmdb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, content: bytes
+) -> None:
+    keys = made(np.random.default_rng(5), 20_000, 16, 2)
+    with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
+        store.put(keys, pack(1, np.arange(len(keys))))
+        pages = bytearray((tmp_path / DATA_FILE).read_bytes())
+        # The first two pages name the layout.
+        for page in range(2 * 4096, len(pages), 4096):
+            pages[page + offset : page + offset + len(content)] = content
+        damaged = tmp_path / "damaged"
+        damaged.write_bytes(pages)
+        status = damaged.stat()
+        mapped = data_file.DataFile.open(str(damaged), (status.st_dev, status.st_ino), 4096)
+        assert mapped is not None
+        monkeypatch.setattr(Environment, "data_file", lambda _: mapped)
+        assert np.array_equal(store.get(keys), pack(1, np.arange(len(keys))))
