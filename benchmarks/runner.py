@@ -30,6 +30,7 @@ NAMES: Final = (
     "deduplicate",
     "change_stream",
     "spark_tag",
+    "spark_batches",
     "spark_stores",
     "advise",
     "stream_state",

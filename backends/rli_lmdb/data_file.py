@@ -152,6 +152,9 @@ class DataFile:
         """Where each key of some sorted ones is, by its first word as it is compared (shape (n,)).
 
         None if the tree is not of the expected pages, of records of whole words.
+
+        Raises:
+            IndexError, ValueError: its pages are damaged.
         """
         if tree.depth == 0 or tree.record_size % WORD:
             return None
@@ -173,6 +176,8 @@ class DataFile:
     def _last_records(self, starts: Offsets, words_of_record: int, wanted: Words) -> Offsets:
         """The first word of the last record in each key's leaf that is not behind it; else of the first record."""
         counts = self._counts(starts)
+        if _HEADER + int(counts.max(initial=0)) * words_of_record * WORD > self._page_size:
+            raise ValueError("a leaf has more records than room")
         found = starts + _HEADER >> _WORD_BITS
         last = found + (counts - 1) * words_of_record
         step = 1 << int(counts.max(initial=1) - 1).bit_length()
@@ -182,14 +187,22 @@ class DataFile:
         return found
 
     def _children(self, pages: Offsets, lowest: Words) -> tuple[Offsets, Words]:
-        """The pages below some branch pages, and the first word that each begins with, given those of the branch pages."""
+        """The pages below some branch pages, and the first word that each begins with, given those of the branch pages.
+
+        Raises:
+            ValueError: the pages are damaged.
+        """
         starts = pages * self._page_size
         counts = self._counts(starts)
         firsts = np.cumsum(counts) - counts
         pointers = np.repeat((starts + _HEADER >> 1) - firsts, counts) + np.arange(counts.sum())
-        nodes = np.repeat(starts, counts) + self._halves.take(pointers, mode="clip") >> _WORD_BITS
+        offsets = self._halves.take(pointers, mode="clip")
+        nodes = np.repeat(starts, counts) + offsets >> _WORD_BITS
         words = self.words(nodes + 1)
         words[firsts] = lowest
+        is_in_order = bool((words[1:] >= words[:-1]).all())
+        if not is_in_order or int(offsets.max(initial=0)) >= self._page_size or (offsets & (WORD - 1)).any():
+            raise ValueError("a branch page has nodes out of order")
         below = self._words.take(nodes, mode="clip") & _PAGE_BELOW
         return below.astype(np.int64), words
 

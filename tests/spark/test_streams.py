@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 import rli
 import rli_spark
 from rli.index.locators import FileLocator
-from rli_spark.streams import base, request
+from rli_spark.streams import base
 from rli_spark.streams.request import KnownLocations
+from tests.support.spark import small_writes
 from tests.support.tables import forget_the_journal, records, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.invariant("P38")]
@@ -193,17 +194,17 @@ def test_locations_are_read_again_where_a_clean_has_removed_files(
 
 
 def test_keys_are_unique_in_their_partition_where_the_table_says_so(
-    spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, tagged_by: list[str]
 ) -> None:
-    # All rows come to the driver.
-    monkeypatch.setattr(request, "small_write_bytes", lambda _: 1 << 20)
     table = create(tmp_path, "simple:")
     table.upsert(records(("a", "x", 0, 0.0)))
     stream = Stream(spark, tmp_path, tag_by="state")
     stream.send(("a", "x", 1, 1.0), ("a", "y", 1, 1.0))
     stream.send()
     stream.send(("a", "y", 2, 2.0), ("a", "z", 2, 2.0))
-    stream.run(table)
+    # All rows come to the driver.
+    with small_writes(spark, 1 << 20):
+        stream.run(table)
     assert sorted((row["city"], row["v"]) for row in rows_of(table)) == [("x", 1.0), ("y", 2.0), ("z", 2.0)]
     assert tagged_by == ["state"] * 3
 
