@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.measuring import Outcome
 
 _LABELS, _PANEL, _BAR = 300, 152, 88
-_CHARACTER = 6.5
+_CHARACTER = 7
 """Width of most, in pixels."""
 
 _TOP, _HEADING, _ROW, _BOTTOM = 58, 26, 24, 14
