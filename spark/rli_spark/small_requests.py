@@ -80,7 +80,8 @@ class SmallRequest(Request):
             VoidAttemptError: the files hold other keys than were written.
         """
         files = rows.parts.files
-        folder.require_kept()
+        if files:
+            folder.require_kept()
         read = list(read_rows(folder.storage, files, *key_range(0, 1)))
         keys = (table.column(work_rows.RECORD_KEY) for table in read)
         require_same("read", sum((file.tally for file in files), Tally()), sum(map(Tally.of, keys), Tally()))

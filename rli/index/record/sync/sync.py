@@ -54,7 +54,7 @@ _FOLLOWED: Final = frozenset[str]({_FOREIGN, *WRITE_ACTIONS, *UNDOING_ACTIONS, R
 _READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
 _ATTEMPTS: Final = 5
 _KEYS_AT_ONCE: Final = 1 << 21
-"""Of a section: the section of 20 million keys is written once, and none is looked for among those just written."""
+"""Keys of a section that are written together: all of a commit of 20 million, so that none goes between those just written."""
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
