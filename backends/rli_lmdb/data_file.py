@@ -22,6 +22,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -222,14 +223,10 @@ class DataFile:
     def _last_node(self, page: int, key: bytes, first: int) -> int:
         """Offset of the last node, from the one numbered ``first`` on, whose key is not behind ``key``; else the one before."""
         start = page * self._page_size
-        low, high = first, int(self._halves[start + _POINTERS_END_AT >> 1]) - _HEADER >> 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._key(self._node(start, middle)) <= key:
-                low = middle + 1
-            else:
-                high = middle
-        return self._node(start, max(low - 1, 0))
+        count = int(self._halves[start + _POINTERS_END_AT >> 1]) - _HEADER >> 1
+        nodes = range(first, count)
+        behind = first + bisect_right(nodes, key, key=lambda number: self._key(self._node(start, number)))
+        return self._node(start, max(behind - 1, 0))
 
     def _node(self, start: int, number: int) -> int:
         return start + int(self._halves[(start + _HEADER >> 1) + number])
