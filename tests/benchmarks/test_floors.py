@@ -25,7 +25,7 @@ FLOORS: Final[Mapping[str, Mapping[str, float]]] = {
         "Redis incremental writes": 0.3,
         "Redis sparse writes": 0.2,
     },
-    "parquet_files": {"table.read": 0.4, "table.upsert of a tenth of the keys": 0.2},
+    "parquet_files": {"table.read": 0.4, "table.upsert of a tenth of the keys": 0.3},
     "point_reads": {
         "1 key beside DuckDB on the same files": 0.4,
         "1 key beside Delta (deltalake)": 1.0,
