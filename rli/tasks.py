@@ -37,9 +37,9 @@ class InProcess:
 
 
 class InThreads:
-    """Runs tasks side by side in this process, on each of its cores: those that read and write files, no index.
+    """Runs tasks side by side in this process, on each of its cores.
 
-    The time goes into pyarrow, which does not hold Python's lock.
+    Their time goes into pyarrow and numpy, which do not hold Python's lock.
     """
 
     @property

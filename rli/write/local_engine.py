@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -120,31 +120,42 @@ class LocalRows(TaggedRows):
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
         arriving = plan.placing.place(self.moving)
-        rows = pa.concat_tables([self.rows, arriving]).combine_chunks() if arriving.num_rows else self.rows
-        parts = self._positions_by_group(plan, arriving)
-        work = [(group, positions, f"{number}-0-0") for number, (group, positions) in enumerate(sorted(parts.items()))]
+        parts = self._parts_by_group(plan, arriving)
+        work = [(group, part, f"{number}-0-0") for number, (group, part) in enumerate(sorted(parts.items()))]
 
-        def write(target: tuple[FileGroupId, Positions, str]) -> FileGroupResult:
-            group, positions, token = target
-            return plan.writing.write(group, rows_at(rows, positions), token)
+        def write(target: tuple[FileGroupId, _Part, str]) -> FileGroupResult:
+            group, part, token = target
+            rows = rows_at(self.rows, part.unmoved)
+            if len(part.arriving):
+                rows = pa.concat_tables([rows, rows_at(arriving, part.arriving)]).combine_chunks()
+            return plan.writing.write(group, rows, token)
 
         return InThreads().run(write, work)
 
-    def _positions_by_group(self, plan: WritePlan, arriving: pa.Table) -> dict[FileGroupId, Positions]:
-        """Where the rows of each file group are among all rows and, behind them, those that arrive and their departures."""
+    def _parts_by_group(self, plan: WritePlan, arriving: pa.Table) -> dict[FileGroupId, _Part]:
         columns = (work_rows.PARTITION_PATH, work_rows.RECORD_KEY)
-        new = placed_groups(rows_at(self.rows.select(columns), self.inserted), plan.placing.placements)
-        moved = np.arange(arriving.num_rows) + self.rows.num_rows
-        found: dict[FileGroupId, list[Positions]] = defaultdict(list)
-        for named, positions in (
-            (_groups_in(rows_at(self.rows.select(work_rows.FILE_GROUP), self.staying)), self.staying),
-            (new, self.inserted),
-            (_groups_in(arriving), moved),
-        ):
-            for group, places in zip(named.groups, positions_by_code(named.codes, len(named.groups)), strict=True):
-                if group is not None and len(places):
-                    found[group].append(positions[places])
-        return {group: np.concatenate(places) for group, places in found.items()}
+        staying = _groups_in(rows_at(self.rows.select(work_rows.FILE_GROUP), self.staying))
+        inserted = placed_groups(rows_at(self.rows.select(columns), self.inserted), plan.placing.placements)
+        stays, enters, arrives = (_places_by_group(named) for named in (staying, inserted, _groups_in(arriving)))
+        return {
+            group: _Part(np.concatenate([self.staying[stays[group]], self.inserted[enters[group]]]), arrives[group])
+            for group in {*stays, *enters, *arrives}
+        }
+
+
+class _Part(NamedTuple):
+    """The work rows of a file group: positions of those that do not move, and of those that arrive and their departures."""
+
+    unmoved: Positions
+    arriving: Positions
+
+
+def _places_by_group(named: NamedGroups) -> defaultdict[FileGroupId, Positions]:
+    """Where the rows of each file group are; none of a group that does not occur."""
+    places = zip(named.groups, positions_by_code(named.codes, len(named.groups)), strict=True)
+    return defaultdict(
+        lambda: np.empty(0, np.int64), {group: found for group, found in places if group is not None and len(found)}
+    )
 
 
 def _groups_in(rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -> NamedGroups:

@@ -123,3 +123,20 @@ def test_a_load_of_many_keys_is_applied_in_sections(
         table.rollback("last")
         assert table.verify_index().agrees
         assert table.lookup(["7"]).column("file_id").null_count == len(table.lookup(["7"]))
+
+
+@pytest.mark.parametrize("scope", ["", "?scope=partition"])
+def test_keys_that_threads_look_up_are_found_as_those_that_are_looked_up_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    keys = np.random.default_rng(1).permutation(2 * ROWS)
+    records = pa.table({"id": pa.array(keys[:ROWS]).cast(pa.string()), "part": pa.array(keys[:ROWS] % 3)})
+    sought = pa.array(keys).cast(pa.string())
+    index = f"lmdb://{tmp_path}/index{scope}"
+    with rli.create_table(tmp_path / "table", record_key="id", partition_by="part", index=index) as table:
+        table.upsert(records)
+        together = table.lookup(sought)
+        monkeypatch.setattr("rli.index.record.stored_entries._KEYS_OF_THREAD", ROWS // 7)
+        assert table.lookup(sought).equals(together)
+        assert together.filter(together["file_id"].is_valid()).num_rows == ROWS
+        assert table.upsert(records).unchanged == ROWS

@@ -27,10 +27,15 @@ from rli.model import FileGroupId, Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store, Watermarks
 from rli.store.home import SupportsHome
+from rli.tasks import InThreads
 from rli.telemetry.store_calls import store_call
 
 _KEYS_AT_ONCE: Final = 1 << 18
 """Stored keys that are looked up together, where one record key has a stored key in each partition."""
+
+_KEYS_OF_THREAD: Final = 1 << 19
+"""Keys that a thread looks up at a time: their arrays are small enough that the C library keeps their memory for the next ones,
+and large enough that threads rarely wait for Python's lock."""
 
 
 class StoredEntries:
@@ -103,6 +108,12 @@ class StoredEntries:
         Raises:
             IndexNotReadyError: a part of the store has lost entries of these commits.
         """
+        if len(stored_keys) <= _KEYS_OF_THREAD:
+            return self._get_together(stored_keys, applied)
+        parts = [stored_keys.slice(start, _KEYS_OF_THREAD) for start in range(0, len(stored_keys), _KEYS_OF_THREAD)]
+        return np.concatenate([*InThreads().run(lambda part: self._get_together(part, applied), parts)])
+
+    def _get_together(self, stored_keys: pa.Array, applied: int) -> Entries:
         found = np.zeros(len(stored_keys), dtype=np.uint64)
         places, batches = tuple(zip(*self.codec.encode(stored_keys), strict=True)) or ((), ())
         with store_call(self.url, "look_up", len(stored_keys)):

@@ -42,7 +42,7 @@ from rli.locations import coalesce_updates
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.contract import Watermarks
-from rli.tasks import InProcess, TaskRunner
+from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -391,6 +391,8 @@ def _work_of(  # noqa: PLR0917  (called by ``_apply_record`` alone)
             ours = [held.get(journal.path, journal) for journal in journals]
             if isinstance(runner, InProcess):
                 shares = shares_of(storage, ours, side_by_side=False)
+                # While a store writes a share, the keys of the next one are encoded and sorted.
+                runner = InThreads() if len(shares) > 1 else runner
             else:
                 # Other processes read what this one holds.
                 shares = shares_of(storage, journals, side_by_side=True)
