@@ -28,6 +28,9 @@ _FILE_GROUPS = 2000
 _FEW = 10_000
 _SPARSE = 20_000
 """Of a million entries: about one key for every third bucket."""
+_SMALL = 1_000
+"""A look-up or a write of a service: its keys are in all shards, and each in a bucket of its own."""
+_SMALL_BATCHES = 40
 _SPARSE_ROUNDS = 3
 """Times as many: they take a tenth of a second each, so that a single pause counts."""
 _SIZINGS = 3
@@ -48,8 +51,8 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 class _Batches:
     """Keys in batches, and all of them as texts."""
 
-    def __init__(self, keys: pa.Array) -> None:
-        self.arrays = [keys.slice(start, _BATCH) for start in range(0, len(keys), _BATCH)]
+    def __init__(self, keys: pa.Array, size: int = _BATCH) -> None:
+        self.arrays = [keys.slice(start, size) for start in range(0, len(keys), size)]
         self.texts: list[str] = keys.to_pylist()
 
 
@@ -89,9 +92,13 @@ class _Contest:
                 lambda: self._set_plain(few_known.texts),
                 rounds=_SPARSE_ROUNDS * self._rounds,
             )
+            small = _Batches(self._keys.take(pa.array(self._some(_SMALL_BATCHES * _SMALL))), _SMALL)
+            small_look_up = self._race(lambda: self._get(index, small), lambda: self._get_plain(small.texts))
+            small_write = self._race(lambda: self._change(index, small), lambda: self._set_plain(small.texts))
         about = f"{self._entries:,} UUID keys; ours includes encoding and sharding"
         batches = f"batches of {_BATCH:,}; {about}"
         sparse = f"{_SPARSE:,} keys; {about}"
+        thousand = f"{_SMALL:,} keys at a time; {about}"
         return [
             Outcome("Redis bytes an entry", "1 entry", size, 30, "lower", f"used_memory; {about}", Unit.BYTES),
             Outcome(
@@ -136,6 +143,24 @@ class _Contest:
                 0.45,
                 "higher",
                 sparse,
+                Unit.SHARE,
+            ),
+            Outcome(
+                "Redis small look-ups",
+                "raw MGET of plain strings",
+                small_look_up.speed_ratio,
+                0.5,
+                "higher",
+                thousand,
+                Unit.SHARE,
+            ),
+            Outcome(
+                "Redis small writes",
+                "raw MSET of plain strings",
+                small_write.speed_ratio,
+                0.5,
+                "higher",
+                thousand,
                 Unit.SHARE,
             ),
         ]

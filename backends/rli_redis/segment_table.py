@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rli_redis.buckets import Positions
 from rli_redis.keyspace import BucketPrefixes, Names
 from rli_redis.segment_set import WidthAndShard
-from rli_redis.segments import bucket_bytes, record_width
+from rli_redis.segments import bucket_bytes, present_bytes, record_width
 from rli_redis.servers import Servers
 
 _TABLES: Final = 16
@@ -73,9 +73,8 @@ class SegmentTable:
     rows: Positions
 
     def bucket_sizes(self, states: NDArray[np.void]) -> Positions:
-        """About how many bytes a bucket of each has; more than it should where the segment is about to grow."""
-        entries, buckets = states["entries"].astype(np.int64), states["buckets"]
-        return np.maximum(self.usual, entries * self.record // np.maximum(buckets, 1))
+        """About how many bytes a bucket of each has (``present_bytes``), given their states."""
+        return present_bytes(states["entries"].astype(np.int64), states["buckets"], self.usual, self.record)
 
 
 class SegmentTables:

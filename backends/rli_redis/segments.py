@@ -68,8 +68,8 @@ class Segment:
         return cls(values["version"].tobytes(), *(int(values[name]) for name in ("buckets", "entries", "tombstones")))
 
     def bucket_bytes(self, key_width: int) -> int:
-        """About how many bytes a bucket has; more than they should where the segment is about to grow."""
-        return max(bucket_bytes(key_width), self.entries * record_width(key_width) // self.buckets)
+        """About how many bytes a bucket has (``present_bytes``)."""
+        return int(present_bytes(self.entries, self.buckets, bucket_bytes(key_width), record_width(key_width)))
 
 
 def states_in(stored: Sequence[bytes | None]) -> NDArray[np.void]:
@@ -164,6 +164,20 @@ def entries_per_bucket(key_width: int) -> int:
 def bucket_bytes(key_width: int) -> int:
     """About how many bytes a bucket has, at most."""
     return HEADER_WIDTH + entries_per_bucket(key_width) * record_width(key_width)
+
+
+def present_bytes(
+    entries: Positions | int, buckets: Positions | int, usual: Positions | int, record: Positions | int
+) -> Positions:
+    """About how many bytes a bucket of each segment has; more than it should where the segment is about to grow.
+
+    Args:
+        entries: of each segment.
+        buckets: of each segment.
+        usual: what ``bucket_bytes`` says of its key width.
+        record: what ``record_width`` says of it.
+    """
+    return np.maximum(usual, entries * record // np.maximum(buckets, 1))
 
 
 def wanted_buckets(entries: int, key_width: int) -> int:
