@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -121,14 +122,18 @@ class LocalRows(TaggedRows):
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
         arriving = plan.placing.place(self.moving)
         rows = pa.concat_tables([self.rows, arriving]).combine_chunks() if arriving.num_rows else self.rows
-        parts = self._positions_by_group(plan, arriving)
-        work = [(group, positions, f"{number}-0-0") for number, (group, positions) in enumerate(sorted(parts.items()))]
+        parts = sorted(self._positions_by_group(plan, arriving).items())
+        threads = InThreads()
 
-        def write(target: tuple[FileGroupId, Positions, str]) -> FileGroupResult:
-            group, positions, token = target
-            return plan.writing.write(group, rows_at(rows, positions), token)
+        def write(lot: range) -> list[FileGroupResult]:
+            groups, positions = zip(*parts[lot.start : lot.stop], strict=True)
+            tokens = [f"{number}-0-0" for number in lot]
+            return plan.writing.write_lot(
+                groups, rows_at(rows, np.concatenate(positions)), [*map(len, positions)], tokens
+            )
 
-        return InThreads().run(write, work)
+        lots = plan.writing.lots([group for group, _ in parts], threads.threads)
+        return chain.from_iterable(threads.run(write, lots))
 
     def _positions_by_group(self, plan: WritePlan, arriving: pa.Table) -> dict[FileGroupId, Positions]:
         """Where the rows of each file group are among all rows and, behind them, those that arrive and their departures."""
