@@ -391,8 +391,11 @@ class WriteTransaction:
         changes = self.index.changes(self.state, synced)
         if changes is not None:
             require_no_conflict(planned, changes, current, self._tasks)
+        # If nobody else has written, the files that this write has merged are those of the last commit.
+        is_last = synced.timeline.latest_write == self.snapshot.timeline.latest_write
         require_last_files(
-            current, {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced
+            self.snapshot if is_last else current,
+            {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced,
         )
         records = [*self._transaction_records(synced.timeline, prepared), *self._files_of_index(prepared, current)]
         self._promote(prepared.stats, records)

@@ -1,9 +1,13 @@
-"""Merging work rows into a file group: who stays, who goes, who wins. Pure functions over Arrow arrays."""
+"""Merging work rows into file groups: who stays, who goes, who wins. Pure functions over Arrow arrays.
+
+Many small file groups are merged together: what a call costs, whatever the number of rows, is then paid once for all of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +19,9 @@ from rli.errors import CorruptIndexError, RecordExistsError
 from rli.file_group.work_rows import CHANGE, RECORD_KEY, UNDECIDED, Change, told_apart
 from rli.model import FileGroupId, WriteCounts
 
+Numbers: TypeAlias = NDArray[np.intp]
+"""Of file groups that are merged together, or what is counted of each of them."""
+
 _KEEP: Final = -1
 _REMOVE: Final = -2
 _SAMPLE: Final = 5
@@ -24,81 +31,114 @@ _ADDS: Final = told_apart([Change.INSERT, Change.MOVE_IN])
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What becomes of each stored record and each work row of one file group.
+    """What becomes of each stored record and each work row of some file groups.
 
     Attributes:
         rows: the work rows that do something, none of them undecided.
+        of_rows: shape (rows,): the number of the file group of each.
+        of_stored: shape (stored records,): the number of the file group of each.
         fates: shape (stored records,), int64: the work row that replaces the record, or keep, or remove.
         added: positions of the work rows that add a record.
-        counts: what that does to the table; an arriving record counts as moved, a departing one not at all.
-        may_change_nothing: whether records are only replaced by others with the same ordering value, so that it takes
-            a look at their other values to know whether anything changes.
+        counts: what that does to each file group; an arriving record counts as moved, a departing one not at all.
+        may_change_nothing: of each file group whether its records are only replaced by others with the same ordering value, so
+            that it takes a look at their other values to know whether anything changes.
     """
 
     rows: pa.Table
+    of_rows: Numbers
+    of_stored: Numbers
     fates: NDArray[np.int64]
     added: NDArray[np.intp]
-    counts: WriteCounts
-    may_change_nothing: bool
+    counts: Sequence[WriteCounts]
+    may_change_nothing: NDArray[np.bool_]
 
     @property
-    def changes_nothing(self) -> bool:
-        return bool((self.fates == _KEEP).all()) and not len(self.added)
+    def changes_nothing(self) -> NDArray[np.bool_]:
+        """Of each file group whether all its records stay as they are, and none is added."""
+        return self._counted(self.of_stored[self.fates != _KEEP]) + self.added_to == 0
 
     @property
-    def counts_of_nothing(self) -> WriteCounts:
-        """The counts if every record is replaced by an equal one."""
-        return replace(self.counts, updated=0, unchanged=self.counts.unchanged + self.counts.updated)
+    def added_to(self) -> Numbers:
+        """Records that each file group gains."""
+        return self._counted(self.of_rows[self.added])
 
     @property
-    def replaced(self) -> int:
-        """Stored records that are replaced."""
-        return int((self.fates >= 0).sum())
+    def replaced(self) -> Numbers:
+        """Stored records of each file group that are replaced."""
+        return self._counted(self.of_stored[self.fates >= 0])
 
     @property
-    def removed(self) -> int:
-        """Stored records that are removed."""
-        return int((self.fates == _REMOVE).sum())
+    def removed(self) -> Numbers:
+        """Stored records of each file group that are removed."""
+        return self._counted(self.of_stored[self.fates == _REMOVE])
+
+    @property
+    def rows_of(self) -> Numbers:
+        """Work rows of each file group."""
+        return self._counted(self.of_rows)
+
+    @property
+    def replaced_rows(self) -> list[NDArray[np.int64]]:
+        """Of each file group the work rows that replace a record, by their positions among its own rows."""
+        starts = np.cumsum(self.rows_of) - self.rows_of
+        is_replaced = self.fates >= 0
+        numbers = self.of_stored[is_replaced]
+        return np.split(self.fates[is_replaced] - starts[numbers], np.cumsum(self.replaced)[:-1])
+
+    def _counted(self, numbers: Numbers) -> Numbers:
+        return np.bincount(numbers, minlength=len(self.counts))
+
+
+def numbers_of(counts: Sequence[int]) -> Numbers:
+    """The number of the file group of each row, if those of one file group follow those of the one before."""
+    return np.repeat(np.arange(len(counts)), counts)
 
 
 def plan_merge(
-    group: FileGroupId,
+    groups: Sequence[FileGroupId],
     rows: pa.Table,
+    of_rows: Numbers,
     stored_keys: pa.Array,
+    of_stored: Numbers,
+    *,
     stored_ordering: pa.Array | None,
     ordering_field: str | None,
-    *,
     expired: NDArray[np.bool_] | None = None,
 ) -> MergePlan:
-    """Decide what work rows do to the stored records of their file group.
+    """Decide what work rows do to the stored records of their file groups.
 
     A work row loses against a stored record with a greater ordering value; on a tie the work row wins. A stored record that
     has expired counts as absent; where its key comes again, it goes.
 
     Args:
-        group: the file group, for messages.
-        rows: work rows, one for a key.
+        groups: the file groups.
+        rows: work rows, one for a key in each file group.
+        of_rows: the number of the file group of each, rising, shape (rows,).
         stored_keys: record keys of the stored records, string array of shape (stored,).
+        of_stored: the number of the file group of each, rising, shape (stored,).
         stored_ordering: ordering values of the stored records; None in a table without ordering field.
         ordering_field: the rows' column of ordering values; None likewise.
         expired: which stored records have expired, shape (stored,); None where keys do not expire.
 
     Raises:
-        RecordExistsError: the file group holds a key that must be new.
-        CorruptIndexError: the index placed a key here that the file group does not hold, or did not know one that
-            it does hold.
+        RecordExistsError: a file group holds a key that must be new.
+        CorruptIndexError: the index placed a key in a file group that does not hold it, or did not know one that it
+            does hold.
     """
-    matches = _matches(rows, stored_keys)
+    matches = _matches(rows, of_rows, stored_keys, of_stored, len(groups))
     outdated = None if expired is None else expired & (matches >= 0)
     if outdated is not None:
         matches[outdated] = _KEEP
-    rows, fates, skipped = _decided(rows, matches)
+    decided = _decided(rows, matches)
+    rows, fates, skipped = decided.rows, decided.fates, np.bincount(of_rows[~decided.kept], minlength=len(groups))
+    of_rows = of_rows[decided.kept]
     keys = rows.column(RECORD_KEY).combine_chunks()
     changes = rows.column(CHANGE).to_numpy()
     adds = _ADDS[changes]
-    _require_consistent(group, keys, fates, adds)
+    _require_consistent(groups, keys, of_rows, fates, adds)
 
     stored = np.flatnonzero(fates >= 0)
+    of_matched = of_stored[stored]
     matched_rows = fates[stored]
     updates = changes[matched_rows] == Change.UPDATE
     late, same = np.zeros(len(stored), dtype=bool), updates
@@ -111,16 +151,24 @@ def plan_merge(
     fates[stored[~updates]] = _REMOVE
     if outdated is not None:
         fates[outdated] = _REMOVE
-    of_change = np.bincount(changes, minlength=len(Change) + 1).tolist()
-    left_alone = int(late.sum())
-    counts = WriteCounts(
-        inserted=of_change[Change.INSERT],
-        updated=int(updates.sum()) - left_alone,
-        moved=of_change[Change.MOVE_IN],
-        deleted=of_change[Change.DELETE],
-        unchanged=left_alone + skipped,
-    )
-    return MergePlan(rows, fates, np.flatnonzero(adds), counts, bool((late | same).all()) and not adds.any())
+    may_change_nothing = np.ones(len(groups), dtype=bool)
+    may_change_nothing[of_matched[~(late | same)]] = False
+    may_change_nothing[of_rows[adds]] = False
+    updated, left_alone = (np.bincount(of_matched[which], minlength=len(groups)) for which in (updates, late))
+    kinds = len(Change) + 1
+    of_change = np.bincount(of_rows * kinds + changes, minlength=len(groups) * kinds).reshape(len(groups), kinds)
+    counts = [
+        WriteCounts(inserted=inserted, updated=updated, moved=moved, deleted=deleted, unchanged=unchanged)
+        for inserted, updated, moved, deleted, unchanged in zip(
+            of_change[:, Change.INSERT].tolist(),
+            (updated - left_alone).tolist(),
+            of_change[:, Change.MOVE_IN].tolist(),
+            of_change[:, Change.DELETE].tolist(),
+            (left_alone + skipped).tolist(),
+            strict=True,
+        )
+    ]
+    return MergePlan(rows, of_rows, of_stored, fates, np.flatnonzero(adds), counts, may_change_nothing)
 
 
 def require_absent(known: pa.Array) -> None:
@@ -148,8 +196,30 @@ def merge_batch(stored: pa.Table, rows: pa.Table, fates: NDArray[np.int64]) -> p
     """
     if (fates == _KEEP).all():
         return stored
-    positions = np.where(fates >= 0, stored.num_rows + fates, np.arange(stored.num_rows))[fates != _REMOVE]
-    return pa.concat_tables([stored, rows]).take(pa.array(positions))
+    return pa.concat_tables([stored, rows]).take(pa.array(_merged_positions(fates)))
+
+
+def merge_all(stored: pa.Table, rows: pa.Table, plan: MergePlan) -> tuple[pa.Table, Numbers]:
+    """All records of all file groups after the merge, and how many each of them has.
+
+    Those of a file group follow those of the one before: first its stored records in their order, then those that are added.
+
+    Args:
+        stored: the stored records.
+        rows: as records of the same schema, one for each work row of the plan.
+        plan: of the merge.
+    """
+    of_merged = np.concatenate([plan.of_stored[plan.fates != _REMOVE], plan.of_rows[plan.added]])
+    positions = np.concatenate([_merged_positions(plan.fates), len(plan.fates) + plan.added])
+    order = np.argsort(of_merged, kind="stable")
+    merged = pa.concat_tables([stored, rows]).take(pa.array(positions[order]))
+    return merged, np.bincount(of_merged, minlength=len(plan.counts))
+
+
+def _merged_positions(fates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the merged records are among the stored records and, behind them, the work rows."""
+    positions: NDArray[np.int64] = np.where(fates >= 0, len(fates) + fates, np.arange(len(fates)))[fates != _REMOVE]
+    return positions
 
 
 def newest_records(record_keys: pa.Array, ordering: pa.Array | None) -> NDArray[np.intp] | None:
@@ -179,22 +249,50 @@ def first_records(record_keys: pa.Array) -> NDArray[np.intp] | None:
     return np.sort(np.unique(codes.indices.to_numpy(), return_index=True)[1])
 
 
-def _matches(rows: pa.Table, stored_keys: pa.Array) -> NDArray[np.int64]:
-    """The position of the work row with the key of each stored record, or keep: shape (stored records,)."""
+def _matches(
+    rows: pa.Table, of_rows: Numbers, stored_keys: pa.Array, of_stored: Numbers, groups: int
+) -> NDArray[np.int64]:
+    """The position of the work row with the key and file group of each stored record, or keep: shape (stored records,)."""
     if not len(stored_keys):
         return np.empty(0, np.int64)
     keys = rows.column(RECORD_KEY).combine_chunks()
-    matches = pc.fill_null(pc.index_in(stored_keys, value_set=keys), _KEEP).to_numpy(zero_copy_only=False)
-    found: NDArray[np.int64] = matches.astype(np.int64)
+    if groups == 1:
+        return _positions_in(keys, stored_keys)
+    # A record that moves between two of the file groups has a row in each.
+    codes = pc.dictionary_encode(keys)
+    stored_codes = _positions_in(codes.dictionary, stored_keys)
+    places = codes.indices.to_numpy().astype(np.int64) * groups + of_rows
+    stored_places = np.where(stored_codes >= 0, stored_codes * groups + of_stored, _KEEP)
+    return _positions_in(pa.array(places), pa.array(stored_places))
+
+
+def _positions_in(known: pa.Array, sought: pa.Array) -> NDArray[np.int64]:
+    """The position of each value among the known ones, or keep."""
+    positions = pc.fill_null(pc.index_in(sought, value_set=known), _KEEP).to_numpy(zero_copy_only=False)
+    found: NDArray[np.int64] = positions.astype(np.int64)
     return found
 
 
-def _decided(rows: pa.Table, fates: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64], int]:
-    """Work rows that say what they do, without those that do nothing; the fates by these rows; how many are left out."""
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """Work rows that say what they do.
+
+    Attributes:
+        rows: without those that do nothing.
+        fates: of the stored records, by these rows.
+        kept: which of all rows these are, shape (all rows,).
+    """
+
+    rows: pa.Table
+    fates: NDArray[np.int64]
+    kept: NDArray[np.bool_]
+
+
+def _decided(rows: pa.Table, fates: NDArray[np.int64]) -> _Decided:
     changes = rows.column(CHANGE).to_numpy()
     undecided = _IS_UNDECIDED[changes]
     if not undecided.any():
-        return rows, fates, 0
+        return _Decided(rows, fates, np.ones(len(changes), dtype=bool))
     held = np.zeros(len(changes), dtype=bool)
     held[fates[fates >= 0]] = True
     refused = held & (changes == Change.INSERT_OR_FAIL)
@@ -205,12 +303,18 @@ def _decided(rows: pa.Table, fates: NDArray[np.int64]) -> tuple[pa.Table, NDArra
     rows = rows.set_column(position, rows.schema.field(position), pa.array(decided, pa.int8()))
     kept = decided != Change.INSERT_OR_SKIP
     if kept.all():
-        return rows, fates, 0
+        return _Decided(rows, fates, kept)
     moved = np.where(kept, np.cumsum(kept) - 1, _KEEP)
-    return rows.filter(pa.array(kept)), np.where(fates >= 0, moved[fates], fates), int((~kept).sum())
+    return _Decided(rows.filter(pa.array(kept)), np.where(fates >= 0, moved[fates], fates), kept)
 
 
-def _require_consistent(group: FileGroupId, keys: pa.Array, fates: NDArray[np.int64], adds: NDArray[np.bool_]) -> None:
+def _require_consistent(
+    groups: Sequence[FileGroupId],
+    keys: pa.Array,
+    of_rows: Numbers,
+    fates: NDArray[np.int64],
+    adds: NDArray[np.bool_],
+) -> None:
     held = np.zeros(len(keys), dtype=bool)
     held[fates[fates >= 0]] = True
     for wrong, problem in (
@@ -218,8 +322,10 @@ def _require_consistent(group: FileGroupId, keys: pa.Array, fates: NDArray[np.in
         (~adds & ~held, "does not hold keys that the index places in it"),
     ):
         if wrong.any():
-            sample = keys.take(np.flatnonzero(wrong)[:_SAMPLE]).to_pylist()
+            number = of_rows[np.argmax(wrong)]
+            positions = np.flatnonzero(wrong & (of_rows == number))
+            sample = keys.take(positions[:_SAMPLE]).to_pylist()
             raise CorruptIndexError(
-                f"a file group {problem}: partition={group.partition_path} file_id={group.file_id} "
-                f"count={int(wrong.sum())} keys={sample}; verify the index, then repair or bootstrap it"
+                f"a file group {problem}: partition={groups[number].partition_path} file_id={groups[number].file_id} "
+                f"count={len(positions)} keys={sample}; verify the index, then repair or bootstrap it"
             )

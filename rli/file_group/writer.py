@@ -1,4 +1,4 @@
-"""Writing one file group: what every engine calls, once for each file group that a write changes.
+"""Writing file groups: what every engine calls for the file groups that a write changes.
 
 The base file goes to the write's work folder, where no reader sees it, and the journal beside it. A call may be
 repeated, raced or abandoned: each attempt has a write token of its own, and only the attempts whose result the
@@ -7,8 +7,10 @@ driver accepts are published.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -18,9 +20,10 @@ from numpy.typing import NDArray
 
 from rli.file_group import work_rows
 from rli.file_group.journal import Journal, SectionsOf, write_journal
-from rli.file_group.merge import MergePlan, merge_batch, plan_merge
+from rli.file_group.merge import MergePlan, Numbers, merge_all, merge_batch, numbers_of, plan_merge
+from rli.file_group.stored_records import StoredRecords
 from rli.file_group.work_rows import Change
-from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter
+from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter, repeating_columns
 from rli.hudi.bloom_filter import FALSE_POSITIVE_RATE, BloomFilter
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
@@ -28,14 +31,14 @@ from rli.hudi.schema import conform, holds_same
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
-from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
+from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice
-from rli.view.paths import unpublished_file
+from rli.view.paths import unpublished_file, unpublished_files
 
 _FEW: Final = 100
 
-_READ_AT_ONCE: Final = 4 * 1024 * 1024
-"""Bytes of a slice: where nothing changes in a larger one, it pays to have read the compared columns alone."""
+TOGETHER_BYTES: Final = 4 * 1024 * 1024
+"""Of base files that are read whole: where nothing changes in a larger one, it pays to have read the compared columns alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,17 @@ class FileGroupTarget:
     Attributes:
         group: its name.
         base: its newest slice; None for a new file group.
+        write_token: tells this attempt from all others for the same file group: three numbers, ``1-2-3``.
     """
 
     group: FileGroupId
     base: FileSlice | None
+    write_token: str
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of its newest slice."""
+        return self.base.size if self.base else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,56 +114,46 @@ class FileGroupResult:
     replaces: tuple[FileGroupId, ...] = ()
 
 
-def write_file_group(
-    context: WriteContext, target: FileGroupTarget, rows: pa.Table, write_token: str
-) -> FileGroupResult:
-    """Merge work rows into a file group and write its next base file.
+def write_file_groups(
+    context: WriteContext, targets: Sequence[FileGroupTarget], rows: pa.Table, counts: Sequence[int]
+) -> list[FileGroupResult]:
+    """Merge work rows into file groups and write their next base files: small ones together, which takes less time.
 
-    Memory is bounded by the work rows, the key column of the file group and a batch of its records.
+    Memory is bounded by the work rows and, for small file groups, ``TOGETHER_BYTES`` of base files; for others by the key
+    column of a file group and a batch of its records.
 
     Args:
         context: the write.
-        target: the file group.
-        rows: its work rows (``work_schema(context.schema)``), one for a key.
-        write_token: tells this attempt from all others for the same file group.
+        targets: the file groups.
+        rows: their work rows (``work_schema(context.schema)``), one for a key in each file group; those of one file group
+            follow those of the one before.
+        counts: how many rows each file group has.
+
+    Returns:
+        The results in the order of the file groups.
 
     Raises:
-        RecordExistsError: the file group holds a key that must be new.
+        RecordExistsError: a file group holds a key that must be new.
         CorruptIndexError: index and file group contradict each other.
-        CorruptTableError: the base file cannot be read.
+        CorruptTableError: a base file cannot be read.
     """
-    name = BaseFileName(target.group.file_id, write_token, context.instant)
-    if target.base is None:
-        plan = plan_merge(target.group, rows, pa.array([], pa.string()), None, context.ordering_field)
-        written = _write(context, target, str(name), plan, None)
-    else:
-        with FileSliceReader(context.storage, target.base) as reader:
-            stored = _Stored(
-                reader, reader.read_columns(_read_first(context, reader, target.base.size)).combine_chunks()
-            )
-            plan = _plan(context, target, rows, stored.known)
-            if plan.changes_nothing:
-                return FileGroupResult(target.group, plan.counts, None, None)
-            if context.skips_unchanged and plan.may_change_nothing and not _changes(context, plan, stored):
-                return FileGroupResult(target.group, plan.counts_of_nothing, None, None)
-            written = _write(context, target, str(name), plan, stored)
-    journal = Journal(context.instant, f"{target.group.file_id}_{write_token}.parquet", target.group)
-    stat = WriteStat(
-        file_id=target.group.file_id,
-        path=base_file_path(target.group, str(name)),
-        partition_path=target.group.partition_path,
-        previous_instant=target.base.instant if target.base else None,
-        writes=written.rows,
-        inserts=len(plan.added),
-        update_writes=plan.replaced,
-        deletes=plan.removed,
-        written_bytes=written.size,
-        file_size=written.size,
-    )
-    updated = None if context.expired_before is None else plan.fates[plan.fates >= 0]
-    held = write_journal(context.storage, journal, plan.rows, updated, context.sections_of)
-    told = held if held is None or context.holds_journals else held.without_content
-    return FileGroupResult(target.group, plan.counts, stat, told)
+    with ExitStack() as opened:
+        readers = [
+            opened.enter_context(FileSliceReader(context.storage, target.base)) if target.base else None
+            for target in targets
+        ]
+        are_small = sum(target.stored_bytes for target in targets) <= TOGETHER_BYTES and all(
+            reader is None or reader.has_few_rows for reader in readers
+        )
+        if len(targets) == 1 or are_small:
+            columns = with_record_meta_columns(context.schema) if are_small else _compared(context)
+            return _write_merged(context, targets, rows, counts, StoredRecords.read(readers, columns))
+    starts = (np.cumsum(counts) - counts).tolist()
+    return [
+        result
+        for target, start, count in zip(targets, starts, counts, strict=True)
+        for result in write_file_groups(context, [target], rows.slice(start, count), [count])
+    ]
 
 
 def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_keys: pa.Array) -> pa.Table:
@@ -178,100 +178,190 @@ def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_key
     return stored.select(schema.names).take(pa.array(positions, mask=positions < 0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """The stored records of a file group.
+def _write_merged(
+    context: WriteContext,
+    targets: Sequence[FileGroupTarget],
+    rows: pa.Table,
+    counts: Sequence[int],
+    stored: StoredRecords,
+) -> list[FileGroupResult]:
+    plan = _plan(context, [target.group for target in targets], rows, numbers_of(counts), stored)
+    changes = ~plan.changes_nothing
+    if context.skips_unchanged and plan.may_change_nothing.any():
+        changes &= _changed(context, plan, stored)
+    if not changes.any():
+        return [_left_alone(target, told) for target, told in zip(targets, plan.counts, strict=True)]
+    records = _records_of(context, targets, plan)
+    added = _by_group(
+        records if len(plan.added) == len(plan.of_rows) else records.take(pa.array(plan.added)), plan.added_to
+    )
+    merged = _merged(context, plan, stored, records, added)
+    context.storage.make_folder(unpublished_files(context.instant))
+    told_rows, replaced_rows = _by_group(plan.rows, plan.rows_of), plan.replaced_rows
+    replaced, removed = plan.replaced.tolist(), plan.removed.tolist()
+    results = []
+    for number, target in enumerate(targets):
+        if not changes[number]:
+            results.append(_left_alone(target, plan.counts[number]))
+            continue
+        new_keys = added[number].column(RECORD_KEY)
+        written = _write(
+            context,
+            target,
+            merged.batches[number],
+            new_keys,
+            stored.readers[number],
+            with_dictionary=merged.with_dictionary,
+        )
+        stat = WriteStat(
+            file_id=target.group.file_id,
+            path=base_file_path(target.group, _file_name(context, target)),
+            partition_path=target.group.partition_path,
+            previous_instant=target.base.instant if target.base else None,
+            writes=written.rows,
+            inserts=len(new_keys),
+            update_writes=replaced[number],
+            deletes=removed[number],
+            written_bytes=written.size,
+            file_size=written.size,
+        )
+        journal = Journal(context.instant, f"{target.group.file_id}_{target.write_token}.parquet", target.group)
+        updated = None if context.expired_before is None else replaced_rows[number]
+        held = write_journal(context.storage, journal, told_rows[number], updated, context.sections_of)
+        told = held if held is None or context.holds_journals else held.without_content
+        results.append(FileGroupResult(target.group, plan.counts[number], stat, told))
+    return results
 
-    Attributes:
-        reader: of its slice.
-        known: the columns of all its records that were read before, those among them that a merge compares.
-    """
 
-    reader: FileSliceReader
-    known: pa.Table
-
-    def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The records in order, in batches, as ``FileSliceReader.batches`` gives them; no column is read again."""
-        known = self.known.column_names
-        others = pa.schema([field for field in schema if field.name not in known])
-        if not len(others):
-            for start in range(0, self.known.num_rows, READ_BATCH_ROWS):
-                yield self.known.slice(start, READ_BATCH_ROWS).select(schema.names)
-            return
-        start = 0
-        for batch in self.reader.batches(others):
-            parts = {False: batch, True: self.known.slice(start, batch.num_rows)}
-            yield pa.table([parts[name in known].column(name) for name in schema.names], schema=schema)
-            start += batch.num_rows
+def _left_alone(target: FileGroupTarget, counts: WriteCounts) -> FileGroupResult:
+    """The result for a file group of which every record, if any, is replaced by an equal one."""
+    unchanged = replace(counts, updated=0, unchanged=counts.unchanged + counts.updated)
+    return FileGroupResult(target.group, unchanged, None, None)
 
 
-def _read_first(context: WriteContext, reader: FileSliceReader, size: int) -> pa.Schema:
-    """The columns that decide what becomes of stored records; of a small slice all columns, so that it is read once."""
-    if reader.has_few_rows and size <= _READ_AT_ONCE:
-        return with_record_meta_columns(context.schema)
+def _by_group(rows: pa.Table, counts: Numbers) -> list[pa.Table]:
+    """The rows of each file group."""
+    starts = (np.cumsum(counts) - counts).tolist()
+    return [rows.slice(start, count) for start, count in zip(starts, counts.tolist(), strict=True)]
+
+
+def _compared(context: WriteContext) -> pa.Schema:
+    """The columns that decide what becomes of stored records."""
     ordering = [context.schema.field(context.ordering_field)] if context.ordering_field else []
     age = [] if context.expired_before is None else [pa.field(COMMIT_TIME, pa.string())]
     return pa.schema([pa.field(RECORD_KEY, pa.string()), *ordering, *age])
 
 
-def _plan(context: WriteContext, target: FileGroupTarget, rows: pa.Table, compared: pa.Table) -> MergePlan:
-    field = context.ordering_field
+def _plan(
+    context: WriteContext, groups: Sequence[FileGroupId], rows: pa.Table, of_rows: Numbers, stored: StoredRecords
+) -> MergePlan:
+    field, compared = context.ordering_field, stored.known
     ordering = compared.column(field).combine_chunks() if field else None
     expired = None
     if context.expired_before is not None:
         is_old = pc.less(compared.column(COMMIT_TIME), context.expired_before)
         expired = pc.fill_null(is_old, False).to_numpy()
     keys = compared.column(RECORD_KEY).combine_chunks()
-    return plan_merge(target.group, rows, keys, ordering, field, expired=expired)
+    return plan_merge(
+        groups,
+        rows,
+        of_rows,
+        keys,
+        stored.of_known,
+        stored_ordering=ordering,
+        ordering_field=field,
+        expired=expired,
+    )
 
 
-def _changes(context: WriteContext, plan: MergePlan, stored: _Stored) -> bool:
-    """Whether a record is replaced by one with other values; reads up to the first such record."""
+def _changed(context: WriteContext, plan: MergePlan, stored: StoredRecords) -> NDArray[np.bool_]:
+    """Of each file group whether a record is replaced by one with other values; reads up to the first such record."""
+    changed = ~plan.may_change_nothing
     records = conform(plan.rows, context.schema)
     start = 0
     for batch in stored.batches(context.schema):
+        if changed.all():
+            break
+        part = slice(start, start + batch.num_rows)
+        fates, numbers = plan.fates[part], plan.of_stored[part]
+        start += batch.num_rows
+        arriving = _keeping_stored(context, batch, records, plan.rows, fates)
+        replaced = np.flatnonzero(fates >= 0)
+        for number in np.unique(numbers[replaced]).tolist():
+            own = replaced[numbers[replaced] == number]
+            # Most updates change the first record that they replace.
+            for some in (own[:_FEW], own[_FEW:]):
+                if len(some) and not changed[number]:
+                    stays = holds_same(batch.take(pa.array(some)), arriving.take(pa.array(fates[some])))
+                    changed[number] = not stays
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What the next base files hold.
+
+    Attributes:
+        batches: of each file group, its records after the merge.
+        with_dictionary: the columns that have a dictionary in all files; None if each file's first records tell.
+    """
+
+    batches: Sequence[Iterable[pa.Table]]
+    with_dictionary: Sequence[str] | None
+
+
+def _merged(
+    context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table, added: Sequence[pa.Table]
+) -> _Merged:
+    if len(added) == 1:
+        return _Merged([chain(_merged_batches(context, plan, stored, records), added)], None)
+    known = stored.known
+    merged, counts = merge_all(known, _keeping_stored(context, known, records, plan.rows, plan.fates), plan)
+    # A column that repeats no value of many files repeats none of a single file.
+    return _Merged([[part] for part in _by_group(merged, counts)], repeating_columns(merged))
+
+
+def _merged_batches(
+    context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table
+) -> Iterator[pa.Table]:
+    """What is left of the stored records of a single file group."""
+    start = 0
+    for batch in stored.batches(records.schema):
         fates = plan.fates[start : start + batch.num_rows]
         start += batch.num_rows
-        replaced = np.flatnonzero(fates >= 0)
-        # Most updates change the first record that they replace.
-        for some in (replaced[:_FEW], replaced[_FEW:]):
-            if len(some):
-                arriving = _keeping_stored(context, batch, records, plan.rows, fates)
-                if not holds_same(batch.take(pa.array(some)), arriving.take(pa.array(fates[some]))):
-                    return True
-    return False
+        yield merge_batch(batch, _keeping_stored(context, batch, records, plan.rows, fates), fates)
 
 
 def _write(
     context: WriteContext,
     target: FileGroupTarget,
-    file_name: str,
-    plan: MergePlan,
-    stored: _Stored | None,
+    batches: Iterable[pa.Table],
+    new_keys: pa.ChunkedArray,
+    reader: FileSliceReader | None,
+    *,
+    with_dictionary: Sequence[str] | None,
 ) -> WrittenFile:
-    schema = with_record_meta_columns(context.schema)
-    records = _records_of(context, file_name, plan.rows, schema)
-    added = records if len(plan.added) == records.num_rows else records.take(pa.array(plan.added))
-    reader = stored.reader if stored else None
-    bloom_filter, covers_stored = _bloom_filter(reader, len(plan.added), context.bloom_filter_rate)
+    bloom_filter, covers_stored = _bloom_filter(reader, len(new_keys), context.bloom_filter_rate)
+    if covers_stored:
+        bloom_filter.add(new_keys)
     with BaseFileWriter(
         context.storage,
-        unpublished_file(context.instant, base_file_path(target.group, file_name)),
+        unpublished_file(context.instant, base_file_path(target.group, _file_name(context, target))),
         context.schema,
+        file_name=_file_name(context, target),
         compression=context.compression,
         bloom_filter=bloom_filter,
         partition_path=target.group.partition_path,
+        with_dictionary=with_dictionary,
     ) as writer:
-        if stored is not None:
-            start = 0
-            no_keys = pa.array([], pa.string())
-            for batch in stored.batches(schema):
-                fates = plan.fates[start : start + batch.num_rows]
-                start += batch.num_rows
-                merged = merge_batch(batch, _keeping_stored(context, batch, records, plan.rows, fates), fates)
-                writer.write(merged, no_keys if covers_stored else merged.column(RECORD_KEY))
-        writer.write(added, added.column(RECORD_KEY))
+        no_keys = pa.array([], pa.string())
+        for part in batches:
+            writer.write(part, no_keys if covers_stored else part.column(RECORD_KEY))
         return writer.finish()
+
+
+def _file_name(context: WriteContext, target: FileGroupTarget) -> str:
+    return str(BaseFileName(target.group.file_id, target.write_token, context.instant))
 
 
 def base_file_path(group: FileGroupId, file_name: str) -> str:
@@ -291,16 +381,17 @@ def _bloom_filter(reader: FileSliceReader | None, added: int, rate: float) -> tu
     return new_bloom_filter((reader.rows + added) * 3 // 2, rate), False
 
 
-def _records_of(context: WriteContext, file_name: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The work rows as records of the file group, of ``with_record_meta_columns(context.schema)``."""
-    count = rows.num_rows
-    token = file_name.split("_")[1].partition("-")[0]
-    numbers = pa.array(np.arange(count)).cast(pa.string())
-    times = pa.repeat(pa.scalar(context.instant, pa.string()), count)
-    sequence_numbers = pc.binary_join_element_wise(context.instant, token, numbers, "_")
+def _records_of(context: WriteContext, targets: Sequence[FileGroupTarget], plan: MergePlan) -> pa.Table:
+    """The work rows as records of their file groups, of ``with_record_meta_columns(context.schema)``."""
+    rows, counts = plan.rows, plan.rows_of
+    numbers = np.arange(rows.num_rows) - (np.cumsum(counts) - counts)[plan.of_rows]
+    tasks = [target.write_token.partition("-")[0] for target in targets]
+    task = pa.array(tasks).take(pa.array(plan.of_rows)) if len(tasks) > 1 else tasks[0]
+    times = pa.repeat(pa.scalar(context.instant, pa.string()), rows.num_rows)
+    sequence_numbers = pc.binary_join_element_wise(context.instant, task, pa.array(numbers).cast(pa.string()), "_")
     data = conform(rows, context.schema)
     columns = [times, sequence_numbers, rows.column(work_rows.RECORD_KEY), *data.columns]
-    return pa.table(columns, schema=schema)
+    return pa.table(columns, schema=with_record_meta_columns(context.schema))
 
 
 def _keeping_stored(

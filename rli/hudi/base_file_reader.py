@@ -22,14 +22,26 @@ from rli.storage import Storage
 _FEW_ROWS: Final = 16_384
 """Of a file with no more rows, all columns are decoded by the calling thread: others cost more than they gain."""
 
+_FOOTER_BYTES: Final = 64 * 1024
+"""Arrow reads so many of each file to find its footer: a file with no more is read once, not again for each column."""
+
 
 class BaseFileReader:
-    """Reads one base file in batches; memory is bounded by a batch and a row group's columns."""
+    """Reads one base file in batches; memory is bounded by a batch and a row group's columns.
 
-    def __init__(self, storage: Storage, path: str) -> None:
+    Args:
+        storage: of the table.
+        path: of the file.
+        size: of the file as it was listed, in bytes.
+    """
+
+    def __init__(self, storage: Storage, path: str, size: int) -> None:
         self.path = path
         with corrupt_unless_parquet(path):
             self._source = storage.filesystem.open_input_file(storage.full_path(path))
+            if 0 < size <= _FOOTER_BYTES:
+                with self._source as file:
+                    self._source = pa.BufferReader(file.read_buffer())
             self._file = pq.ParquetFile(self._source)
 
     @property

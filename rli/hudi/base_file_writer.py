@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
 from types import TracebackType
@@ -60,6 +61,16 @@ class BaseFileWriter:
     """Writes one base file, batch by batch, in memory that a row group bounds.
 
     Without ``finish`` the file is incomplete and no reader takes it.
+
+    Args:
+        storage: of the table.
+        path: of the file, in a folder that is there.
+        file_name: that it will have in the table.
+        schema: of the records, without meta columns.
+        compression: Parquet codec.
+        bloom_filter: of the keys; it holds those that ``write`` is not told of.
+        partition_path: of all records.
+        with_dictionary: those columns of the records that are to have a dictionary; by default the first records tell.
     """
 
     def __init__(
@@ -68,13 +79,15 @@ class BaseFileWriter:
         path: str,
         schema: pa.Schema,
         *,
+        file_name: str,
         compression: str,
         bloom_filter: BloomFilter,
         partition_path: str,
+        with_dictionary: Sequence[str] | None = None,
     ) -> None:
         self._storage = storage
         self._path = path
-        self._constants = {PARTITION_PATH: partition_path, FILE_NAME: path.rpartition("/")[2]}
+        self._constants = {PARTITION_PATH: partition_path, FILE_NAME: file_name}
         # As dictionaries, whose one text is neither copied nor hashed for each record.
         fields = [
             field.with_type(_CONSTANT) if field.name in self._constants else field
@@ -86,8 +99,8 @@ class BaseFileWriter:
         self._greatest: str | None = None
         self._rows = 0
         self._pending: list[pa.Table] = []
-        storage.make_folder(path.rpartition("/")[0])
         self._compression = compression
+        self._with_dictionary = with_dictionary
         self._sink = storage.filesystem.open_output_stream(storage.full_path(path))
         self._writer: pq.ParquetWriter | None = None
 
@@ -146,12 +159,15 @@ class BaseFileWriter:
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         """The writer; the first records decide how columns are encoded."""
         if self._writer is None:
+            dictionaries = self._with_dictionary
+            if dictionaries is None:
+                dictionaries = repeating_columns(first)
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
                 compression=self._compression,
                 store_schema=False,
-                use_dictionary=[*self._constants, *columns_with_dictionary(first, DISTINCT)],
+                use_dictionary=[*self._constants, *dictionaries],
                 **_row_group_filters(first.num_rows),
             )
         return self._writer
@@ -177,6 +193,11 @@ def _row_group_filters(rows: int) -> dict[str, Any]:
     if not _HAS_FILTERS or rows < ROWS_PER_ROW_GROUP:
         return {}
     return {"bloom_filter_options": {RECORD_KEY: {"ndv": ROWS_PER_ROW_GROUP, "fpp": _FILTER_FALSE_POSITIVES}}}
+
+
+def repeating_columns(records: pa.Table) -> list[str]:
+    """Those columns of records, with meta columns, that are to have a dictionary."""
+    return columns_with_dictionary(records, DISTINCT)
 
 
 def new_bloom_filter(record_count: int, false_positive_rate: float = FALSE_POSITIVE_RATE) -> BloomFilter:

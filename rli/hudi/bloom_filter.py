@@ -158,6 +158,8 @@ class BloomFilter:
 
         Cheapest with many keys at once: such a call takes a byte of memory for every bit of a row.
         """
+        if not len(keys):
+            return
         if len(keys) * self.hash_count * _BITS_AT_ONCE < self.bit_count:
             for _, positions in self._positions(keys):
                 np.bitwise_or.at(self.rows[-1], positions >> 3, _masks(positions))

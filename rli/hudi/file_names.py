@@ -44,7 +44,7 @@ class BaseFileName:
                 f"a file of the table does not have the name of a base file: file={file_name} "
                 "expected=<file id>_<write token>_<instant>.parquet; move the file out of the table's folder"
             )
-        return cls(**match.groupdict())
+        return cls(*match.groups())
 
 
 def new_file_id() -> str:

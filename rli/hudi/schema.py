@@ -114,9 +114,11 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     Raises:
         SchemaError: a value does not fit its column, for instance a timestamp finer than microseconds.
     """
-    columns = []
+    if table.schema.equals(schema):
+        return table.replace_schema_metadata(schema.metadata)
+    columns, names = [], frozenset(table.column_names)
     for field in schema:
-        if field.name not in table.column_names:
+        if field.name not in names:
             columns.append(pa.nulls(table.num_rows, field.type))
             continue
         column = table.column(field.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
@@ -30,12 +30,15 @@ def sync(paths: Collection[str]) -> None:
     Raises:
         OSError: the disk did not take something; whether the rest is there is not known.
     """
-    if len(paths) == 1:
-        _sync_one(*paths)
-    elif paths:
-        with ThreadPoolExecutor(min(len(paths), _MOST_THREADS)) as threads:
-            for _ in threads.map(_sync_one, paths):
-                pass
+    left = list(paths)
+    count = min(len(left), _MOST_THREADS)
+    if count <= 1:
+        _sync_all(left)
+        return
+    with ThreadPoolExecutor(count) as threads:
+        # To hand each path over by itself would take as long as to sync it.
+        for _ in threads.map(_sync_all, (left[number::count] for number in range(count))):
+            pass
 
 
 def sync_folders_above(path: str) -> None:
@@ -87,6 +90,11 @@ def forget_checksum(path: str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     _sync_one(folder)
+
+
+def _sync_all(paths: Iterable[str]) -> None:
+    for path in paths:
+        _sync_one(path)
 
 
 def _sync_one(path: str) -> None:

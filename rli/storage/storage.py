@@ -5,12 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from pyarrow import fs
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import CorruptTableError
 from rli.storage.contract import Draft, FileChanges, OpenedStorage
@@ -200,8 +200,13 @@ class Storage:
 
     def move(self, source: str, target: str) -> None:
         """Move a file; the target's folder is made if needed, a file at the target is replaced."""
-        self.make_folder(posixpath.dirname(target))
-        self._changes.move(self._own_file(source), self.full_path(target))
+        full_source, full_target = self._own_file(source), self._own_file(target)
+        try:
+            self._changes.move(full_source, full_target)
+        except FileNotFoundError:
+            # Most folders are there: it takes longer to make sure of that than to move the file.
+            self.make_folder(posixpath.dirname(target))
+            self._changes.move(full_source, full_target)
 
     def make_folder(self, path: str) -> None:
         self._changes.make_folder(self._own_folder(path))
@@ -248,11 +253,11 @@ class Storage:
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
-        # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
-        attempts = Retrying(
-            stop=stop_after_attempt(_LISTINGS), retry=retry_if_exception_type(FileNotFoundError), reraise=True
-        )
-        return attempts(self.filesystem.get_file_info, selector)
+        for _ in range(_LISTINGS - 1):
+            # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
+            with suppress(FileNotFoundError):
+                return self.filesystem.get_file_info(selector)
+        return self.filesystem.get_file_info(selector)
 
     def _relative(self, full_path: str) -> str:
         prefix = f"{self.root.rstrip('/')}/"

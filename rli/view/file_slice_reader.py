@@ -44,7 +44,8 @@ class FileSliceReader:
     """
 
     def __init__(self, storage: Storage, file_slice: FileSlice) -> None:
-        self._base = BaseFileReader(storage, only_base_file(file_slice).path)
+        base = only_base_file(file_slice)
+        self._base = BaseFileReader(storage, base.path, base.size)
 
     @property
     def rows(self) -> int:

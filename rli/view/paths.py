@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Final
 
 from rli.hudi.timeline.instant import UNDOING_ACTIONS
 
 _FOLDER: Final = ".hoodie/.rli"
+_DIGEST_BYTES: Final = 8
 
 FOLDERS: Final = (_FOLDER, ".hoodie", "")
 """This folder and those that it is in, up to the table's own; the innermost one first."""
@@ -56,8 +58,9 @@ def unpublished_files(instant: str) -> str:
 
 
 def unpublished_file(instant: str, path: str) -> str:
-    """Where a base file lies before its write publishes it."""
-    return f"{unpublished_files(instant)}/{path}"
+    """Where a base file lies before its write publishes it: those of all partitions in one folder, as folders take time."""
+    folder, _, name = path.rpartition("/")
+    return f"{unpublished_files(instant)}/{blake2b(folder.encode(), digest_size=_DIGEST_BYTES).hexdigest()}-{name}"
 
 
 def manifest(instant: str) -> str:

@@ -31,7 +31,7 @@ from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage
 from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
 from rli.view.file_slices import FileSlice
-from rli.view.paths import unpublished_file
+from rli.view.paths import unpublished_file, unpublished_files
 
 _TOKENS: Final = 2**31
 """Of so many numbers, an attempt draws one: it tells its files from those of other attempts."""
@@ -117,12 +117,14 @@ class _Target:
     def opened(self, rows: int) -> Iterator[None]:
         """Open its files for at most so many rows."""
         write = self._context.write
+        write.storage.make_folder(unpublished_files(write.instant))
         with (
             open_journal(write.storage, self._journal) as self._told,
             BaseFileWriter(
                 write.storage,
                 unpublished_file(write.instant, base_file_path(self._group, self._file_name)),
                 write.schema,
+                file_name=self._file_name,
                 compression=write.compression,
                 bloom_filter=new_bloom_filter(rows, write.bloom_filter_rate),
                 partition_path=self._group.partition_path,

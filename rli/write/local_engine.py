@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -120,42 +121,43 @@ class LocalRows(TaggedRows):
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
         arriving = plan.placing.place(self.moving)
-        parts = self._parts_by_group(plan, arriving)
-        work = [(group, part, f"{number}-0-0") for number, (group, part) in enumerate(sorted(parts.items()))]
+        parts = sorted(self._positions_by_group(plan, arriving).items())
+        threads = InThreads()
 
-        def write(target: tuple[FileGroupId, _Part, str]) -> FileGroupResult:
-            group, part, token = target
-            rows = rows_at(self.rows, part.unmoved)
-            if len(part.arriving):
-                rows = pa.concat_tables([rows, rows_at(arriving, part.arriving)]).combine_chunks()
-            return plan.writing.write(group, rows, token)
+        def write(lot: range) -> list[FileGroupResult]:
+            groups, positions = zip(*parts[lot.start : lot.stop], strict=True)
+            tokens = [f"{number}-0-0" for number in lot]
+            rows = _rows_of_both(self.rows, arriving, np.concatenate(positions))
+            return plan.writing.write_lot(groups, rows, [*map(len, positions)], tokens)
 
-        return InThreads().run(write, work)
+        lots = plan.writing.lots([group for group, _ in parts], threads.threads)
+        return chain.from_iterable(threads.run(write, lots))
 
-    def _parts_by_group(self, plan: WritePlan, arriving: pa.Table) -> dict[FileGroupId, _Part]:
+    def _positions_by_group(self, plan: WritePlan, arriving: pa.Table) -> dict[FileGroupId, Positions]:
+        """Where the rows of each file group are among all rows and, behind them, those that arrive and their departures."""
         columns = (work_rows.PARTITION_PATH, work_rows.RECORD_KEY)
-        staying = _groups_in(rows_at(self.rows.select(work_rows.FILE_GROUP), self.staying))
-        inserted = placed_groups(rows_at(self.rows.select(columns), self.inserted), plan.placing.placements)
-        stays, enters, arrives = (_places_by_group(named) for named in (staying, inserted, _groups_in(arriving)))
-        return {
-            group: _Part(np.concatenate([self.staying[stays[group]], self.inserted[enters[group]]]), arrives[group])
-            for group in {*stays, *enters, *arrives}
-        }
+        new = placed_groups(rows_at(self.rows.select(columns), self.inserted), plan.placing.placements)
+        moved = np.arange(arriving.num_rows) + self.rows.num_rows
+        found: dict[FileGroupId, list[Positions]] = defaultdict(list)
+        for named, positions in (
+            (_groups_in(rows_at(self.rows.select(work_rows.FILE_GROUP), self.staying)), self.staying),
+            (new, self.inserted),
+            (_groups_in(arriving), moved),
+        ):
+            for group, places in zip(named.groups, positions_by_code(named.codes, len(named.groups)), strict=True):
+                if group is not None and len(places):
+                    found[group].append(positions[places])
+        return {group: np.concatenate(places) for group, places in found.items()}
 
 
-class _Part(NamedTuple):
-    """The work rows of a file group: positions of those that do not move, and of those that arrive and their departures."""
-
-    unmoved: Positions
-    arriving: Positions
-
-
-def _places_by_group(named: NamedGroups) -> defaultdict[FileGroupId, Positions]:
-    """Where the rows of each file group are; none of a group that does not occur."""
-    places = zip(named.groups, positions_by_code(named.codes, len(named.groups)), strict=True)
-    return defaultdict(
-        lambda: np.empty(0, np.int64), {group: found for group, found in places if group is not None and len(found)}
-    )
+def _rows_of_both(first: pa.Table, second: pa.Table, positions: Positions) -> pa.Table:
+    """The rows at some positions in a table and, behind it, another one; neither is copied as a whole."""
+    is_in_first = positions < first.num_rows
+    if is_in_first.all():
+        return rows_at(first, positions)
+    parts = rows_at(first, positions[is_in_first]), rows_at(second, positions[~is_in_first] - first.num_rows)
+    places = np.concatenate([np.flatnonzero(is_in_first), np.flatnonzero(~is_in_first)])
+    return rows_at(pa.concat_tables(parts).combine_chunks(), np.argsort(places))
 
 
 def _groups_in(rows: pa.Table, columns: tuple[str, str] = work_rows.FILE_GROUP) -> NamedGroups:

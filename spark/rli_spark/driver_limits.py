@@ -24,6 +24,10 @@ SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
 _BROUGHT_BYTES: Final = 16 * 1024 * 1024
 """Of rows that come to the driver with the results of a job, which its heap holds."""
 
+_COLLECTED_BYTES: Final = 64 * 1024 * 1024
+"""Of rows that come to the driver of a local master as Arrow, from Spark's own tasks: no worker needs to have them in between.
+Its heap, of 1 GiB by default, holds them for a moment."""
+
 _HEAPS_OF_ROWS: Final = 4
 """On a local master the driver reads rows of up to a quarter of its heap. Python holds them beside it, so this tells the memory
 of the machine only roughly."""
@@ -53,12 +57,14 @@ class DriverLimits:
     Attributes:
         spark: the session.
         brought_bytes: of rows that come to the driver with the results of the request's job.
+        collected_bytes: of a frame whose rows come as Arrow, past all workers.
         read_bytes: of all rows where it reads those from the request's files; 0: it reads none.
         is_local: whether tasks run on the machine of the driver, a few at a time.
     """
 
     spark: SparkSession
     brought_bytes: int
+    collected_bytes: int
     read_bytes: int
     is_local: bool
 
@@ -67,9 +73,13 @@ class DriverLimits:
         """The limits of a session; raises ``SettingsError`` if their setting is no number."""
         set_bytes = _set_bytes(spark)
         if is_connect(spark) or not _runs_here(str(spark.sparkContext.master)):
-            return cls(spark, _BROUGHT_BYTES if set_bytes is None else set_bytes, 0, is_local=False)
+            brought = _BROUGHT_BYTES if set_bytes is None else set_bytes
+            return cls(spark, brought, brought, 0, is_local=False)
         row_bytes = _heap_bytes(spark) // _HEAPS_OF_ROWS if set_bytes is None else set_bytes
-        return cls(spark, min(row_bytes, _BROUGHT_BYTES), min(row_bytes, _MOST_READ_BYTES), is_local=True)
+        brought, collected, read = (
+            min(row_bytes, most) for most in (_BROUGHT_BYTES, _COLLECTED_BYTES, _MOST_READ_BYTES)
+        )
+        return cls(spark, brought, collected, read, is_local=True)
 
     def suit(self, sizes: Collection[float]) -> bool:
         """Whether the driver takes no longer for file groups of some sizes in bytes than jobs of Spark do."""

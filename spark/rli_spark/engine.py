@@ -56,5 +56,5 @@ class SparkEngine(Engine):
             is_load = keying.has_records and not index.computes_file_groups and Snapshot.now(table).is_unwritten
             load_of = index.scope if is_load else None
             limits = DriverLimits.of(self.spark)
-            rows = KeyedRows.of(source, keying, folder, brings=limits.brought_bytes, load_of=load_of)
+            rows = KeyedRows.of(source, keying, folder, limits, load_of=load_of)
             yield request_of(self.spark, folder, limits, rows)

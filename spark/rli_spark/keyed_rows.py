@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from rli.write.engine import META_COLUMNS, Keying, RequestFolder, Scope
 from rli_spark.arranging import Load
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
+from rli_spark.driver_limits import DriverLimits
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import COMPRESSION, PARTS, Parts, write_part
 from rli_spark.small_frames import rows_of_small
@@ -37,7 +38,7 @@ class KeyedRows:
 
     @classmethod
     def of(
-        cls, frame: DataFrame, keying: Keying, folder: RequestFolder, brings: int, load_of: Scope | None = None
+        cls, frame: DataFrame, keying: Keying, folder: RequestFolder, limits: DriverLimits, load_of: Scope | None = None
     ) -> KeyedRows:
         """Compute the keyed rows of a frame.
 
@@ -45,10 +46,10 @@ class KeyedRows:
             frame: the input.
             keying: forms them.
             folder: takes the files.
-            brings: about how many bytes of rows may come to the driver.
+            limits: of the rows that may come to the driver.
             load_of: if the table holds no records yet: where its keys are unique.
         """
-        storage, path = folder.storage, folder.path
+        storage, path, brings = folder.storage, folder.path, limits.brought_bytes
         if keying.has_records:
             frame = frame.drop(*META_COLUMNS)
         # Fails here, on no records, if a column is missing or of a wrong type.
@@ -68,8 +69,10 @@ class KeyedRows:
             return write_part(storage, path, keyed(tables), brings, load=load, compression=compression)
 
         with unwrapped_errors():
-            rows = rows_of_small(frame, brings)
+            # Tasks write the files of a load in less time than the driver does.
+            collected = limits.collected_bytes if load is None else brings
+            rows = rows_of_small(frame, collected, brings)
             if rows is not None:
-                return cls(keying, schema, Parts.of_driver(folder, keying.keyed(rows), brings, load=load), load)
+                return cls(keying, schema, Parts.of_driver(folder, keying.keyed(rows), collected, load=load), load)
             parts = map_tables(frame, write, PARTS).collect()
             return cls(keying, schema, Parts.accepted(parts, path), load)

@@ -14,6 +14,7 @@ import rli
 import rli_spark
 from rli_spark import driver_limits, small_requests
 from rli_spark.request_files import Parts
+from rli_spark.small_frames import rows_of_small
 from tests.support.spark import small_writes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
@@ -102,7 +103,8 @@ def test_the_driver_of_a_local_master_rewrites_any_files(
 def test_the_driver_of_a_local_master_reads_rows_that_are_too_many_for_its_heap_from_files(
     spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_limits, "_BROUGHT_BYTES", 0)
+    for limit in ("_BROUGHT_BYTES", "_COLLECTED_BYTES"):
+        monkeypatch.setattr(driver_limits, limit, 0)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame([*BATCH, ("new", "x", 1, 1.0)], COLUMNS)
     done = list[rli.CommitResult]()
@@ -122,9 +124,21 @@ def test_without_a_setting_the_driver_of_a_local_master_writes_up_to_a_quarter_o
     before = spark.conf.get(driver_limits.SMALL_WRITE_BYTES) or "0"
     spark.conf.unset(driver_limits.SMALL_WRITE_BYTES)
     try:
-        assert driver_limits.DriverLimits.of(spark).read_bytes == heap // 4
+        limits = driver_limits.DriverLimits.of(spark)
+        assert (limits.read_bytes, limits.collected_bytes) == (heap // 4, 64 << 20)
     finally:
         spark.conf.set(driver_limits.SMALL_WRITE_BYTES, before)
+
+
+@pytest.mark.parametrize(("most", "each", "rows"), [(4_000, 10, 4_000), (3_000, 10, None), (3_000, 1_000, 4_000)])
+def test_each_task_brings_its_part_of_the_rows_that_may_come(
+    spark: SparkSession, most: int, each: int, rows: int | None
+) -> None:
+    # Each of four tasks has 1,000 rows; the last one may bring a quarter, or what each may bring.
+    found = rows_of_small(spark.range(0, 4_000, 1, 4), most * 64, each * 64)
+    assert (None if found is None else sorted(found.column("id").to_pylist())) == (
+        None if rows is None else [*range(rows)]
+    )
 
 
 def test_however_large_the_setting_is_the_driver_reads_no_more_than_arrow_can_join(spark: SparkSession) -> None:

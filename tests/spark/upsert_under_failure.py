@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import rli
 import rli_spark
 from rli.file_group import work_rows
-from rli.file_group.writer import FileGroupTarget, WriteContext, write_file_group
+from rli.file_group.writer import FileGroupTarget, WriteContext, write_file_groups
 from rli.index.record.sync import sync
 from tests.spark.executor_deaths import Death, under
 from tests.support.java import SHORT_LIVED
@@ -141,7 +141,7 @@ class Saboteur:
         row: dict[str, list[object]] = {name: [None] for name in work_rows.work_schema(schema).names}
         row |= {work_rows.RECORD_KEY: ["late"], work_rows.CHANGE: [1], "id": ["late"], "city": ["0"], "fare": [9.9]}
         rows = pa.table(row).select(work_rows.work_schema(schema).names).cast(work_rows.work_schema(schema))
-        write_file_group(context, FileGroupTarget(group, base), rows, "9-9-9")
+        write_file_groups(context, [FileGroupTarget(group, base, "9-9-9")], rows, [rows.num_rows])
 
 
 def driver_port() -> str:

@@ -22,12 +22,14 @@ def records(start: int, count: int) -> pa.Table:
 
 def write(folder: Path, *batches: pa.Table) -> pq.ParquetFile:
     storage = Storage(str(folder))
+    storage.make_folder("part")
     rows = sum(batch.num_rows for batch in batches)
     schema = pa.schema([("city", pa.string())])
     with BaseFileWriter(
         storage,
         "part/file.parquet",
         schema,
+        file_name="file.parquet",
         compression="zstd",
         bloom_filter=new_bloom_filter(rows),
         partition_path="part",

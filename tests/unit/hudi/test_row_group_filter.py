@@ -57,5 +57,5 @@ def test_hashes_as_the_specification_has_them(data: bytes, hashed: int) -> None:
 
 def test_a_column_without_a_filter(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": ["a"]}), tmp_path / "file.parquet")
-    with BaseFileReader(Storage(str(tmp_path)), "file.parquet") as reader:
+    with BaseFileReader(Storage(str(tmp_path)), "file.parquet", (tmp_path / "file.parquet").stat().st_size) as reader:
         assert reader.row_group_filter(0, "k") is None

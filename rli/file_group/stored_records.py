@@ -1,0 +1,48 @@
+"""The stored records of the file groups that a write merges rows into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+
+from rli.file_group.merge import Numbers, numbers_of
+from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """The records of some file groups, those of one after those of the one before.
+
+    Attributes:
+        readers: of their slices; None for new file groups.
+        known: some columns of all records: those that a merge compares, or all.
+        of_known: the number of the file group of each record.
+    """
+
+    readers: Sequence[FileSliceReader | None]
+    known: pa.Table
+    of_known: Numbers
+
+    @classmethod
+    def read(cls, readers: Sequence[FileSliceReader | None], schema: pa.Schema) -> Self:
+        """Read the columns of ``schema``: of several file groups all that will be asked for."""
+        parts = [reader.read_columns(schema) if reader else schema.empty_table() for reader in readers]
+        return cls(readers, pa.concat_tables(parts).combine_chunks(), numbers_of([part.num_rows for part in parts]))
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The records in order, in batches, as ``FileSliceReader.batches`` gives them; no column is read again."""
+        known = self.known.column_names
+        others = pa.schema([field for field in schema if field.name not in known])
+        if not len(others):
+            for start in range(0, self.known.num_rows, READ_BATCH_ROWS):
+                yield self.known.slice(start, READ_BATCH_ROWS).select(schema.names)
+            return
+        (reader,) = self.readers
+        start = 0
+        for batch in reader.batches(others) if reader else ():
+            parts = {False: batch, True: self.known.slice(start, batch.num_rows)}
+            yield pa.table([parts[name in known].column(name) for name in schema.names], schema=schema)
+            start += batch.num_rows

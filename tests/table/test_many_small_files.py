@@ -1,0 +1,76 @@
+"""Writes that change many small file groups: these are merged together, and nobody can tell."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from rli import Table
+from rli.file_group.writer import TOGETHER_BYTES, WriteContext
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.view.file_slices import DataFile, FileSlice
+from rli.write.contract import FileGroupWriting
+from tests.support.tables import check_stored, records, rows_of
+
+_CITIES: Final = [f"city-{number}" for number in range(60)]
+"""So many that several of their files are merged together, on any number of threads."""
+
+_KEYS: Final = [f"key-{number}" for number in range(400)]
+
+Model = dict[str, tuple[str, int, float]]
+
+
+def values(table: Table) -> Model:
+    return {row["id"]: (row["city"], row["ts"], row["v"]) for row in rows_of(table)}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_each_write_does_what_it_does_to_few_files(trips: Table, seed: int) -> None:
+    chance, model = random.Random(seed), Model()
+    for _ in range(5):
+        batch = {
+            key: (chance.choice(_CITIES), chance.randrange(9), chance.random()) for key in chance.sample(_KEYS, 250)
+        }
+        # Some records come again as they are stored.
+        batch |= {key: model[key] for key in chance.sample(sorted(model), len(model) // 3)}
+        newer = {key: row for key, row in batch.items() if key not in model or row[1] >= model[key][1]}
+        moved = sum(key in model and model[key][0] != row[0] for key, row in newer.items())
+        inserted = sum(key not in model for key in batch)
+        result = trips.upsert(records(*((key, *row) for key, row in batch.items())))
+        assert (result.inserted, result.moved) == (inserted, moved)
+        assert result.updated + result.unchanged == len(batch) - inserted - moved
+        model |= newer
+        assert values(trips) == model
+        gone = chance.sample(sorted(model), 40)
+        assert trips.delete([*gone, "unknown"]).deleted == len(gone)
+        model = {key: row for key, row in model.items() if key not in gone}
+        assert values(trips) == model
+        check_stored(trips)
+
+
+def test_files_with_equal_records_alone_are_not_written(trips: Table) -> None:
+    rows = [(key, city, 1, 1.0) for key, city in zip(_KEYS, _CITIES, strict=False)]
+    trips.upsert(records(*rows))
+    changed = [(key, city, 1, float(number < 7)) for number, (key, city, *_) in enumerate(rows, start=1)]
+    result = trips.upsert(records(*changed))
+    assert (result.files_rewritten, result.updated, result.unchanged) == (54, 54, 6)
+
+
+def test_lots_have_few_bytes_and_file_groups_and_all_writers_get_some(tmp_path: Path) -> None:
+    sizes = {
+        FileGroupId("", f"{number:04}"): size
+        for number, size in enumerate([100] * 500 + [TOGETHER_BYTES // 3] * 5 + [TOGETHER_BYTES * 9] + [0] * 2)
+    }
+    context = WriteContext(Storage(str(tmp_path)), "1", pa.schema([]), None, (), "zstd")
+    slices = {group: FileSlice(group, "1", DataFile("f.parquet", size)) for group, size in sizes.items()}
+    groups = [*sizes, FileGroupId("", "new")]
+    writing = FileGroupWriting(context, slices)
+    assert [len(lot) for lot in writing.lots(groups, 2)] == [64] * 7 + [54, 3, 1, 3]
+    assert [number for lot in writing.lots(groups, 2) for number in lot] == [*range(len(groups))]
+    assert [len(lot) for lot in writing.lots(groups[:10], 2)] == [2] * 5
+    assert writing.lots([], 2) == []
