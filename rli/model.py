@@ -175,8 +175,8 @@ class Step(StrEnum):
     RESOLVED = "resolved"
     FILE_GROUP_WRITTEN = "file group written"
     WRITTEN = "written"
-    LEASED = "leased"
     MANIFESTED = "manifested"
+    LEASED = "leased"
     FILE_PROMOTED = "file promoted"
     PROMOTED = "promoted"
     PUBLISHED = "published"
@@ -198,8 +198,8 @@ _PHASES: Final = {
     Step.RESOLVED: Phase.TAG,
     Step.FILE_GROUP_WRITTEN: Phase.WRITE,
     Step.WRITTEN: Phase.WRITE,
+    Step.MANIFESTED: Phase.WRITE,
     Step.LEASED: Phase.LEASE,
-    Step.MANIFESTED: Phase.PUBLISH,
     Step.FILE_PROMOTED: Phase.PUBLISH,
     Step.PROMOTED: Phase.PUBLISH,
     Step.PUBLISHED: Phase.PUBLISH,

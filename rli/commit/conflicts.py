@@ -101,11 +101,8 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
 
 def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
     # The table's schema is that of its newest instant, which need not be the commit that comes last. So a schema is
-    # changed only by a commit that nobody else's came in between.
-    if (
-        not planned.schema.equals(planned.state.snapshot.schema or pa.schema([]))
-        or current.schema != planned.state.snapshot.schema
-    ):
+    # changed only by a commit that nobody else's came in between, unless that made the same change.
+    if not planned.schema.equals(current.schema or pa.schema([])):
         raise ConflictError(
             "another commit added or changed columns of the table: "
             f"columns={planned.schema.names} now={current.schema and current.schema.names} "

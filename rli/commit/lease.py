@@ -7,7 +7,6 @@ do when it wakes up is for its successor to prevent (``rli.commit.recovery``), n
 from __future__ import annotations
 
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +25,6 @@ LEASE: Final = "lease"
 """Name of the shared record that says who holds the lease."""
 
 _RENEWALS_PER_TERM: Final = 3
-_PAUSE_SECONDS: Final = 0.05
 
 
 class HeldLease:
@@ -165,8 +163,7 @@ def table_lease(
                 break
             if queue.seconds >= patience:
                 raise LeaseBusyError(_describe_holder(name, stored, patience))
-            # Those who wait do not come back in step, or the same one would always be the first.
-            time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
+            queue.pause()
     queue.has_taken(holding.displaced)
     try:
         require_same()

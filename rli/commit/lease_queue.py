@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Final
 
@@ -10,6 +11,14 @@ from rli.telemetry import events, metrics
 
 _LONG_SECONDS: Final = 2.0
 """A process that has waited for so long says so in its log."""
+
+
+_PAUSE_PER_SILENCE: Final = 0.25
+_SHORTEST_PAUSE_SECONDS: Final = 0.01
+_LONGEST_PAUSE_SECONDS: Final = 0.05
+
+_SIGN_OF_LIFE_SECONDS: Final = 0.05
+"""For so long a holder that was alive is not asked about again: that costs more than the look at its record."""
 
 
 class LeaseQueue:
@@ -23,7 +32,9 @@ class LeaseQueue:
         self._writer = writer
         self._began = time.monotonic()
         self._watch = Watch()
+        self._stored: bytes | None = None
         self._holder: Holding | None = None
+        self._held_until = 0.0
         self._is_logged = False
 
     @property
@@ -37,12 +48,27 @@ class LeaseQueue:
         Args:
             stored: the record as it is now; None if there is none.
         """
+        now = time.monotonic()
+        if stored is not None and stored == self._stored and now < self._held_until:
+            return False
+        self._stored, self._held_until = stored, now + _SIGN_OF_LIFE_SECONDS
         self._holder = None if stored is None else Holding.from_json(stored)
         is_free = stored is None or self._watch.has_lapsed(stored)
         if self._holder is not None and not (is_free or self._is_logged) and self.seconds >= _LONG_SECONDS:
             self._is_logged = True
             self._log(self._holder)
         return is_free
+
+    def pause(self) -> None:
+        """Wait until it is time for another look.
+
+        A lease that changes hands is looked at often, one that is held for long seldom. All who wait see the same, so
+        that those who have waited for long come as often as others; but not in step, or the same one would always be first.
+        """
+        seconds = min(
+            max(self._watch.silent_seconds * _PAUSE_PER_SILENCE, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS
+        )
+        time.sleep(seconds * random.uniform(0.5, 1.5))  # noqa: S311  (no secret)
 
     def has_taken(self, displaced: tuple[str, ...]) -> None:
         """The caller holds the lease now, perhaps in place of writers that did not release it."""

@@ -88,6 +88,11 @@ class PreparedWrite:
         return [result.stat for result in self.results if result.stat is not None]
 
     @property
+    def journals(self) -> list[Journal]:
+        """What they change in the index."""
+        return [result.journal for result in self.results if result.journal is not None]
+
+    @property
     def replaced(self) -> frozenset[FileGroupId]:
         """The file groups that are replaced."""
         return frozenset(group for result in self.results for group in result.replaces)
@@ -274,6 +279,8 @@ class WriteTransaction:
             self.abort()
             return _result(None, prepared, self.on_step.seconds)
         try:
+            self._write_ahead(prepared)
+            self.on_step(Step.MANIFESTED)
             leased = exclusive(self.table, self.index, self.instant, patience=self._patience)
             with leased as lease, self._naming_the_loss(lease):
                 self.on_step(Step.LEASED)
@@ -289,7 +296,7 @@ class WriteTransaction:
                 self._tasks,
                 on_registered=partial(self.on_step, Step.REGISTERED),
                 on_part=partial(self.on_step, Step.CHANGES_APPLIED),
-                held=_journals(published.results),
+                held=published.journals,
             )
             self.timeline_after = synced.timeline
             self.on_step(Step.APPLIED)
@@ -319,9 +326,9 @@ class WriteTransaction:
     def _require_not_undone(self) -> None:
         """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
         self._holding.require_held()
-        # A process that undoes a write removes its folder before its record, and a record in files may have been made again
-        # by a renewal that was paused.
-        if not self.table.storage.exists(paths.work_folder(self.instant)):
+        # A process that undoes a write removes its request before its record, and a record in files may have been made again
+        # by a renewal that was paused. The folder does not tell: this write may have made it again.
+        if self.table.timeline_writer.requested(self.instant, self._action) is None:
             raise self._taken_for_dead()
 
     def _taken_for_dead(self) -> LeaseLostError:
@@ -376,14 +383,13 @@ class WriteTransaction:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
         synced = self.index.sync(self._still_writable(), self._tasks)
         require_first(self.table.storage, synced.timeline, self._caller.transaction)
-        current = synced.snapshot
+        current, whole = synced.snapshot, prepared
         prepared = prepared.giving_way(self.snapshot, current)
-        journals = _journals(prepared.results)
         planned = PlannedCommit(
             instant=self.instant,
             state=self.state,
             stats=prepared.stats,
-            journals=journals,
+            journals=prepared.journals,
             schema=prepared.schema,
             read=prepared.read,
             replaced=prepared.replaced,
@@ -398,12 +404,10 @@ class WriteTransaction:
             {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced,
         )
         records = [*self._transaction_records(synced.timeline, prepared), *self._files_of_index(prepared, current)]
+        if records or len(prepared.results) < len(whole.results):
+            self._write_ahead(prepared, records)
         self._promote(prepared.stats, records)
-        listed = save_journals(
-            self.table.storage.unsynced(), self.instant, journals, tell_updates=self.expired_before is not None
-        )
-        written = [] if self._is_synced else [*self._promoted, *(journal.path for journal in journals)]
-        self._publish(synced.timeline, prepared, lease, [listed, *written])
+        self._publish(synced.timeline, prepared, lease)
         self._published = True
         self.on_step(Step.PUBLISHED)
         if prepared.resizing is not None:
@@ -446,23 +450,44 @@ class WriteTransaction:
             self.table.storage.write_bytes(paths.unpublished_file(self.instant, path), content)
         return list(files)
 
+    def _write_ahead(self, prepared: PreparedWrite, records: Sequence[str] = ()) -> None:
+        """Bring to the disk what the commit will refer to, before others have to wait for it (P17).
+
+        Args:
+            prepared: the write.
+            records: what is promoted beside its base files.
+        """
+        storage = self.table.storage
+        unsynced, manifest = storage.unsynced(), paths.manifest(self.instant)
+        promoted = [*(stat.path for stat in prepared.stats), *records]
+        unsynced.write_bytes(manifest, json.dumps(promoted).encode())
+        listed = save_journals(unsynced, self.instant, prepared.journals, tell_updates=self.expired_before is not None)
+        by_tasks = [
+            *(paths.unpublished_file(self.instant, path) for path in promoted),
+            *(journal.path for journal in prepared.journals),
+        ]
+        storage.sync(
+            files=[
+                manifest,
+                listed,
+                *([] if self._is_synced else by_tasks),
+                *self.table.timeline_writer.pending_paths(self.instant, self._action),
+            ],
+            folders=[posixpath.dirname(manifest), posixpath.dirname(listed)],
+        )
+
     def _promote(self, stats: Sequence[WriteStat], records: Sequence[str]) -> None:
         """Move the accepted files to where readers will look, once the instant has completed."""
         storage = self.table.storage
-        promoted = [*(stat.path for stat in stats), *records]
-        manifest = paths.manifest(self.instant)
-        storage.unsynced().write_bytes(manifest, json.dumps(promoted).encode())
-        storage.sync([manifest, posixpath.dirname(manifest)])
-        self.on_step(Step.MANIFESTED)
         for partition_path in {stat.partition_path for stat in stats}:
             write_partition_metadata(storage, partition_path, self.instant)
-        for path in promoted:
+        for path in (*(stat.path for stat in stats), *records):
             self._promoted.append(path)
             storage.move(paths.unpublished_file(self.instant, path), path)
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
 
-    def _publish(self, timeline: Timeline, prepared: PreparedWrite, lease: HeldLease, unsynced: Sequence[str]) -> None:
+    def _publish(self, timeline: Timeline, prepared: PreparedWrite, lease: HeldLease) -> None:
         storage = self.table.storage
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
@@ -479,7 +504,11 @@ class WriteTransaction:
         )
         content = paths.commit_content(self.instant)
         draft = storage.unsynced().draft(content, timeline.layout.encode(metadata))
-        self._sync_what_is_published(prepared.stats, [content, *unsynced])
+        partitions = {stat.partition_path for stat in prepared.stats}
+        storage.sync(
+            files=[content, *(f"{partition}/{PARTITION_METADATA}".lstrip("/") for partition in partitions)],
+            folders=[*map(posixpath.dirname, self._promoted)],
+        )
         lease.require_held()
         completed_at = timeline.next_time(self.table.now())
         with self._left_to_successor_if_undecided(lease):
@@ -507,19 +536,6 @@ class WriteTransaction:
         """See to it that nobody can publish this write, unless that is decided; whether nobody can."""
         return self.table.storage.retract(paths.commit_content(self.instant))
 
-    def _sync_what_is_published(self, stats: Sequence[WriteStat], unsynced: Sequence[str]) -> None:
-        """Make everything survive a power cut that the commit refers to, in one pass; tasks may have synced theirs."""
-        writer = self.table.timeline_writer
-        partitions = {stat.partition_path for stat in stats}
-        self.table.storage.sync(
-            files=[
-                *unsynced,
-                *writer.pending_paths(self.instant, self._action),
-                *(f"{partition}/{PARTITION_METADATA}".lstrip("/") for partition in partitions),
-            ],
-            folders=[*map(posixpath.dirname, self._promoted), paths.journal_folder(self.instant)],
-        )
-
 
 def _announce(table: TableDefinition, index: TableIndex, timeline: Timeline, action: Action) -> tuple[str, HeldLease]:
     """Request a new instant, after registering this writer in the shared records."""
@@ -545,10 +561,6 @@ def _announce(table: TableDefinition, index: TableIndex, timeline: Timeline, act
                 raise
             holding.release()
         latest = instant
-
-
-def _journals(written: Iterable[FileGroupResult]) -> list[Journal]:
-    return [result.journal for result in written if result.journal is not None]
 
 
 def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:

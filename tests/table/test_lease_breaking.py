@@ -89,7 +89,7 @@ def at(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
     return on_step
 
 
-@pytest.mark.parametrize("step", [Step.LEASED, Step.MANIFESTED, Step.FILE_PROMOTED, Step.PROMOTED])
+@pytest.mark.parametrize("step", [Step.LEASED, Step.FILE_PROMOTED, Step.PROMOTED])
 def test_a_living_writer_that_loses_its_lease_publishes_nothing(table: Table, step: Step) -> None:
     before = rows_of(table)
 

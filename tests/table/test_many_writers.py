@@ -183,6 +183,31 @@ def test_columns_that_two_writers_add_at_once_both_stay(trips: Table, other: Tab
     check_stored(trips)
 
 
+@pytest.mark.invariant("P6")
+def test_two_first_writes_are_not_in_conflict(trips: Table, other: Table) -> None:
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("b", "y", 1, 1.0))))
+    trips.upsert(records(("a", "x", 1, 1.0)), attempts=1, on_step=at_step)
+    assert [row["id"] for row in rows_of(trips)] == ["a", "b"]
+    check_stored(trips)
+
+
+@pytest.mark.invariant("P5")
+def test_two_first_writes_of_one_key_are_in_conflict(trips: Table, other: Table) -> None:
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "y", 1, 1.0))))
+    with pytest.raises(ConflictError, match="inserted or changed"):
+        trips.upsert(records(("a", "x", 1, 1.0)), attempts=1, on_step=at_step)
+    check_stored(trips)
+
+
+@pytest.mark.invariant("P6")
+def test_two_writers_may_add_the_same_column(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "theirs", ("b", "y", 2, 2.0))))
+    trips.upsert(with_column("note", "ours", ("a", "x", 2, 2.0)), attempts=1, on_step=at_step)
+    assert {key: row["note"] for key, row in by_key(rows_of(trips)).items()} == {"a": "ours", "b": "theirs"}
+    check_stored(trips)
+
+
 def test_a_column_that_two_writers_add_with_different_types_has_the_first_one(trips: Table, other: Table) -> None:
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "text", ("b", "y", 2, 2.0))))
     with pytest.raises(SchemaError, match="note"):
