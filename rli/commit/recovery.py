@@ -146,9 +146,10 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
             that is there before any of it is promoted.
     """
     storage = table.storage
-    in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
-    # Base files that are still to be moved go before those that have been, so that none is moved in between.
+    # Base files that are still to be moved go before those that have been, so that none is moved in between. The manifest is
+    # read between the two: until then a writer that lives may bring another one, and promote what that lists.
     storage.delete_folder(paths.unpublished_files(instant))
+    in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
     storage.delete_files(in_table)
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:
