@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from threading import Event, Semaphore
 from typing import Final, Protocol, TypeVar
 
@@ -14,7 +15,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MOST_THREADS: Final = 8
-"""However many cores there are: each task holds a part of a file in memory."""
+"""By default: few enough for tasks that hold a part of a file."""
 
 
 class TaskRunner(Protocol):
@@ -36,16 +37,22 @@ class InProcess:
         return map(function, items)
 
 
+@dataclass(frozen=True, slots=True)
 class InThreads:
     """Runs tasks side by side in this process, on each of its cores.
 
     Their time goes into pyarrow and numpy, which do not hold Python's lock.
+
+    Attributes:
+        most: tasks that run at a time, however many cores there are: each holds what it works on in memory.
     """
+
+    most: int = _MOST_THREADS
 
     @property
     def threads(self) -> int:
         """How many tasks run at a time."""
-        return min(int(pa.cpu_count()), _MOST_THREADS)
+        return min(int(pa.cpu_count()), self.most)
 
     def run(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
         """The results in the order of the items.

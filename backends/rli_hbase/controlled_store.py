@@ -22,6 +22,9 @@ class ControlledStore(Store):
         table: with the control records.
     """
 
+    # A call reads by several requests at a time as it is. More, or writes side by side, make small servers time out.
+    gains_by_threads: ClassVar[bool] = False
+
     # HBase does not count its rows.
     counts: ClassVar[bool] = False
 

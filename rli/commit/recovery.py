@@ -136,19 +136,20 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
         return finished | _finish_announced(table, fence)
 
 
-def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] = ()) -> None:
+def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] | None = None) -> None:
     """Remove every trace of a write that nobody can publish any more; may be repeated, and raced by the writer itself.
 
     Args:
         table: the table.
         instant: of the write.
-        promoted: base files that the caller knows it has brought, or may have brought, into the table.
+        promoted: what the writer itself has brought, or may have brought, into the table; None for what its manifest lists:
+            that is there before any of it is promoted.
     """
     storage = table.storage
-    listed = listed_files(storage, instant)
-    # Base files that are still to be moved go before those that have been, so that none is moved in between.
+    # Base files that are still to be moved go before those that have been, so that none is moved in between. The manifest is
+    # read between the two: until then a writer that lives may bring another one, and promote what that lists.
     storage.delete_folder(paths.unpublished_files(instant))
-    in_table = {*promoted, *listed}
+    in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
     storage.delete_files(in_table)
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:

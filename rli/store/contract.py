@@ -83,6 +83,9 @@ class Store(ABC):
     preferred_shards: ClassVar[int] = 16
     """How many shards suit the store when nobody says."""
 
+    gains_by_threads: ClassVar[bool] = True
+    """Whether several threads that look keys up, or write entries, take less time than one does."""
+
     counts: ClassVar[bool] = True
     """Whether ``stats`` answers without reading all entries."""
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from rli import CommitResult, ConflictError, InvalidInputError, Step, Table, create_table, open_table
+from rli.commit.recovery import undo_unpublished
 from rli.view import paths
 from rli.view.snapshot import Snapshot
-from tests.crash.writes import die
+from tests.crash.writes import die, pointed
 from tests.support.children import was_killed
 from tests.support.tables import by_key, check_stored, records, rows_of
 from tests.table.test_many_writers import AtStep
@@ -253,4 +255,44 @@ def test_files_that_a_file_system_leaves_behind_are_passed_over(table: Table) ->
     assert table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1)) == first
     table.rollback(first.instant or "")
     assert table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1)).inserted == 1
+    check_stored(table)
+
+
+@pytest.mark.invariant("P9")
+def test_a_record_that_is_promoted_while_its_write_is_undone_goes_too(table: Table) -> None:
+    """The manifest with the record takes the place of an earlier one when the other process has begun to undo the write."""
+    table.upsert(records(("a", "x", 1, 1.0)))
+    is_leased, may_go_on, is_promoted, is_undone = Event(), Event(), Event(), Event()
+
+    def hold(step: Step) -> None:
+        if step is Step.LEASED:
+            is_leased.set()
+            may_go_on.wait()
+        elif step is Step.PROMOTED:
+            is_promoted.set()
+            is_undone.wait()
+            raise ConflictError("the end of the writer")
+
+    def write() -> None:
+        with pytest.raises(ConflictError):
+            table.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 1), attempts=1, on_step=hold)
+
+    def promote(_point: str) -> None:
+        may_go_on.set()
+        assert is_promoted.wait(60)
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        assert is_leased.wait(60)
+        storage = table.definition.storage
+        [folder] = storage.list_folders(paths.WORK)
+        instant = folder.rpartition("/")[2]
+        undo_unpublished(pointed(table, promote).definition, instant)
+        left = [file.path for file in storage.list_files(recursive=True) if instant in file.path]
+    finally:
+        may_go_on.set()
+        is_undone.set()
+        writer.join()
+    assert left == []
     check_stored(table)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from threading import get_ident
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +17,12 @@ from rli.errors import CorruptTableError
 from rli.file_group import work_rows
 from rli.file_group.journal import SECTIONS, HeldJournal, Journal, write_journal
 from rli.file_group.journal_list import load_journals, save_journals, shares_of
+from rli.index.record.stored_entries import StoredEntries
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.store import Entries
+from rli_lmdb.store import LmdbStore
 
 INSTANT = "20240531120000123"
 ROWS = 5_000
@@ -123,6 +129,46 @@ def test_a_load_of_many_keys_is_applied_in_sections(
         table.rollback("last")
         assert table.verify_index().agrees
         assert table.lookup(["7"]).column("file_id").null_count == len(table.lookup(["7"]))
+
+
+@pytest.mark.parametrize("gains", [True, False])
+def test_how_many_threads_apply_a_commit_and_look_keys_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, gains: bool
+) -> None:
+    """However many cores there are, two shares of a commit are in memory; some stores are asked by one thread alone."""
+    monkeypatch.setattr("rli.write.planning.BATCH_KEYS", ROWS)
+    monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
+    monkeypatch.setattr("rli.index.record.stored_entries._KEYS_OF_THREAD", ROWS)
+    monkeypatch.setattr("rli_lmdb.store.LmdbStore.gains_by_threads", gains)
+    cores = pa.cpu_count()
+    ours, applying, most, looking = get_ident(), set[int](), [0], set[int]()
+    apply, look_up = StoredEntries.apply, LmdbStore.look_up
+
+    def counted_apply(self: StoredEntries, *arguments: Any) -> None:
+        applying.add(get_ident())
+        most[0] = max(most[0], len(applying))
+        time.sleep(0.02)
+        apply(self, *arguments)
+        applying.discard(get_ident())
+
+    def noted_look_up(self: LmdbStore, *arguments: Any) -> list[Entries]:
+        looking.add(get_ident())
+        return look_up(self, *arguments)
+
+    monkeypatch.setattr(StoredEntries, "apply", counted_apply)
+    monkeypatch.setattr(LmdbStore, "look_up", noted_look_up)
+    rows = 4 * ROWS
+    keys = pa.array(np.arange(rows)).cast(pa.string())
+    try:
+        pa.set_cpu_count(8)
+        with rli.create_table(tmp_path / "table", record_key="id", index=f"lmdb://{tmp_path}/index") as table:
+            assert table.upsert(pa.table({"id": keys})).inserted == rows
+            looking.clear()
+            assert not table.lookup(keys).column("file_id").null_count
+    finally:
+        pa.set_cpu_count(cores)
+    assert most[0] == (2 if gains else 1)
+    assert (ours in looking) is not gains
 
 
 @pytest.mark.parametrize("scope", ["", "?scope=partition"])

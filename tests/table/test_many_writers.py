@@ -98,6 +98,20 @@ def test_a_conflicting_write_is_retried_on_top_of_the_other(trips: Table, other:
     check_stored(trips)
 
 
+def test_a_write_in_conflict_removes_nothing_that_it_has_not_promoted(trips: Table, other: Table) -> None:
+    """In an object store each file that it looked for in the table would take a request."""
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    points: list[str] = []
+    at_step = AtStep(Step.MANIFESTED, lambda: other.upsert(records(("a", "x", 3, 3.0))))
+    with pytest.raises(ConflictError):
+        pointed(trips, points.append).upsert(
+            records(("a", "x", 2, 2.0), ("b", "y", 2, 2.0)), attempts=1, on_step=at_step
+        )
+    assert [point for point in points if "delete" in point and ".hoodie" not in point] == []
+    assert_nothing_left_over(trips)
+    check_stored(trips)
+
+
 def test_a_conflicting_delete_is_retried(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "y", 2, 2.0))))

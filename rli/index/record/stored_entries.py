@@ -108,7 +108,7 @@ class StoredEntries:
         Raises:
             IndexNotReadyError: a part of the store has lost entries of these commits.
         """
-        if len(stored_keys) <= _KEYS_OF_THREAD:
+        if len(stored_keys) <= _KEYS_OF_THREAD or not self.store.gains_by_threads:
             return self._get_together(stored_keys, applied)
         parts = [stored_keys.slice(start, _KEYS_OF_THREAD) for start in range(0, len(stored_keys), _KEYS_OF_THREAD)]
         return np.concatenate([*InThreads().run(lambda part: self._get_together(part, applied), parts)])

@@ -55,6 +55,10 @@ _READ_FROM_FILES: Final = frozenset({BOOTSTRAP, REPAIR})
 _ATTEMPTS: Final = 5
 _KEYS_AT_ONCE: Final = 1 << 21
 """Keys of a section that are written together: all of a commit of 20 million, so that none goes between those just written."""
+_SHARES_AT_ONCE: Final = 2
+"""While a store writes a share of a large commit, the keys of the next one are encoded and sorted. Each may be of millions of
+keys, so more of them, on as many cores, would take too much memory."""
+
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
 
@@ -391,8 +395,8 @@ def _work_of(  # noqa: PLR0917  (called by ``_apply_record`` alone)
             ours = [held.get(journal.path, journal) for journal in journals]
             if isinstance(runner, InProcess):
                 shares = shares_of(storage, ours, side_by_side=False)
-                # While a store writes a share, the keys of the next one are encoded and sorted.
-                runner = InThreads() if len(shares) > 1 else runner
+                if len(shares) > 1 and index.store.gains_by_threads:
+                    runner = InThreads(_SHARES_AT_ONCE)
             else:
                 # Other processes read what this one holds.
                 shares = shares_of(storage, journals, side_by_side=True)
