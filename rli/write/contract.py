@@ -131,7 +131,7 @@ class FileGroupWriting:
         """Write several file groups, in less time than one after the other; see ``write_file_groups``.
 
         Args:
-            groups: the file groups, at best those of one of ``lots``.
+            groups: the file groups, at best those of a lot (``WritePlan.lots``).
             rows: the work rows of all of them; those of one file group follow those of the one before.
             counts: how many each has.
             tokens: of each, as for ``write``.
@@ -140,25 +140,6 @@ class FileGroupWriting:
             FileGroupTarget(group, self.slices.get(group), token) for group, token in zip(groups, tokens, strict=True)
         ]
         return write_file_groups(self.context, targets, rows, counts)
-
-    def lots(self, groups: Sequence[FileGroupId], writers: int) -> list[range]:
-        """Which of some file groups to write together, by their positions: small ones that follow each other.
-
-        Args:
-            groups: the file groups.
-            writers: lots that are written at a time; each gets some, so that all end at about the same time.
-        """
-        most = min(_MOST_TOGETHER, -(-len(groups) // (writers * _LOTS_PER_WRITER)))
-        lots: list[range] = []
-        size = 0
-        for number, group in enumerate(groups):
-            stored = self.slices[group].size if group in self.slices else 0
-            size += stored
-            if not lots or size > TOGETHER_BYTES or len(lots[-1]) >= most:
-                lots.append(range(number, number))
-                size = stored
-            lots[-1] = range(lots[-1].start, number + 1)
-        return lots
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +155,24 @@ class WritePlan:
     placing: RowPlacing
     writing: FileGroupWriting
     sizes: Mapping[FileGroupId, float]
+
+    def lots(self, groups: Sequence[FileGroupId], writers: int) -> list[range]:
+        """Which of some file groups to write together, by their positions: small ones that follow each other.
+
+        Args:
+            groups: the file groups.
+            writers: lots that are written at a time; each gets some, so that all end at about the same time.
+        """
+        most = min(_MOST_TOGETHER, -(-len(groups) // (writers * _LOTS_PER_WRITER)))
+        lots: list[range] = []
+        size = 0.0
+        for number, group in enumerate(groups):
+            size += self.sizes[group]
+            if not lots or size > TOGETHER_BYTES or len(lots[-1]) >= most:
+                lots.append(range(number, number))
+                size = self.sizes[group]
+            lots[-1] = range(lots[-1].start, number + 1)
+        return lots
 
 
 class TaggedRows(ABC):

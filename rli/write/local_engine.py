@@ -130,7 +130,7 @@ class LocalRows(TaggedRows):
             rows = _rows_of_both(self.rows, arriving, np.concatenate(positions))
             return plan.writing.write_lot(groups, rows, [*map(len, positions)], tokens)
 
-        lots = plan.writing.lots([group for group, _ in parts], threads.threads)
+        lots = plan.lots([group for group, _ in parts], threads.threads)
         return chain.from_iterable(threads.run(write, lots))
 
     def _positions_by_group(self, plan: WritePlan, arriving: pa.Table) -> dict[FileGroupId, Positions]:

@@ -20,8 +20,7 @@ from rli import (
     open_table,
 )
 from rli.commit.file_records import FileRecords
-from rli.commit.recovery import writer_record
-from rli.view import paths
+from rli.commit.recovery import undo_unpublished, writer_record
 from tests.support.indexes import record_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records, rows_of
@@ -125,7 +124,7 @@ def test_a_writer_that_was_undone_does_not_go_on_with_a_record_that_it_made_once
     def take_for_dead() -> None:
         shared = FileRecords(other.definition.storage)
         [(name, content)] = shared.scan_control("writer/")
-        one.definition.storage.delete_folder(paths.work_folder(name.removeprefix(writer_record(""))))
+        undo_unpublished(other.definition, name.removeprefix(writer_record("")))
         assert shared.compare_and_set(name, content, None)
         assert shared.compare_and_set(name, None, content)
 

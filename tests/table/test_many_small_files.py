@@ -17,8 +17,7 @@ from rli.file_group.writer import TOGETHER_BYTES, WriteContext
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
-from rli.view.file_slices import DataFile, FileSlice
-from rli.write.contract import FileGroupWriting
+from rli.write.contract import FileGroupWriting, RowPlacing, WritePlan
 from tests.support.tables import check_stored, records, rows_of
 
 _CITIES: Final = [f"city-{number}" for number in range(60)]
@@ -110,14 +109,13 @@ def test_each_thread_has_one_file_open_at_a_time(trips: Table, monkeypatch: pyte
 
 def test_lots_have_few_bytes_and_file_groups_and_all_writers_get_some(tmp_path: Path) -> None:
     sizes = {
-        FileGroupId("", f"{number:04}"): size
-        for number, size in enumerate([100] * 500 + [TOGETHER_BYTES // 3] * 5 + [TOGETHER_BYTES * 9] + [0] * 2)
+        FileGroupId("", f"{number:04}"): float(size)
+        for number, size in enumerate([100] * 500 + [TOGETHER_BYTES // 3] * 5 + [TOGETHER_BYTES * 9] + [0] * 3)
     }
+    groups = [*sizes]
     context = WriteContext(Storage(str(tmp_path)), "1", pa.schema([]), None, (), "zstd")
-    slices = {group: FileSlice(group, "1", DataFile("f.parquet", size)) for group, size in sizes.items()}
-    groups = [*sizes, FileGroupId("", "new")]
-    writing = FileGroupWriting(context, slices)
-    assert [len(lot) for lot in writing.lots(groups, 2)] == [64] * 7 + [54, 3, 1, 3]
-    assert [number for lot in writing.lots(groups, 2) for number in lot] == [*range(len(groups))]
-    assert [len(lot) for lot in writing.lots(groups[:10], 2)] == [2] * 5
-    assert writing.lots([], 2) == []
+    plan = WritePlan(RowPlacing({}), FileGroupWriting(context, {}), sizes)
+    assert [len(lot) for lot in plan.lots(groups, 2)] == [64] * 7 + [54, 3, 1, 3]
+    assert [number for lot in plan.lots(groups, 2) for number in lot] == [*range(len(groups))]
+    assert [len(lot) for lot in plan.lots(groups[:10], 2)] == [2] * 5
+    assert plan.lots([], 2) == []
