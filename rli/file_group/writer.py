@@ -7,7 +7,7 @@ driver accepts are published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -151,7 +151,9 @@ def write_file_groups(
     return results
 
 
-def _stored(context: WriteContext, targets: Sequence[FileGroupTarget]) -> Iterator[tuple[range, StoredRecords]]:
+def _stored(
+    context: WriteContext, targets: Sequence[FileGroupTarget]
+) -> Generator[tuple[range, StoredRecords], None, None]:
     """What file groups hold, a part of them at a time: several small ones, of which all is read, or a single other one.
 
     A single file is open at a time: processes may have few of them, on some systems 256.
