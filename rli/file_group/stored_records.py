@@ -17,7 +17,7 @@ class StoredRecords:
     """The records of some file groups, those of one after those of the one before.
 
     Attributes:
-        readers: of their slices; None for new file groups.
+        readers: of their slices, closed unless some columns are still to be read; None for new file groups.
         known: some columns of all records: those that a merge compares, or all.
         of_known: the number of the file group of each record.
     """
@@ -27,10 +27,10 @@ class StoredRecords:
     of_known: Numbers
 
     @classmethod
-    def read(cls, readers: Sequence[FileSliceReader | None], schema: pa.Schema) -> Self:
-        """Read the columns of ``schema``: of several file groups all that will be asked for."""
-        parts = [reader.read_columns(schema) if reader else schema.empty_table() for reader in readers]
-        return cls(readers, pa.concat_tables(parts).combine_chunks(), numbers_of([part.num_rows for part in parts]))
+    def of(cls, parts: Sequence[tuple[FileSliceReader | None, pa.Table]]) -> Self:
+        """The records of readers, with what has been read of each: of several file groups all that will be asked for."""
+        readers, tables = zip(*parts, strict=True)
+        return cls(readers, pa.concat_tables(tables).combine_chunks(), numbers_of([part.num_rows for part in tables]))
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The records in order, in batches, as ``FileSliceReader.batches`` gives them; no column is read again."""

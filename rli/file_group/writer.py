@@ -7,8 +7,8 @@ driver accepts are published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -39,6 +39,10 @@ _FEW: Final = 100
 
 TOGETHER_BYTES: Final = 4 * 1024 * 1024
 """Of base files that are read whole: where nothing changes in a larger one, it pays to have read the compared columns alone."""
+
+
+_HELD_BYTES: Final = 32 * 1024 * 1024
+"""Of records that are merged together, in memory: no further file is read. Small files may hold much that compresses well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,8 @@ def write_file_groups(
 ) -> list[FileGroupResult]:
     """Merge work rows into file groups and write their next base files: small ones together, which takes less time.
 
-    Memory is bounded by the work rows and, for small file groups, ``TOGETHER_BYTES`` of base files; for others by the key
-    column of a file group and a batch of its records.
+    Memory is bounded by the work rows and, for small file groups, ``_HELD_BYTES`` of records and one file of ``TOGETHER_BYTES``;
+    for others by the key column of a file group and a batch of its records.
 
     Args:
         context: the write.
@@ -137,23 +141,45 @@ def write_file_groups(
         CorruptIndexError: index and file group contradict each other.
         CorruptTableError: a base file cannot be read.
     """
-    with ExitStack() as opened:
-        readers = [
-            opened.enter_context(FileSliceReader(context.storage, target.base)) if target.base else None
-            for target in targets
-        ]
-        are_small = sum(target.stored_bytes for target in targets) <= TOGETHER_BYTES and all(
-            reader is None or reader.has_few_rows for reader in readers
-        )
-        if len(targets) == 1 or are_small:
-            columns = with_record_meta_columns(context.schema) if are_small else _compared(context)
-            return _write_merged(context, targets, rows, counts, StoredRecords.read(readers, columns))
-    starts = (np.cumsum(counts) - counts).tolist()
-    return [
-        result
-        for target, start, count in zip(targets, starts, counts, strict=True)
-        for result in write_file_groups(context, [target], rows.slice(start, count), [count])
-    ]
+    starts = np.cumsum([0, *counts]).tolist()
+    results: list[FileGroupResult] = []
+    with closing(_stored(context, targets)) as parts:
+        for part, stored in parts:
+            start, end = part.start, part.stop
+            some = rows.slice(starts[start], starts[end] - starts[start])
+            results += _write_merged(context, targets[start:end], some, counts[start:end], stored)
+    return results
+
+
+def _stored(
+    context: WriteContext, targets: Sequence[FileGroupTarget]
+) -> Generator[tuple[range, StoredRecords], None, None]:
+    """What file groups hold, a part of them at a time: several small ones, of which all is read, or a single other one.
+
+    A single file is open at a time: processes may have few of them, on some systems 256.
+    """
+    columns = with_record_meta_columns(context.schema)
+    small, start, held = list[tuple[FileSliceReader | None, pa.Table]](), 0, 0
+    for number, target in enumerate(targets):
+        with ExitStack() as opened:
+            reader = opened.enter_context(FileSliceReader(context.storage, target.base)) if target.base else None
+            if reader is None or (reader.has_few_rows and target.stored_bytes <= TOGETHER_BYTES):
+                records = reader.read_columns(columns) if reader else columns.empty_table()
+                small.append((reader, records))
+                held += records.nbytes
+                if held < _HELD_BYTES:
+                    continue
+                end = number + 1
+            else:
+                end = number
+            if small:
+                yield range(start, end), StoredRecords.of(small)
+                small, start, held = [], end, 0
+            if reader is not None and end == number:
+                yield range(number, number + 1), StoredRecords.of([(reader, reader.read_columns(_compared(context)))])
+                start = number + 1
+    if small:
+        yield range(start, len(targets)), StoredRecords.of(small)
 
 
 def read_stored(storage: Storage, base: FileSlice, schema: pa.Schema, record_keys: pa.Array) -> pa.Table:

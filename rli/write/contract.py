@@ -44,7 +44,7 @@ from rli.write.keying import Keying
 from rli.write.tagging import LateMoves, TaggedBatch, departures, place
 
 _MOST_TOGETHER: Final = 64
-"""File groups of a lot: beyond that, little is gained. All its files are open at once."""
+"""File groups of a lot: beyond that, little is gained."""
 
 _LOTS_PER_WRITER: Final = 4
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -31,6 +32,12 @@ Its heap, of 1 GiB by default, holds them for a moment."""
 _HEAPS_OF_ROWS: Final = 4
 """On a local master the driver reads rows of up to a quarter of its heap. Python holds them beside it, so this tells the memory
 of the machine only roughly."""
+
+_HEAPS_COLLECTED: Final = 12
+"""Spark has rows that come as Arrow several times in its heap for a moment."""
+
+_RESULTS_OF_JOB: Final = 8
+"""Spark fails a job whose results are more than ``spark.driver.maxResultSize``. Each of its tasks has a part of its own."""
 
 _MOST_READ_BYTES: Final = 1024 * 1024 * 1024
 """Whatever the heap: Python takes about five times as much, and Arrow puts at most 2 GiB of text into an array."""
@@ -75,10 +82,11 @@ class DriverLimits:
         if is_connect(spark) or not _runs_here(str(spark.sparkContext.master)):
             brought = _BROUGHT_BYTES if set_bytes is None else set_bytes
             return cls(spark, brought, brought, 0, is_local=False)
-        row_bytes = _heap_bytes(spark) // _HEAPS_OF_ROWS if set_bytes is None else set_bytes
-        brought, collected, read = (
-            min(row_bytes, most) for most in (_BROUGHT_BYTES, _COLLECTED_BYTES, _MOST_READ_BYTES)
-        )
+        heap, results = _heap_bytes(spark), _result_bytes(spark) // _RESULTS_OF_JOB
+        row_bytes = heap // _HEAPS_OF_ROWS if set_bytes is None else set_bytes
+        brought = min(row_bytes, _BROUGHT_BYTES, results)
+        collected = min(row_bytes, _COLLECTED_BYTES, results, heap // _HEAPS_COLLECTED)
+        read = min(row_bytes, _MOST_READ_BYTES)
         return cls(spark, brought, collected, read, is_local=True)
 
     def suit(self, sizes: Collection[float]) -> bool:
@@ -115,3 +123,9 @@ def _heap_bytes(spark: SparkSession) -> int:
     """The greatest size of the driver's heap."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  (Python has no name for it)
     return int(jvm.java.lang.Runtime.getRuntime().maxMemory())
+
+
+def _result_bytes(spark: SparkSession) -> int:
+    """The greatest size of the results of a job."""
+    conf: Any = spark.sparkContext._jsc.sc().conf()  # noqa: SLF001  (Python has no name for it)
+    return int(conf.getSizeAsBytes("spark.driver.maxResultSize", "1g")) or sys.maxsize

@@ -1,7 +1,8 @@
 """Small frames: their rows come to the driver from Spark's own tasks, as Arrow and past all Python workers.
 
 Spark's statistics tell beforehand that a frame is small, without a job. They are estimates, so each task gives a bounded
-number of rows. A frame that turns out to have more is left to workers, and no row that came counts.
+number of rows, and leaves the content of those out that are wider than expected. A frame that turns out to have more is left to
+workers, and no row that came counts.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import monotonically_increasing_id
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
 from rli.write.engine import work_rows
 from rli_spark.batches import arrow_schema
@@ -24,7 +26,11 @@ _LEAST_ROW_BYTES: Final = 64
 """Of most records with their key and partition path, in memory."""
 
 _NUMBER: Final = f"{work_rows.PREFIX}row_number"
-"""Column: numbers the rows of each task in the lower 33 bits, and the tasks in those above."""
+"""Column: numbers the rows of each task in the lower 33 bits, and the tasks in those above; less than 0 where a row came without
+its content."""
+
+_ITEM_BYTES: Final = 8
+"""Of each item of an array beside its text."""
 
 _TASK_BITS: Final = 33
 _ROW_MASK: Final = (1 << _TASK_BITS) - 1
@@ -41,22 +47,83 @@ def rows_of_small(frame: DataFrame, most: int, each: int) -> pa.Table | None:
     """
     if not most or is_connect(frame.sparkSession):
         return None
+    # Spark takes names for equal whatever their case. Which of two columns of one name is meant, nobody knows.
+    names = {name.casefold() for name in frame.columns}
+    if _NUMBER in names or len(names) < len(frame.columns):
+        return None
     # Files of rows that compress well are small, and the rows may still be more than the driver's heap holds.
     row_bytes = max(_LEAST_ROW_BYTES, frame._jdf.schema().defaultSize())  # noqa: SLF001  (Python has no name for it)
     total, least = most // row_bytes, min(most, each) // row_bytes
     last = f"greatest({least}, {total} div (shiftright({_NUMBER}, {_TASK_BITS}) + 1))"
-    numbered = frame.withColumn(_NUMBER, monotonically_increasing_id())
+    numbered = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
     # One row more shows that a task has more than may come.
     first = numbered.where(f"({_NUMBER} & {_ROW_MASK}) <= {last}")
     if _expected_bytes(first) * _GROWTH > most:
         return None
-    batches = first._collect_as_arrow()  # noqa: SLF001  (``toArrow`` begins with PySpark 4)
+    narrow = _without_wide_rows(first, F.expr(last) * row_bytes)
+    batches = narrow._collect_as_arrow()  # noqa: SLF001  (``toArrow`` begins with PySpark 4)
     if not batches:
         return arrow_schema(frame).empty_table()
     rows = pa.Table.from_batches(batches)
     numbers = rows.column(_NUMBER).to_numpy()
+    if (numbers < 0).any():
+        return None
     allowed = np.maximum(least, total // ((numbers >> _TASK_BITS) + 1))
     return None if ((numbers & _ROW_MASK) >= allowed).any() else rows.drop_columns(_NUMBER)
+
+
+def _without_wide_rows(numbered: DataFrame, most: Column) -> DataFrame:
+    """Rows without the content of those that would be too many bytes for a task if those before them were as wide.
+
+    Args:
+        numbered: the rows.
+        most: bytes that may come of a task.
+    """
+    widths = {field.name: _width(_column(field.name), field.dataType) for field in numbered.schema}
+    known = [F.coalesce(width, F.lit(0)) for width in widths.values() if width is not None]
+    if not known:
+        return numbered
+    so_far = (F.col(_NUMBER).bitwiseAND(_ROW_MASK) + 1) * sum(known[1:], known[0]).cast("double")
+    is_narrow = so_far <= most
+    content = [
+        _column(name) if width is None else F.when(is_narrow, _column(name)).alias(name)
+        for name, width in widths.items()
+        if name != _NUMBER
+    ]
+    return numbered.select(*content, F.when(is_narrow, F.col(_NUMBER)).otherwise(F.lit(-1)).alias(_NUMBER))
+
+
+def _column(name: str) -> Column:
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _width(value: Column, kind: DataType) -> Column | None:
+    """About how many bytes a value has; None for types whose values all have the same number."""
+    match kind:
+        case StringType() | BinaryType():
+            return F.octet_length(value).cast("long")
+        case StructType():
+            parts = [_width(value.getField(field.name), field.dataType) for field in kind]
+            known = [F.coalesce(part, F.lit(0)) for part in parts if part is not None]
+            return sum(known[1:], known[0]) if known else None
+        case MapType():
+            return _width_of_items(F.map_keys(value), kind.keyType) + _width_of_items(
+                F.map_values(value), kind.valueType
+            )
+        case ArrayType():
+            return _width_of_items(value, kind.elementType)
+        case _:
+            return None
+
+
+def _width_of_items(array: Column, kind: DataType) -> Column:
+    """About how many bytes an array has, whose items are of some type."""
+
+    def added(width: Column, item: Column) -> Column:
+        part = _width(item, kind)
+        return width if part is None else width + F.coalesce(part, F.lit(0))
+
+    return F.aggregate(array, F.size(array).cast("long") * _ITEM_BYTES, added)
 
 
 def _expected_bytes(frame: DataFrame) -> int:

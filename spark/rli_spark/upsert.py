@@ -30,10 +30,10 @@ def upsert(
     its content, always the same one, because rows of a frame have no order.
 
     Each task of the frame is computed once, and its records are kept until the write has ended: in the table's work folder,
-    or those of a small write in the driver. (A frame with many more rows than Spark's statistics say is computed again before
-    anything is written.) So neither a lost executor nor a further attempt changes what is written, whatever the frame would
-    give by then. (Shuffles inside the frame are Spark's: it repeats their tasks as it does in any job.) Only if the table is
-    given another index during the write, the write begins again with the frame.
+    or those of a small write in the driver. (A frame with many more rows, or much wider ones, than Spark's statistics say is
+    computed again before anything is written.) So neither a lost executor nor a further attempt changes what is written,
+    whatever the frame would give by then. (Shuffles inside the frame are Spark's: it repeats their tasks as it does in any job.)
+    Only if the table is given another index during the write, the write begins again with the frame.
 
     Args:
         df: the records.

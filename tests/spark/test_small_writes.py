@@ -141,6 +141,50 @@ def test_each_task_brings_its_part_of_the_rows_that_may_come(
     )
 
 
+@pytest.mark.parametrize(
+    ("column", "comes"),
+    [
+        ("repeat('x', 100)", True),
+        ("if(id % 2 = 0, null, array(repeat('x', 100)))", True),
+        ("repeat('x', 1500)", False),
+        ("cast(repeat('x', 1500) AS binary)", False),
+        ("array(repeat('x', 1500))", False),
+        ("map('k', array(named_struct('a', 1, 'b', repeat('x', 1500))))", False),
+        ("named_struct('a', repeat('x', 1500))", False),
+        ("sequence(0, 200)", False),
+        ("if(id < 999, '', repeat('x', 1500))", False),
+    ],
+)
+def test_no_rows_come_if_some_are_much_wider_than_expected(spark: SparkSession, column: str, *, comes: bool) -> None:
+    # Each of two tasks has 500 rows; a quarter of a megabyte may come of each.
+    frame = spark.range(0, 1_000, 1, 2).selectExpr("id AS `a.b`", f"{column} AS `v``w`")
+    found = rows_of_small(frame, 250_000, 250_000)
+    assert (None if found is None else found.sort_by("a.b").to_pylist()) == (
+        [row.asDict(recursive=True) for row in frame.collect()] if comes else None
+    )
+
+
+@pytest.mark.parametrize("name", ["_rli_row_number", "_RLI_Row_Number"])
+def test_a_column_may_have_the_name_of_the_row_number(spark: SparkSession, table: rli.Table, name: str) -> None:
+    frame = spark.createDataFrame([(*BATCH[0], "kept")], f"{COLUMNS}, `{name}` string")
+    if name.startswith("_rli_"):
+        with pytest.raises(rli.SchemaError, match="reserved name"):
+            rli_spark.upsert(frame, table)
+        assert rli_spark.delete(frame, table).deleted == 0
+    else:
+        rli_spark.upsert(frame, table)
+        assert rows_of(table)[0][name] == "kept"
+
+
+def test_rows_that_come_are_less_than_the_results_of_a_job_may_be(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_limits, "_result_bytes", lambda _: 8 << 20)
+    with small_writes(spark, 1 << 30):
+        limits = driver_limits.DriverLimits.of(spark)
+    assert (limits.brought_bytes, limits.collected_bytes, limits.read_bytes) == (1 << 20, 1 << 20, 1 << 30)
+
+
 def test_however_large_the_setting_is_the_driver_reads_no_more_than_arrow_can_join(spark: SparkSession) -> None:
     with small_writes(spark, 1 << 40):
         assert driver_limits.DriverLimits.of(spark).read_bytes == 1 << 30

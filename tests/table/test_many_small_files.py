@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
+from threading import get_ident
 from typing import Final
 
 import pyarrow as pa
 import pytest
 
 from rli import Table
+from rli.file_group import writer
 from rli.file_group.writer import TOGETHER_BYTES, WriteContext
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.view.file_slice_reader import FileSliceReader
 from rli.write.contract import FileGroupWriting, RowPlacing, WritePlan
 from tests.support.tables import check_stored, records, rows_of
 
 _CITIES: Final = [f"city-{number}" for number in range(60)]
 """So many that several of their files are merged together, on any number of threads."""
+
+_CITY: Final = pa.schema([("city", pa.string())])
 
 _KEYS: Final = [f"key-{number}" for number in range(400)]
 
@@ -29,7 +35,11 @@ def values(table: Table) -> Model:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_each_write_does_what_it_does_to_few_files(trips: Table, seed: int) -> None:
+@pytest.mark.parametrize("held_bytes", [1 << 25, 2_000])
+def test_each_write_does_what_it_does_to_few_files(
+    trips: Table, monkeypatch: pytest.MonkeyPatch, seed: int, held_bytes: int
+) -> None:
+    monkeypatch.setattr(writer, "_HELD_BYTES", held_bytes)
     chance, model = random.Random(seed), Model()
     for _ in range(5):
         batch = {
@@ -58,6 +68,41 @@ def test_files_with_equal_records_alone_are_not_written(trips: Table) -> None:
     changed = [(key, city, 1, float(number < 7)) for number, (key, city, *_) in enumerate(rows, start=1)]
     result = trips.upsert(records(*changed))
     assert (result.files_rewritten, result.updated, result.unchanged) == (54, 54, 6)
+
+
+def test_files_with_many_records_are_merged_alone(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    trips.upsert(records(*((key, _CITIES[number % 60], 1, 1.0) for number, key in enumerate(_KEYS))))
+    # So many that some of the others follow each other.
+    large = {city for number, city in enumerate(_CITIES) if not number % 3}
+    monkeypatch.setattr(
+        FileSliceReader,
+        "has_few_rows",
+        property(lambda reader: reader.read_columns(_CITY)["city"][0].as_py() not in large),
+    )
+    changed = [(key, _CITIES[number % 60], 2, float(number % 2)) for number, key in enumerate(_KEYS)]
+    assert trips.upsert(records(*changed, ("new", _CITIES[0], 1, 1.0))).updated == 400
+    assert values(trips) == {key: (city, ts, v) for key, city, ts, v in changed} | {"new": (_CITIES[0], 1, 1.0)}
+    check_stored(trips)
+
+
+def test_each_thread_has_one_file_open_at_a_time(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    trips.upsert(records(*((key, city, 1, 1.0) for key, city in zip(_KEYS, _CITIES, strict=False))))
+    opened, most, close = Counter[int](), list[int](), FileSliceReader.close
+
+    def counted(reader: FileSliceReader) -> FileSliceReader:
+        opened[get_ident()] += 1
+        most.append(opened[get_ident()])
+        return reader
+
+    def uncounted(reader: FileSliceReader) -> None:
+        opened[get_ident()] -= 1
+        close(reader)
+
+    monkeypatch.setattr(FileSliceReader, "__enter__", counted)
+    monkeypatch.setattr(FileSliceReader, "close", uncounted)
+    result = trips.upsert(records(*((key, city, 2, 2.0) for key, city in zip(_KEYS, _CITIES, strict=False))))
+    assert (result.updated, len(most), max(most)) == (60, 60, 1)
+    assert not +opened
 
 
 def test_lots_have_few_bytes_and_file_groups_and_all_writers_get_some(tmp_path: Path) -> None:
