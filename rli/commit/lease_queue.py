@@ -62,8 +62,8 @@ class LeaseQueue:
     def pause(self) -> None:
         """Wait until it is time for another look.
 
-        A lease that changes hands is looked at often, one that is held for long seldom. All who wait see the same, so
-        that those who have waited for long come as often as others; but not in step, or the same one would always be first.
+        A lease that changes hands is looked at often, one that is held for long seldom. Since it last changed hands, those who
+        have waited for long have come as often as others; but not in step, or the same one would always be first.
         """
         seconds = min(
             max(self._watch.silent_seconds * _PAUSE_PER_SILENCE, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS

@@ -5,19 +5,21 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from pyarrow import fs
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import CorruptTableError
 from rli.storage.contract import Draft, FileChanges, OpenedStorage
 from rli.storage.local_files import ancestors
 from rli.storage.opening import open_location
 
-_LISTINGS: Final = 10
+_UNTIL_LISTED: Final = Retrying(
+    stop=stop_after_attempt(10), retry=retry_if_exception_type(FileNotFoundError), reraise=True
+)
 _DELETED_AT_ONCE: Final = 16
 _STEPS_ASIDE: Final = frozenset({".", ".."})
 
@@ -253,11 +255,8 @@ class Storage:
 
     def _select(self, path: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self.full_path(path), allow_not_found=True, recursive=recursive)
-        for _ in range(_LISTINGS - 1):
-            # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
-            with suppress(FileNotFoundError):
-                return self.filesystem.get_file_info(selector)
-        return self.filesystem.get_file_info(selector)
+        # Arrow lists a folder, and asks whether it is there if that fails. It may have been made in between.
+        return _UNTIL_LISTED(self.filesystem.get_file_info, selector)
 
     def _relative(self, full_path: str) -> str:
         prefix = f"{self.root.rstrip('/')}/"
