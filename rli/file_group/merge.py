@@ -80,10 +80,14 @@ class MergePlan:
     @property
     def replaced_rows(self) -> list[NDArray[np.int64]]:
         """Of each file group the work rows that replace a record, by their positions among its own rows."""
-        starts = np.cumsum(self.rows_of) - self.rows_of
+        starts = starts_of(self.rows_of)
         is_replaced = self.fates >= 0
         numbers = self.of_stored[is_replaced]
         return np.split(self.fates[is_replaced] - starts[numbers], np.cumsum(self.replaced)[:-1])
+
+    def added_of(self, records: pa.Table) -> pa.Table:
+        """Those of some records, one for each work row, that are added."""
+        return records if len(self.added) == len(self.of_rows) else records.take(pa.array(self.added))
 
     def _counted(self, numbers: Numbers) -> Numbers:
         return np.bincount(numbers, minlength=len(self.counts))
@@ -92,6 +96,12 @@ class MergePlan:
 def numbers_of(counts: Sequence[int]) -> Numbers:
     """The number of the file group of each row, if those of one file group follow those of the one before."""
     return np.repeat(np.arange(len(counts)), counts)
+
+
+def starts_of(counts: Numbers) -> Numbers:
+    """The position of the first row of each file group, given how many rows each has."""
+    starts: Numbers = np.cumsum(counts) - counts
+    return starts
 
 
 def plan_merge(
@@ -202,7 +212,7 @@ def merge_batch(stored: pa.Table, rows: pa.Table, fates: NDArray[np.int64]) -> p
 def merge_all(stored: pa.Table, rows: pa.Table, plan: MergePlan) -> tuple[pa.Table, Numbers]:
     """All records of all file groups after the merge, and how many each of them has.
 
-    Those of a file group follow those of the one before: first its stored records in their order, then those that are added.
+    The records are ordered by file group: of each group first the stored records in their order, then the added ones.
 
     Args:
         stored: the stored records.
@@ -278,7 +288,7 @@ class _Decided:
     """Work rows that say what they do.
 
     Attributes:
-        rows: without those that do nothing.
+        rows: all work rows but those that do nothing.
         fates: of the stored records, by these rows.
         kept: which of all rows these are, shape (all rows,).
     """

@@ -18,7 +18,7 @@ class StoredRecords:
 
     Attributes:
         readers: of their slices, closed unless some columns are still to be read; None for new file groups.
-        known: some columns of all records: those that a merge compares, or all.
+        known: all records, with the columns that a merge compares, or with all columns.
         of_known: the number of the file group of each record.
     """
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rli.file_group import work_rows
 from rli.file_group.journal import Journal, SectionsOf, write_journal
-from rli.file_group.merge import MergePlan, Numbers, merge_all, merge_batch, numbers_of, plan_merge
+from rli.file_group.merge import MergePlan, Numbers, merge_all, merge_batch, numbers_of, plan_merge, starts_of
 from rli.file_group.stored_records import StoredRecords
 from rli.file_group.work_rows import Change
 from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter, repeating_columns
@@ -39,7 +39,6 @@ _FEW: Final = 100
 
 TOGETHER_BYTES: Final = 4 * 1024 * 1024
 """Of base files that are read whole: where nothing changes in a larger one, it pays to have read the compared columns alone."""
-
 
 _HELD_BYTES: Final = 32 * 1024 * 1024
 """Of records that are merged together, in memory: no further file is read. Small files may hold much that compresses well."""
@@ -92,11 +91,6 @@ class FileGroupTarget:
     group: FileGroupId
     base: FileSlice | None
     write_token: str
-
-    @property
-    def stored_bytes(self) -> int:
-        """Of its newest slice."""
-        return self.base.size if self.base else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +157,18 @@ def _stored(
     for number, target in enumerate(targets):
         with ExitStack() as opened:
             reader = opened.enter_context(FileSliceReader(context.storage, target.base)) if target.base else None
-            if reader is None or (reader.has_few_rows and target.stored_bytes <= TOGETHER_BYTES):
+            size = target.base.size if target.base else 0
+            large = None if reader is None or (reader.has_few_rows and size <= TOGETHER_BYTES) else reader
+            if large is None:
                 records = reader.read_columns(columns) if reader else columns.empty_table()
                 small.append((reader, records))
                 held += records.nbytes
-                if held < _HELD_BYTES:
-                    continue
-                end = number + 1
-            else:
-                end = number
-            if small:
+            if small and (large is not None or held >= _HELD_BYTES):
+                end = start + len(small)
                 yield range(start, end), StoredRecords.of(small)
                 small, start, held = [], end, 0
-            if reader is not None and end == number:
-                yield range(number, number + 1), StoredRecords.of([(reader, reader.read_columns(_compared(context)))])
+            if large is not None:
+                yield range(number, number + 1), StoredRecords.of([(large, large.read_columns(_compared(context)))])
                 start = number + 1
     if small:
         yield range(start, len(targets)), StoredRecords.of(small)
@@ -218,10 +210,8 @@ def _write_merged(
     if not changes.any():
         return [_left_alone(target, told) for target, told in zip(targets, plan.counts, strict=True)]
     records = _records_of(context, targets, plan)
-    added = _by_group(
-        records if len(plan.added) == len(plan.of_rows) else records.take(pa.array(plan.added)), plan.added_to
-    )
-    merged = _merged(context, plan, stored, records, added)
+    added_keys = _by_group(plan.added_of(records.select([RECORD_KEY])), plan.added_to)
+    merged = _merged(context, plan, stored, records)
     context.storage.make_folder(unpublished_files(context.instant))
     told_rows, replaced_rows = _by_group(plan.rows, plan.rows_of), plan.replaced_rows
     replaced, removed = plan.replaced.tolist(), plan.removed.tolist()
@@ -230,18 +220,20 @@ def _write_merged(
         if not changes[number]:
             results.append(_left_alone(target, plan.counts[number]))
             continue
-        new_keys = added[number].column(RECORD_KEY)
+        file_name = str(BaseFileName(target.group.file_id, target.write_token, context.instant))
+        new_keys = added_keys[number].column(RECORD_KEY)
         written = _write(
             context,
-            target,
+            target.group,
+            file_name,
             merged.batches[number],
             new_keys,
-            stored.readers[number],
+            reader=stored.readers[number],
             with_dictionary=merged.with_dictionary,
         )
         stat = WriteStat(
             file_id=target.group.file_id,
-            path=base_file_path(target.group, _file_name(context, target)),
+            path=base_file_path(target.group, file_name),
             partition_path=target.group.partition_path,
             previous_instant=target.base.instant if target.base else None,
             writes=written.rows,
@@ -267,8 +259,7 @@ def _left_alone(target: FileGroupTarget, counts: WriteCounts) -> FileGroupResult
 
 def _by_group(rows: pa.Table, counts: Numbers) -> list[pa.Table]:
     """The rows of each file group."""
-    starts = (np.cumsum(counts) - counts).tolist()
-    return [rows.slice(start, count) for start, count in zip(starts, counts.tolist(), strict=True)]
+    return [rows.slice(start, count) for start, count in zip(starts_of(counts).tolist(), counts.tolist(), strict=True)]
 
 
 def _compared(context: WriteContext) -> pa.Schema:
@@ -336,11 +327,9 @@ class _Merged:
     with_dictionary: Sequence[str] | None
 
 
-def _merged(
-    context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table, added: Sequence[pa.Table]
-) -> _Merged:
-    if len(added) == 1:
-        return _Merged([chain(_merged_batches(context, plan, stored, records), added)], None)
+def _merged(context: WriteContext, plan: MergePlan, stored: StoredRecords, records: pa.Table) -> _Merged:
+    if len(stored.readers) == 1:
+        return _Merged([chain(_merged_batches(context, plan, stored, records), [plan.added_of(records)])], None)
     known = stored.known
     merged, counts = merge_all(known, _keeping_stored(context, known, records, plan.rows, plan.fates), plan)
     # A column that repeats no value of many files repeats none of a single file.
@@ -360,11 +349,12 @@ def _merged_batches(
 
 def _write(
     context: WriteContext,
-    target: FileGroupTarget,
+    group: FileGroupId,
+    file_name: str,
     batches: Iterable[pa.Table],
     new_keys: pa.ChunkedArray,
-    reader: FileSliceReader | None,
     *,
+    reader: FileSliceReader | None,
     with_dictionary: Sequence[str] | None,
 ) -> WrittenFile:
     bloom_filter, covers_stored = _bloom_filter(reader, len(new_keys), context.bloom_filter_rate)
@@ -372,22 +362,18 @@ def _write(
         bloom_filter.add(new_keys)
     with BaseFileWriter(
         context.storage,
-        unpublished_file(context.instant, base_file_path(target.group, _file_name(context, target))),
+        unpublished_file(context.instant, base_file_path(group, file_name)),
         context.schema,
-        file_name=_file_name(context, target),
+        file_name=file_name,
         compression=context.compression,
         bloom_filter=bloom_filter,
-        partition_path=target.group.partition_path,
+        partition_path=group.partition_path,
         with_dictionary=with_dictionary,
     ) as writer:
         no_keys = pa.array([], pa.string())
         for part in batches:
             writer.write(part, no_keys if covers_stored else part.column(RECORD_KEY))
         return writer.finish()
-
-
-def _file_name(context: WriteContext, target: FileGroupTarget) -> str:
-    return str(BaseFileName(target.group.file_id, target.write_token, context.instant))
 
 
 def base_file_path(group: FileGroupId, file_name: str) -> str:
@@ -409,8 +395,8 @@ def _bloom_filter(reader: FileSliceReader | None, added: int, rate: float) -> tu
 
 def _records_of(context: WriteContext, targets: Sequence[FileGroupTarget], plan: MergePlan) -> pa.Table:
     """The work rows as records of their file groups, of ``with_record_meta_columns(context.schema)``."""
-    rows, counts = plan.rows, plan.rows_of
-    numbers = np.arange(rows.num_rows) - (np.cumsum(counts) - counts)[plan.of_rows]
+    rows = plan.rows
+    numbers = np.arange(rows.num_rows) - starts_of(plan.rows_of)[plan.of_rows]
     tasks = [target.write_token.partition("-")[0] for target in targets]
     task = pa.array(tasks).take(pa.array(plan.of_rows)) if len(tasks) > 1 else tasks[0]
     times = pa.repeat(pa.scalar(context.instant, pa.string()), rows.num_rows)
