@@ -12,7 +12,6 @@ from rli.telemetry import events, metrics
 _LONG_SECONDS: Final = 2.0
 """A process that has waited for so long says so in its log."""
 
-
 _PAUSE_PER_SILENCE: Final = 0.25
 _SHORTEST_PAUSE_SECONDS: Final = 0.01
 _LONGEST_PAUSE_SECONDS: Final = 0.05
@@ -62,8 +61,9 @@ class LeaseQueue:
     def pause(self) -> None:
         """Wait until it is time for another look.
 
-        A lease that changes hands is looked at often, one that is held for long seldom. Since it last changed hands, those who
-        have waited for long have come as often as others; but not in step, or the same one would always be first.
+        A process looks often at a lease that changes hands, and seldom at one that it has long seen in the same hands. A process
+        that has just come looks more often than the others until the lease changes hands next; then all look equally often,
+        but not in step, or the same one would always be first.
         """
         seconds = min(
             max(self._watch.silent_seconds * _PAUSE_PER_SILENCE, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS

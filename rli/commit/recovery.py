@@ -146,8 +146,8 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
             that is there before any of it is promoted.
     """
     storage = table.storage
-    # Base files that are still to be moved go before those that have been, so that none is moved in between. The manifest is
-    # read between the two: until then a writer that lives may bring another one, and promote what that lists.
+    # Unpublished files go first, so that a writer that lives can move no more of them into the table. Only then is the manifest
+    # read: until then that writer may replace it, and promote what the new one lists.
     storage.delete_folder(paths.unpublished_files(instant))
     in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
     storage.delete_files(in_table)

@@ -68,7 +68,7 @@ class BaseFileWriter:
         file_name: that it will have in the table.
         schema: of the records, without meta columns.
         compression: Parquet codec.
-        bloom_filter: of the keys; it holds those that ``write`` is not told of.
+        bloom_filter: of the file's keys: ``write`` adds the new keys that it is given; all others are in the filter before.
         partition_path: of all records.
         with_dictionary: those columns of the records that are to have a dictionary; by default the first records tell.
     """

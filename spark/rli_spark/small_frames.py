@@ -7,6 +7,7 @@ workers, and no row that came counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -73,17 +74,17 @@ def rows_of_small(frame: DataFrame, most: int, each: int) -> pa.Table | None:
 
 
 def _without_wide_rows(numbered: DataFrame, most: Column) -> DataFrame:
-    """Rows without the content of those that would be too many bytes for a task if those before them were as wide.
+    """The rows, emptied where one is too wide: if all rows of its task up to it were as wide, they would exceed ``most``.
 
     Args:
         numbered: the rows.
         most: bytes that may come of a task.
     """
     widths = {field.name: _width(_column(field.name), field.dataType) for field in numbered.schema}
-    known = [F.coalesce(width, F.lit(0)) for width in widths.values() if width is not None]
-    if not known:
+    total = _total(widths.values())
+    if total is None:
         return numbered
-    so_far = (F.col(_NUMBER).bitwiseAND(_ROW_MASK) + 1) * sum(known[1:], known[0]).cast("double")
+    so_far = (F.col(_NUMBER).bitwiseAND(_ROW_MASK) + 1) * total.cast("double")
     is_narrow = so_far <= most
     content = [
         _column(name) if width is None else F.when(is_narrow, _column(name)).alias(name)
@@ -103,9 +104,7 @@ def _width(value: Column, kind: DataType) -> Column | None:
         case StringType() | BinaryType():
             return F.octet_length(value).cast("long")
         case StructType():
-            parts = [_width(value.getField(field.name), field.dataType) for field in kind]
-            known = [F.coalesce(part, F.lit(0)) for part in parts if part is not None]
-            return sum(known[1:], known[0]) if known else None
+            return _total(_width(value.getField(field.name), field.dataType) for field in kind)
         case MapType():
             return _width_of_items(F.map_keys(value), kind.keyType) + _width_of_items(
                 F.map_values(value), kind.valueType
@@ -114,6 +113,12 @@ def _width(value: Column, kind: DataType) -> Column | None:
             return _width_of_items(value, kind.elementType)
         case _:
             return None
+
+
+def _total(widths: Iterable[Column | None]) -> Column | None:
+    """The sum of the widths that vary; None if none does."""
+    known = [F.coalesce(width, F.lit(0)) for width in widths if width is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def _width_of_items(array: Column, kind: DataType) -> Column:
