@@ -32,6 +32,7 @@ from rli_lmdb.health import folder_health
 from rli_lmdb.keyspace import COUNT_WIDTH, FLOOR, LONG, MAX_FIXED_WIDTH, TOMBSTONES, fixed_name, width_of
 from rli_lmdb.lifecycle import OpenIndex, open_index
 from rli_lmdb.long_table import LongTable
+from rli_lmdb.sorted_parts import sorted_parts
 from rli_lmdb.transactions import MAX_KEYS_PER_TRANSACTION, keys_per_transaction
 from rli_lmdb.url import folder_of
 
@@ -80,13 +81,13 @@ class LmdbStore(Store):
         table = _table(index, keys.width, create=True)
         if table is None or not len(keys):
             return
-        order = keys.sort_order()
         near = index.read(partial(table.count_in_shards, shards=np.unique(keys.shards)))
         step = keys_per_transaction(len(keys), index.read(table.count), near)
         written = 0
-        for start in range(0, len(keys), step):
-            some = order[start : start + step]
-            written += index.write(partial(_put_newer, index, table, keys.take(some), entries[some]))
+        for some, newest in sorted_parts(keys, entries):
+            for start in range(0, len(some), step):
+                at_once = slice(start, start + step)
+                written += index.write(partial(_put_newer, index, table, some.take(at_once), newest[at_once]))
         if written:
             index.environment.flush()
 

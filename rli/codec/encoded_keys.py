@@ -39,8 +39,8 @@ class EncodedKeys:
         """Bytes of each key; at least 1."""
         return self.keys.dtype.itemsize
 
-    def take(self, positions: NDArray[np.integer] | NDArray[np.bool_]) -> EncodedKeys:
-        """The keys at the positions (or where the mask is true), in that order."""
+    def take(self, positions: NDArray[np.integer] | NDArray[np.bool_] | slice) -> EncodedKeys:
+        """The keys at the positions (or where the mask is true), in that order; those of a slice are not copied."""
         return EncodedKeys(self.keys[positions], self.shards[positions])
 
     def to_bytes(self) -> list[bytes]:

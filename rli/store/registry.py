@@ -9,7 +9,7 @@ names it: secrets that are not in the URL itself are then for servers alone that
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from rli.errors import SettingsError
 from rli.store.contract import Store
@@ -27,6 +27,10 @@ class StoreOpener(Protocol):
     def __call__(self, url: str, *, create: bool) -> Store: ...
 
 
+_OPENERS: Final[dict[str, StoreOpener]] = {}
+"""Those found so far, by scheme: to find one, files of all installed packages are read."""
+
+
 def open_store(url: str, *, create: bool = False) -> Store:
     """Open the store that ``url`` names.
 
@@ -40,6 +44,12 @@ def open_store(url: str, *, create: bool = False) -> Store:
     (True, b'one')
     """
     scheme = _scheme(url)
+    if scheme not in _OPENERS:
+        _OPENERS[scheme] = _find_opener(scheme, url)
+    return _OPENERS[scheme](url, create=create)
+
+
+def _find_opener(scheme: str, url: str) -> StoreOpener:
     found = entry_points(group=ENTRY_POINT_GROUP, name=scheme)
     if not found:
         known = ", ".join(sorted(store_schemes()))
@@ -47,7 +57,7 @@ def open_store(url: str, *, create: bool = False) -> Store:
             f"no store for this URL: url={without_password(url)} known schemes={known}; use a URL such as lmdb:///path"
         )
     opener: StoreOpener = loaded(next(iter(found)))
-    return opener(url, create=create)
+    return opener
 
 
 def _scheme(url: str) -> str:
