@@ -35,6 +35,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     wide, narrow = (_Table(spark, folder / f"groups-{groups}", 50_000, groups) for groups in (_SPREAD, _SPREAD // 100))
     few = race(narrow.upsert, lambda: _do_nothing(narrow.frame), reset=lambda: narrow.make_batch(_FEW))
     many = race(ours.upsert, plain.upsert_in_python, reset=lambda: _make_batches(large, ours, plain))
+    collected = race(plain.upsert_collected, plain.upsert_in_python, reset=lambda: _make_batches(large, plain))
     spread = race(wide.upsert, narrow.upsert, reset=lambda: _make_batches(_SPREAD, wide, narrow))
     about = "index in LMDB, local[2]; time over time"
     return [
@@ -53,6 +54,14 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
             _GOAL_OF_MANY,
             "lower",
             f"a table of {stored:,} records in {PARTITIONS} file groups, {about}",
+        ),
+        Outcome(
+            f"Spark collecting {large:,} records as Arrow, and plain Python upserting them",
+            "plain Python upserting the same file",
+            collected.time_ratio,
+            None,
+            "lower",
+            f"what a driver takes that does nothing else; a table of {stored:,} records in {PARTITIONS} file groups, {about}",
         ),
         Outcome(
             f"upsert of {_SPREAD} records in Spark into {_SPREAD} file groups",
@@ -106,6 +115,11 @@ class _Table:
     def upsert_in_python(self) -> None:
         """The same in plain Python."""
         self._table.upsert(pq.read_table(self._batch))
+
+    def upsert_collected(self) -> None:
+        """The same in plain Python, with rows that Spark reads from the file."""
+        # ``toArrow`` begins with PySpark 4.
+        self._table.upsert(pa.Table.from_batches(self.frame._collect_as_arrow()))  # noqa: SLF001
 
 
 def _make_batches(records: int, *tables: _Table) -> None:
