@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,11 +21,26 @@ from benchmarks.keys import half_known, uuid_keys
 from benchmarks.measuring import Outcome, kibibytes, process_status, seconds
 from benchmarks.sessions import spark_session
 from tests.support.docker import running_service
+from tests.support.hbase import create_table, flush, hbase_url
 from tests.support.redis import running_redis
 from tests.support.services import HBASE_PORT
 
 _PARTITIONS = 20
 _MEBIBYTE = 1 << 20
+_HBASE_TABLE = "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """A store that is empty.
+
+    Attributes:
+        url: of an index in it.
+        settle: brings entries to where those of a large index are.
+    """
+
+    url: str
+    settle: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +73,19 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     runs: dict[str, _Run] = {}
     # The first run warms Spark up and does not count.
     for name in ("LMDB", "LMDB", "Redis", "HBase"):
-        with TemporaryDirectory(dir=folder) as own, _index_url(name, Path(own)) as url:
+        with TemporaryDirectory(dir=folder) as own, _store(name, Path(own)) as store:
             shutil.copytree(path, Path(own, "table"))
-            runs[name] = _run(spark, Path(own, "table"), folder / "batch.parquet", url)
+            runs[name] = _run(spark, Path(own, "table"), folder / "batch.parquet", store)
     about = f"{batch:,} rows, half of them known, into {entries:,}; local[2]"
     return [outcome for name in ("Redis", "HBase") for outcome in _outcomes(name, runs[name], runs["LMDB"], about)]
 
 
-def _run(spark: SparkSession, path: Path, batch: Path, url: str) -> _Run:
-    with rli.open_table(path, index=url) as table:
+def _run(spark: SparkSession, path: Path, batch: Path, store: _Store) -> _Run:
+    with rli.open_table(path, index=store.url) as table:
         rows = spark.read.parquet(str(batch))
         _forget_peaks()
         bootstrap = seconds(lambda: rli_spark.bootstrap_index(spark, table))
+        store.settle()
         tag = seconds(lambda: rli_spark.tag(rows, table).write.format("noop").mode("overwrite").save())
         upsert = seconds(lambda: rli_spark.upsert(rows, table))
         return _Run(bootstrap, tag, upsert, _largest_worker(), table.index.stats().bytes)
@@ -86,15 +103,16 @@ def _outcomes(name: str, found: _Run, baseline: _Run, about: str) -> Iterator[Ou
 
 
 @contextmanager
-def _index_url(name: str, folder: Path) -> Iterator[str]:
+def _store(name: str, folder: Path) -> Iterator[_Store]:
     if name == "LMDB":
-        yield f"lmdb://{folder / 'index'}"
+        yield _Store(f"lmdb://{folder / 'index'}")
     elif name == "Redis":
         with running_redis() as address:
-            yield f"redis://{address}/0"
+            yield _Store(f"redis://{address}/0")
     else:
         with running_service("hbase", ports=[HBASE_PORT], environment={"HBASE_HEAP": "2g"}) as service:
-            yield f"hbase://{service.address(HBASE_PORT)}/?table=bench"
+            create_table(service, _HBASE_TABLE)
+            yield _Store(hbase_url(service, _HBASE_TABLE), partial(flush, service, _HBASE_TABLE))
 
 
 def _write(path: Path, keys: pa.Array) -> None:

@@ -19,7 +19,7 @@ from rli_hbase.client import Client
 from rli_hbase.health import table_health
 from rli_hbase.url import HbaseSettings
 from tests.support.docker import Service
-from tests.support.hbase import hbase_url, new_table, split_region, url_of
+from tests.support.hbase import create_table, hbase_url, new_table, split_region, url_of
 from tests.support.services import HBASE_PORT
 from tests.support.tcp_proxy import Fate, tcp_proxy
 
@@ -118,6 +118,19 @@ def test_a_table_made_beforehand_becomes_the_index(hbase: Service, table: str, r
     with open_store(hbase_url(hbase, table), create=True) as store:
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         assert get_all(store, [b"k"]) == [entry(1, 1)]
+
+
+def test_a_table_made_as_the_documents_advise_keeps_its_regions(
+    hbase: Service, table: str, raw: happybase.Connection
+) -> None:
+    create_table(hbase, table, b"\0\x08", b"\0\x10")
+    with open_store(hbase_url(hbase, table), create=True) as store:
+        for shard in (0, 8, 63):
+            store.put(key_batch([b"k"], shard), entries_of(1, [shard]))
+        assert [store.get(key_batch([b"k"], shard)).tolist() for shard in (0, 8, 63)] == [
+            [entry(1, shard)] for shard in (0, 8, 63)
+        ]
+    assert [region["start_key"] for region in raw.table(table).regions()] == [b"", b"\0\x08", b"\0\x10"]
 
 
 def test_a_table_of_something_else_is_refused(hbase: Service, table: str, raw: happybase.Connection) -> None:

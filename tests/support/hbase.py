@@ -66,6 +66,11 @@ def kill_spare(service: Service) -> None:
     service.run("sh", "-c", "kill -KILL $(cat /tmp/spare.pid)")
 
 
+def create_table(service: Service, table: str, *rows: bytes) -> None:
+    """Create a table for an index as docs/stores/hbase.md advises, with a region from each of the rows."""
+    _administer(service, "create", table, *(row.hex() for row in rows))
+
+
 def split_region(service: Service, table: str, *rows: bytes) -> None:
     """Split the regions that hold the rows, at these rows."""
     _administer(service, "split", table, *(row.hex() for row in rows))
