@@ -59,6 +59,9 @@ class InThreads:
 
         Where one raises, or the caller is interrupted, tasks not begun yet are left out and the others are waited for.
         """
+        if len(items) <= 1:
+            yield from map(function, items)
+            return
         count = self.threads
         ended, at_work = Event(), Semaphore(count)
 

@@ -37,7 +37,7 @@ from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import IndexState, Resizing, TableIndex
 from rli.index.locators import Locator
-from rli.model import CommitResult, FileGroupId, Step, WriteCounts
+from rli.model import CommitResult, FileGroupId, LeasePlace, Step, WriteCounts
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view import paths
@@ -281,15 +281,34 @@ class WriteTransaction:
         try:
             self._write_ahead(prepared)
             self.on_step(Step.MANIFESTED)
-            leased = exclusive(self.table, self.index, self.instant, patience=self._patience)
-            with leased as lease, self._naming_the_loss(lease):
-                self.on_step(Step.LEASED)
-                # From here on nobody rolls this write back but one who takes the lease over.
-                self._require_not_undone()
-                published = self._check_and_publish(prepared, lease)
+            with exclusive(self.table, self.index, self.instant, patience=self._patience) as lease:
+                with self._naming_the_loss(lease):
+                    self.on_step(Step.LEASED)
+                    # From here on nobody rolls this write back but one who takes the lease over.
+                    self._require_not_undone()
+                    published = self._check_and_publish(prepared, lease)
+                if self._shares_index:
+                    # Whoever has the lease next must have this commit in the index before its check of conflicts. It would
+                    # read the journals from the disk, and both would write the same entries.
+                    self._bring_index_up_to_date(published)
+            if not self._shares_index:
+                self._bring_index_up_to_date(published)
+            if self.timeline_after is not None:
+                self.on_step(Step.APPLIED)
         except BaseException:
             self.abort()
             raise
+        self._tidy_up()
+        self.on_step(Step.FINISHED)
+        return _result(self.instant, published, self.on_step.seconds)
+
+    @property
+    def _shares_index(self) -> bool:
+        """Whether all that wait for the lease use this index; with the lease elsewhere, hosts may have one each."""
+        return self.table.require_settings().lease is LeasePlace.INDEX
+
+    def _bring_index_up_to_date(self, published: PreparedWrite) -> None:
+        """Apply the commit, which stands whatever happens to the index: the next sync brings that up to date."""
         try:
             synced = self.index.sync(
                 self.table,
@@ -299,16 +318,10 @@ class WriteTransaction:
                 held=published.journals,
             )
             self.timeline_after = synced.timeline
-            self.on_step(Step.APPLIED)
         except RliError:
             # The index that the table has since follows this commit; the former one may be gone (P37).
             if not has_other_index(self.table):
                 raise
-        finally:
-            # The commit stands whatever happens to the index: the next sync brings that up to date.
-            self._tidy_up()
-        self.on_step(Step.FINISHED)
-        return _result(self.instant, published, self.on_step.seconds)
 
     def _tidy_up(self) -> None:
         """Remove the work folder; the next writer does so where this one cannot."""
@@ -338,9 +351,12 @@ class WriteTransaction:
         )
 
     def abort(self) -> None:
-        """Remove every trace of the write, unless it was published."""
+        """Remove every trace of the write; if it was published, only what it needs no more."""
+        if self._published:
+            self._tidy_up()
+            return
         try:
-            if not self._published and self._is_retracted() and not is_published(self.table, self.instant):
+            if self._is_retracted() and not is_published(self.table, self.instant):
                 undo_unpublished(self.table, self.instant, self._promoted)
         finally:
             # A record that is renewed without a write behind it would keep others from clearing up.

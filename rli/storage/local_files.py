@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from typing import Final
 from uuid import uuid4
 
@@ -35,10 +36,9 @@ def sync(paths: Collection[str]) -> None:
     if count <= 1:
         _sync_all(left)
         return
-    with ThreadPoolExecutor(count) as threads:
-        # To hand each path over by itself would take as long as to sync it.
-        for _ in threads.map(_sync_all, (left[number::count] for number in range(count))):
-            pass
+    # To hand each path over by itself would take as long as to sync it.
+    for _ in _threads().map(_sync_all, (left[number::count] for number in range(count))):
+        pass
 
 
 def sync_folders_above(path: str) -> None:
@@ -90,6 +90,16 @@ def forget_checksum(path: str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     _sync_one(folder)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads that wait for the disk. They are kept: to start them takes longer than many a disk does."""
+    return ThreadPoolExecutor(_MOST_THREADS, "rli sync")
+
+
+# A forked process has none of its parent's threads.
+os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def _sync_all(paths: Iterable[str]) -> None:

@@ -226,6 +226,28 @@ def test_a_fork_is_refused_once_an_object_store_was_used_and_harmless_before(obj
     subprocess.run(program, check=True, env=environment)
 
 
+SYNCING_PROGRAM = """
+import os, signal, sys
+from rli.storage import Storage
+
+storage = Storage(sys.argv[1])
+storage.sync(["a", "b"])
+child = os.fork()
+signal.alarm(60)
+storage.sync(["a", "b"])
+if child:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_forked_process_brings_files_to_the_disk_as_its_parent_does(tmp_path: Path) -> None:
+    """The parent has kept threads for that, which the child lacks."""
+    for name in "ab":
+        (tmp_path / name).write_text("1")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", SYNCING_PROGRAM, str(tmp_path)], check=True, env=environment)
+
+
 def test_markers_of_folders_are_no_files(object_store: ObjectStore) -> None:
     """Hadoop leaves empty objects whose names end with a slash."""
     bucket = object_store.new_bucket()

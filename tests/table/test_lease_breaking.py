@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rli import CorruptIndexError, LeaseLostError, Step, Table, create_table
+from rli import CorruptIndexError, LeaseLostError, LeasePlace, Step, Table, create_table
 from rli.commit.lease_breaking import break_lease, lease_holder
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
@@ -114,6 +114,18 @@ def test_a_published_commit_stays_when_the_lease_is_broken(table: Table, step: S
     assert result.inserted == 1
     assert [row["city"] for row in rows_of(table) if row["id"] == "new"] == ["z"]
     check_stored(table)
+
+
+def test_a_writer_holds_the_lease_until_the_index_that_others_share_has_its_commit(table: Table) -> None:
+    """The next holder finds the commit applied. Hosts with an index each do not wait for that of another one."""
+    is_held: list[bool] = []
+
+    def look(reached: Step) -> None:
+        if reached in {Step.CHANGES_APPLIED, Step.APPLIED}:
+            is_held.append(lease_holder(table.definition, table.index) is not None)
+
+    table.upsert(records(("new", "z", 9, 9.0)), on_step=look)
+    assert is_held == [table.settings.lease is LeasePlace.INDEX, False]
 
 
 def test_breaking_a_free_lease_changes_nothing(table: Table) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import Final
 
@@ -26,6 +26,9 @@ _TIME_LENGTHS: Final = range(14, 21)
 
 _MOST_REMEMBERED: Final = 1024
 """Rollbacks and restores whose content is kept in memory."""
+
+_MOST_PARSED: Final = 4096
+"""Names of files whose meaning is kept in memory: a write loads the timeline four times."""
 
 _REMEMBERED: Final[dict[tuple[str, frozenset[tuple[str, str]], str, int], Undone]] = {}
 
@@ -224,6 +227,7 @@ def read_commit(storage: Storage, timeline: Timeline, instant: Instant) -> Commi
     return timeline.layout.decode(content, path)
 
 
+@lru_cache(_MOST_PARSED)
 def _parse(file: StoredFile, layout: TimelineLayout) -> Instant | None:
     match = _FILE_NAME.fullmatch(file.name)
     if match is None or match["action"] not in {None, *ACTIONS}:
