@@ -29,7 +29,6 @@ from rli.index.record.applying import apply_transactions
 from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.stored_entries import StoredEntries
-from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.processes import ProcessId
 
@@ -357,8 +356,3 @@ def _conflict(holder: Prepared, keys: pa.Array) -> ConflictError:
         key_count=len(keys),
         instants=(holder.instant,),
     )
-
-
-def changes_of(index: StoredEntries, prepared: Prepared) -> Iterator[LocationUpdate]:
-    """The changes of a prepared transaction; see ``staging.read_chunks``."""
-    return staging.read_chunks(index.store, prepared.writer, prepared.chunks)
