@@ -40,7 +40,8 @@ from rli_spark.file_probes import (
     shared_slices,
     tasks_for_files,
 )
-from rli_spark.request_files import PARTS, Parts, RequestFile, key_range, read_rows, write_part
+from rli_spark.request_files import RequestFile, key_range, read_rows
+from rli_spark.request_parts import PARTS, Parts, write_part
 from rli_spark.row_batches import shared_out
 
 _SLICE: Final = "_rli_slice"

@@ -29,7 +29,8 @@ from rli.write.engine import (
 )
 from rli_spark.batches import map_numbers
 from rli_spark.connect import default_parallelism
-from rli_spark.request_files import PARTS, Parts, RequestFile, key_range, read_rows, write_part
+from rli_spark.request_files import RequestFile, key_range, read_rows
+from rli_spark.request_parts import PARTS, Parts, write_part
 from rli_spark.row_batches import shared_out
 
 KEYS_AT_ONCE: Final = 2_000_000

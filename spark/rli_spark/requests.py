@@ -36,7 +36,8 @@ from rli_spark.file_probes import Located, LocatedInTasks, probe_files
 from rli_spark.headings import summing_tasks
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.loads import LoadedRows, all_differ
-from rli_spark.request_files import Parts, RequestFile, key_range, read_rows
+from rli_spark.request_files import RequestFile, key_range, read_rows
+from rli_spark.request_parts import Parts
 from rli_spark.tagged_rows import TAGGED, SparkRows, tagged_batches
 
 
@@ -111,9 +112,12 @@ class SparkRequest(Request):
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
-        keying = self.keying
+        if isinstance(locator, Unlocated) and self._can_load:
+            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator)
+            return
         with unwrapped_errors():
             located = self._located(locator)
+        keying, sums = self.keying, summing_tasks(tasks_for(self.spark, self.size))
 
         def work(part: KeyRange) -> Iterator[pa.Table]:
             if part.rows is not None:
@@ -121,10 +125,6 @@ class SparkRequest(Request):
                 tagged = tagging(keying.distinct(part.rows), within.locator)
                 yield from tagged_batches(tagged, part.tally + within.tally, sums)
 
-        if isinstance(locator, Unlocated) and self._can_load:
-            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator)
-            return
-        sums = summing_tasks(tasks_for(self.spark, self.size))
         with ExitStack() as kept:
             with unwrapped_errors():
                 rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row, sums)

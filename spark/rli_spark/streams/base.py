@@ -19,16 +19,8 @@ from rli.write.engine import FileIndex, FileLocator, Position, RemovedFiles, Sto
 from rli_spark.batches import map_numbers
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import shared_slices, tasks_for_files
-from rli_spark.request_files import (
-    PARTS,
-    Parts,
-    RequestFile,
-    files_of_table,
-    key_range,
-    read_rows,
-    table_of_files,
-    write_part,
-)
+from rli_spark.request_files import RequestFile, key_range, read_rows
+from rli_spark.request_parts import PARTS, Parts, files_of_table, table_of_files, write_part
 from rli_spark.row_batches import packed, unpack
 from rli_spark.tasks import SparkTasks
 
