@@ -108,7 +108,7 @@ class PreparedWrite:
 
 
 class WriteTransaction:
-    """A write in progress. Begin it, write file groups with ``context`` and ``target``, then commit or abort.
+    """A write in progress. Begin it, have tasks write file groups with ``context``, then commit or abort.
 
     Attributes:
         table: the definition, as it was when the write began.
