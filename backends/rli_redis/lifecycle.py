@@ -51,7 +51,7 @@ class Header(StoredSettings):
         hash_key: of the hash that decides which bucket a record is in, in hexadecimal digits; since version 4.
     """
 
-    version: Literal[2, 3, 4] = 4
+    version: Literal[2, 3, 4] = LAYOUT
     id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{{ID_LENGTH}}}$")]
     server: int
     servers: int
