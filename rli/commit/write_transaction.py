@@ -9,35 +9,33 @@ from __future__ import annotations
 import json
 import math
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
-from rli.commit.conflicts import PlannedCommit, ReadSet, changed_since, require_no_conflict
+from rli.commit.conflicts import PlannedCommit, require_no_conflict
 from rli.commit.exclusive_service import made_ready
 from rli.commit.keygen_check import require_known_key_form
 from rli.commit.lease import HeldLease
+from rli.commit.prepared_write import PreparedWrite
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
 from rli.commit.step_clock import StepClock
 from rli.errors import ConflictError, IndexNotFoundError, LeaseLostError, RliError
-from rli.file_group.journal import Journal
 from rli.file_group.journal_list import save_journals
-from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.schema import evolved_schema, missing_columns
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import IndexState, Resizing, TableIndex
+from rli.index.contract import IndexState, TableIndex
 from rli.index.locators import Locator
-from rli.model import CommitResult, FileGroupId, Step, WriteCounts
+from rli.model import CommitResult, FileGroupId, Step
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view import paths
@@ -55,56 +53,6 @@ from rli.view.whole_commits import require_last_files
 _MARK_VERSION: Final = "1"
 
 OnStep = Callable[[Step], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedWrite:
-    """What an engine has written, ready to be committed.
-
-    Attributes:
-        results: of the accepted tasks.
-        schema: of the table from now on.
-        operation: Hudi's name of the operation, such as ``UPSERT``.
-        unchanged: records that changed nothing and reached no task.
-        read: what the write depends on beside what it writes.
-        resizing: what the index keeps of it; None for all but clusterings that the index has planned.
-    """
-
-    results: Sequence[FileGroupResult]
-    schema: pa.Schema
-    operation: str
-    unchanged: int
-    read: ReadSet
-    resizing: Resizing | None = None
-
-    @property
-    def counts(self) -> WriteCounts:
-        """What became of the records."""
-        return sum((result.counts for result in self.results), WriteCounts(unchanged=self.unchanged))
-
-    @property
-    def stats(self) -> list[WriteStat]:
-        """The base files."""
-        return [result.stat for result in self.results if result.stat is not None]
-
-    @property
-    def journals(self) -> list[Journal]:
-        """What they change in the index."""
-        return [result.journal for result in self.results if result.journal is not None]
-
-    @property
-    def replaced(self) -> frozenset[FileGroupId]:
-        """The file groups that are replaced."""
-        return frozenset(group for result in self.results for group in result.replaces)
-
-    def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
-        """Without the replacements of file groups that others have changed in between.
-
-        Where none would be left, all are: the check of conflicts tells whose changes those are.
-        """
-        changed = frozenset(changed_since(before, now, self.replaced))
-        kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
-        return replace(self, results=kept or self.results)
 
 
 class WriteTransaction:
@@ -277,7 +225,7 @@ class WriteTransaction:
         # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
         if not prepared.stats and not self._caller.is_given:
             self.abort()
-            return _result(None, prepared, self.on_step.seconds)
+            return prepared.result(None, self.on_step.seconds)
         try:
             self._write_ahead(prepared)
             self.on_step(Step.MANIFESTED)
@@ -308,7 +256,7 @@ class WriteTransaction:
             # The commit stands whatever happens to the index: the next sync brings that up to date.
             self._tidy_up()
         self.on_step(Step.FINISHED)
-        return _result(self.instant, published, self.on_step.seconds)
+        return published.result(self.instant, self.on_step.seconds)
 
     def _tidy_up(self) -> None:
         """Remove the work folder; the next writer does so where this one cannot."""
@@ -439,7 +387,7 @@ class WriteTransaction:
         if transaction is None:
             return []
         delete_superseded(storage, timeline, transaction)
-        return [save_record(storage, self.instant, transaction, _result(self.instant, prepared))]
+        return [save_record(storage, self.instant, transaction, prepared.result(self.instant))]
 
     def _files_of_index(self, prepared: PreparedWrite, now: Snapshot) -> list[str]:
         """What the index keeps of a clustering in files of the table, which lie among the unpublished files (P39)."""
@@ -568,23 +516,3 @@ def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:
     for partition_path, file_id in sorted(groups):
         found[partition_path] = (*found.get(partition_path, ()), file_id)
     return found
-
-
-def _result(
-    instant: str | None, write: PreparedWrite, seconds: Mapping[str, float] = MappingProxyType({})
-) -> CommitResult:
-    counts, stats = write.counts, write.stats
-    created = sum(stat.previous_instant is None for stat in stats)
-    return CommitResult(
-        instant=instant,
-        inserted=counts.inserted,
-        updated=counts.updated,
-        moved=counts.moved,
-        deleted=counts.deleted,
-        unchanged=counts.unchanged,
-        files_created=created,
-        files_rewritten=len(stats) - created,
-        written_bytes=sum(stat.written_bytes for stat in stats),
-        files_replaced=len(write.replaced),
-        seconds=dict(seconds),
-    )
