@@ -22,7 +22,8 @@ from pydantic import TypeAdapter, ValidationError
 from rli.errors import IndexExistsError
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
 from rli.index.contract import LOOKUP_SECONDS
-from rli.index.record.record_index import RecordIndex, create_index, open_as_it_is
+from rli.index.record.opening import create_index, open_as_it_is
+from rli.index.record.record_index import RecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import Phase
 from rli.table.catalog import create_table
