@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rli.commit.conflicts import PlannedCommit, require_no_conflict
 from rli.commit.exclusive_service import made_ready
-from rli.commit.keygen_check import require_known_key_form
+from rli.commit.keygen_check import require_known_key_generation
 from rli.commit.lease import HeldLease
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
@@ -92,7 +92,7 @@ class WriteTransaction:
         self.instant, self._holding = _announce(table, index, timeline, action)
         try:
             self.state = self._sync_behind_instant()
-            require_known_key_form(self.snapshot)
+            require_known_key_generation(self.snapshot)
             self.on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
             self.on_step(Step.INFLIGHT)

@@ -146,6 +146,11 @@ def read_rows(
             yield from tables
 
 
+def tally_of_files(files: Iterable[RequestFile]) -> Tally:
+    """Of the keys of all rows in some files."""
+    return Tally.total(file.tally for file in files)
+
+
 def key_range(number: int, ranges: int) -> tuple[int, int]:
     """The first hash of one of some ranges of about the same size, and the first one behind it."""
     return HASHES * number // ranges, HASHES * (number + 1) // ranges
