@@ -143,10 +143,10 @@ class Checkpoint:
 
     def sequence_of(self, instant: str) -> int | None:
         """The first sequence of the record that brings an instant; None if the checkpoint does not know it."""
-        for place in reversed(range(len(self.pages))):
-            entry = self.pages[place]
+        for position in reversed(range(len(self.pages))):
+            entry = self.pages[position]
             if entry.least and entry.least <= instant <= entry.greatest:
-                found = self.page(place).sequences.get(instant)
+                found = self.page(position).sequences.get(instant)
                 if found is not None:
                     return found
         return None
@@ -155,7 +155,9 @@ class Checkpoint:
         """The instants that records from a sequence on take back."""
         firsts = [entry.first_sequence for entry in self.pages[1:]]
         start = int(np.searchsorted(firsts, sequence, side="right"))
-        return frozenset[str]().union(*(self.page(place).undone.to_pylist() for place in range(start, len(self.pages))))
+        return frozenset[str]().union(
+            *(self.page(position).undone.to_pylist() for position in range(start, len(self.pages)))
+        )
 
     def numbers_of(self, groups: Iterable[FileGroupId]) -> dict[FileGroupId, int]:
         """The numbers of those of some file groups that have one."""
@@ -195,17 +197,19 @@ class Checkpoint:
         content = self.store.read_control(record_name(sequence)) if sequence > 0 else None
         return None if content is None else LogRecord.from_json(sequence, content)
 
-    def page(self, place: int) -> Page:
-        """A page by its place in the list."""
-        name = self.pages[place].name
+    def page(self, position: int) -> Page:
+        """A page by its position in the list."""
+        name = self.pages[position].name
         found = self._pages_read.get(name)
         if found is None:
             found = self._pages_read[name] = self._read_page(name, self._content_of(name))
         return found
 
-    def load(self, places: Sequence[int]) -> None:
+    def load(self, positions: Sequence[int]) -> None:
         """Read several pages at once."""
-        missing = [name for name in (self.pages[place].name for place in places) if name not in self._pages_read]
+        missing = [
+            name for name in (self.pages[position].name for position in positions) if name not in self._pages_read
+        ]
         if len(missing) > _MOST_READ_ALONE:
             for name, page in self._read_many(missing):
                 self._pages_read[name] = page
@@ -237,9 +241,9 @@ class Checkpoint:
             )
         return page
 
-    def _records_of(self, place: int) -> list[LogRecord]:
-        first = self.pages[place].first_sequence
-        after = self.pages[place + 1].first_sequence if place + 1 < len(self.pages) else self.head + 1
+    def _records_of(self, position: int) -> list[LogRecord]:
+        first = self.pages[position].first_sequence
+        after = self.pages[position + 1].first_sequence if position + 1 < len(self.pages) else self.head + 1
         return self._records_between(first, after)
 
     def _records_between(self, first: int, after: int) -> list[LogRecord]:
