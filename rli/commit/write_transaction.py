@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Final
@@ -30,6 +30,7 @@ from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.schema import evolved_schema, missing_columns
 from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
@@ -440,7 +441,9 @@ class WriteTransaction:
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
             write_stats=tuple(prepared.stats),
-            replaced_file_ids=_by_partition(prepared.replaced),
+            replaced_file_ids=by_partition(
+                (group.partition_path, [group.file_id]) for group in sorted(prepared.replaced)
+            ),
             # A table that was never written has no schema yet.
             avro_schema=to_avro(prepared.schema, self.table.properties.name) if len(prepared.schema) else None,
             operation=prepared.operation,
@@ -509,10 +512,3 @@ def _announce(table: TableDefinition, index: TableIndex, timeline: Timeline, act
                 raise
             holding.release()
         latest = instant
-
-
-def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for partition_path, file_id in sorted(groups):
-        found[partition_path] = (*found.get(partition_path, ()), file_id)
-    return found
