@@ -68,7 +68,7 @@ def width_of(name: bytes) -> int | None:
 
 
 def is_ours(name: bytes) -> bool:
-    """Whether a database of this name belongs to the layout."""
+    """Whether a database of this name belongs to the format."""
     return name in {CONTROL, META, LONG} or width_of(name) is not None
 
 

@@ -177,7 +177,7 @@ def open_lmdb_store(url: str, *, create: bool) -> LmdbStore:
     Raises:
         SettingsError: the URL is not one of a local folder, or the folder holds something else.
         IndexNotFoundError: there is no index and ``create`` is false.
-        IndexMismatchError: the index has a layout that this version does not know.
+        IndexMismatchError: the index has a format that this version does not know.
         CorruptIndexError: the folder's data file is not one of LMDB.
         StoreUnavailableError: the folder cannot be read or written.
     """
