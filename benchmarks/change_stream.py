@@ -24,7 +24,6 @@ _LIVE_AT_END: Final = 618_583
 _KEPT: Final = 5
 _CLEANED_EVERY: Final = 10
 _COMMITS_REKEYED: Final = 12
-"""Commits."""
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:

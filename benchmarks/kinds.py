@@ -10,8 +10,8 @@ from typing import Final
 from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import TAG, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, Rli
-from benchmarks.peers.families import FAMILIES
 from benchmarks.peers.hudi import CONSISTENT_HASHING, Hudi
+from benchmarks.peers.products import PRODUCTS
 from benchmarks.peers.rounds import OURS, competing, upsert_in_pairs
 from benchmarks.peers.workload import make_workload
 
@@ -40,11 +40,11 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     # Without moves: a record of another partition is another record to half of the kinds.
     warm_up = make_workload(folder, "warm-up", rows // 10, 1, moved_share=0, deleted_share=0)
     workload = make_workload(folder, "rows", rows, batches, moved_share=0, deleted_share=0)
-    families = {
-        OURS: replace(FAMILIES[OURS], engines=dict.fromkeys(_SAME, Rli)),
-        _HUDI: replace(FAMILIES[_HUDI], engines=dict.fromkeys(_SAME.values(), Hudi)),
+    products = {
+        OURS: replace(PRODUCTS[OURS], engines=dict.fromkeys(_SAME, Rli)),
+        _HUDI: replace(PRODUCTS[_HUDI], engines=dict.fromkeys(_SAME.values(), Hudi)),
     }
-    with competing(folder, families) as competitors:
+    with competing(folder, products) as competitors:
         by_engine = {competitor.engine: competitor for competitor in competitors}
         pairs = [(by_engine[ours], by_engine[theirs]) for ours, theirs in _SAME.items()]
         upsert_in_pairs(warm_up, [(a.with_another_table("warm-up"), b.with_another_table("warm-up")) for a, b in pairs])
@@ -57,13 +57,13 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 
 def _outcome(operation: str, ours: Competitor, theirs: Competitor, about: str) -> Outcome:
-    taken, baseline = theirs.seconds[operation], ours.seconds[operation]
-    ours_took, theirs_took = (statistics.median(seconds.values()) for seconds in (baseline, taken))
+    ours_took, theirs_took = (statistics.median(one.seconds[operation].values()) for one in (ours, theirs))
     return Outcome(
         f"{operation}, {ours.engine}: times as fast",
         theirs.name,
-        statistics.median(taken[number] / baseline[number] for number in taken),
+        ours.times_as_fast_as(theirs, operation),
         _GOALS[operation],
         "higher",
-        f"median of {len(taken)}; {ours_took:.2f} s against {theirs_took:.2f} s; {about}{_REMARKS.get(theirs.engine, '')}",
+        f"median of {len(theirs.seconds[operation])}; {ours_took:.2f} s against {theirs_took:.2f} s; {about}"
+        f"{_REMARKS.get(theirs.engine, '')}",
     )

@@ -5,7 +5,6 @@ The others run as their users run them: copy-on-write, and merge-on-read or with
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +17,7 @@ from benchmarks.measuring import Outcome, Unit, seconds
 from benchmarks.parquet_files import live_files, rewrite
 from benchmarks.peers.competitor import LOAD, OPERATIONS, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, REDIS
-from benchmarks.peers.families import FAMILIES, Family
+from benchmarks.peers.products import PRODUCTS, Product
 from benchmarks.peers.rounds import OURS, competing, play, warm_up
 from benchmarks.peers.workload import Workload, make_workload
 
@@ -34,7 +33,7 @@ _HEAPS: Final = {OURS: "4g", "Hudi 1.2.0": "8g", "Delta Lake 3.3.2": "4g", "Iceb
 """With 4 GiB, the load of 20 million rows fails in Hudi."""
 
 _OPTIONS: Final = {"Hudi 1.2.0": {"hoodie.metadata.record.index.min.filegroup.count": "20"}}
-"""By family: what a large table needs. Hudi sorts the entries of a file group of its record index in memory."""
+"""By product: what a large table needs. Hudi sorts the entries of a file group of its record index in memory."""
 
 _IN_SMALLER_ALONE: Final = frozenset(
     {"Hudi 1.2.0, RECORD_INDEX merge-on-read", "Paimon 0.9.0, INSERT", "Paimon 0.9.0, INSERT with deletion vectors"}
@@ -57,33 +56,33 @@ _NOT_DONE: Final = {
     "Iceberg 1.10.0": "has no index, no check of key uniqueness, no clean",
     "Paimon 0.9.0": "keeps no index between writes, compares no ordering values",
 }
-"""What each peer leaves out, by family."""
+"""What each peer leaves out, by product."""
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
     """Load, upsert, delete and look up; all tables are compared with what they must hold.
 
     A smaller table of a tenth of the rows is played in turns, and loaded three times in alternating order: a single load tells
-    little. The larger table is played by one family after the other: no machine of this kind has memory for all their heaps
+    little. The larger table is played by one product after the other: no machine of this kind has memory for all their heaps
     once they hold 20 million rows.
     """
     rows = 20_000 if quick else 20_000_000
-    families = {
-        family: replace(FAMILIES[family], engines={name: FAMILIES[family].engines[name] for name in names})
-        for family, names in _ENGINES.items()
+    products = {
+        product: replace(PRODUCTS[product], engines={name: PRODUCTS[product].engines[name] for name in names})
+        for product, names in _ENGINES.items()
     }
     first, smaller, larger = (
         make_workload(folder, f"rows-{count}", count, 1) for count in (rows // 100, rows // 10, rows)
     )
-    with competing(folder, families, _HEAPS) as made:
+    with competing(folder, products, _HEAPS) as made:
         competitors = _with_options(made)
         warm_up(first, competitors)
         few = [competitor.with_another_table("smaller") for competitor in competitors]
         play(smaller, few, 0, 1, loads=3)
         outcomes = list(_outcomes(few, _errors(few), smaller))
     played, errors, limit = list[Competitor](), dict[str, str](), 0.0
-    for name, family in families.items():
-        with _alone(folder / name.replace(" ", "-"), name, family) as competitors:
+    for name, product in products.items():
+        with _alone(folder / name.replace(" ", "-"), name, product) as competitors:
             warm_up(first, competitors)
             play(larger, competitors, 0, 1)
             played += competitors
@@ -106,49 +105,49 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 
 @contextmanager
-def _alone(folder: Path, name: str, family: Family) -> Iterator[list[Competitor]]:
-    """The engines of a family that play the larger table, in a folder that is removed afterwards."""
-    chosen = {engine: made for engine, made in family.engines.items() if f"{name}, {engine}" not in _IN_SMALLER_ALONE}
+def _alone(folder: Path, name: str, product: Product) -> Iterator[list[Competitor]]:
+    """The engines of a product that play the larger table, in a folder that is removed afterwards."""
+    chosen = {engine: made for engine, made in product.engines.items() if f"{name}, {engine}" not in _IN_SMALLER_ALONE}
     if not chosen:
         yield []
         return
     folder.mkdir()
-    with competing(folder, {name: replace(family, engines=chosen)}, _HEAPS) as made:
+    with competing(folder, {name: replace(product, engines=chosen)}, _HEAPS) as made:
         yield _with_options(made)
     rmtree(folder)
 
 
 def _with_options(competitors: Sequence[Competitor]) -> list[Competitor]:
-    return [replace(one, options={**one.options, **_OPTIONS.get(one.family, {})}) for one in competitors]
+    return [replace(one, options={**one.options, **_OPTIONS.get(one.product, {})}) for one in competitors]
 
 
 def _errors(competitors: Sequence[Competitor]) -> dict[str, str]:
     """What is wrong with the table of each, by name; raises ``RuntimeError`` if one of ours is."""
     errors = {competitor.name: competitor.errors() for competitor in competitors}
-    if any(errors[competitor.name] for competitor in competitors if competitor.family == OURS):
+    if any(errors[competitor.name] for competitor in competitors if competitor.product == OURS):
         raise RuntimeError(f"tables are wrong: {errors}")
     return errors
 
 
 def _outcomes(competitors: Sequence[Competitor], errors: Mapping[str, str], workload: Workload) -> Iterator[Outcome]:
     """The figures of a table, and what was wrong with those of the peers."""
-    ours = [competitor for competitor in competitors if competitor.family == OURS]
-    others = [competitor for competitor in competitors if competitor.family != OURS]
+    ours = [competitor for competitor in competitors if competitor.product == OURS]
+    others = [competitor for competitor in competitors if competitor.product != OURS]
     for operation in OPERATIONS:
         for our in ours:
             for other in others:
-                taken, baseline = other.seconds[operation], our.seconds[operation]
-                if not taken:
+                if not other.seconds[operation]:
                     # It failed, or does not show when it knows where records go.
                     continue
                 yield Outcome(
                     f"{workload.rows:,} rows, {our.engine}, {operation}: times as fast",
                     other.name,
-                    statistics.median(taken[number] / baseline[number] for number in taken),
+                    our.times_as_fast_as(other, operation),
                     _GOALS.get((operation, other.name)) if our.engine == LMDB else None,
                     "higher",
-                    f"median of {len(taken)}; {workload.rows:,} rows in 20 partitions at first; the batch updates and inserts "
-                    f"10 %, moves 1 %, then deletes 1 %; local[2]; the peer {_NOT_DONE[other.family]}{errors[other.name]}",
+                    f"median of {len(other.seconds[operation])}; {workload.rows:,} rows in 20 partitions at first; the batch "
+                    "updates and inserts 10 %, moves 1 %, then deletes 1 %; local[2]; the peer "
+                    f"{_NOT_DONE[other.product]}{errors[other.name]}",
                 )
 
 

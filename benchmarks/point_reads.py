@@ -181,8 +181,8 @@ def _by_dataset(source: Any, keys: pa.Array) -> pa.Table:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    chosen = fill(place, int(sys.argv[2]) if len(sys.argv) > 2 else 20_000_000)
-    with _hudi(place) as reader:
-        for outcome in measure(place, chosen, {_HUDI: reader}):
+    folder = Path(sys.argv[1])
+    chosen = fill(folder, int(sys.argv[2]) if len(sys.argv) > 2 else 20_000_000)
+    with _hudi(folder) as reader:
+        for outcome in measure(folder, chosen, {_HUDI: reader}):
             print(f"{outcome.name}: {outcome.figure} ({outcome.details})", flush=True)

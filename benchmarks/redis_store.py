@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import redis
-from numpy.typing import NDArray
 
 import rli
 from benchmarks.keys import half_known, uuid_keys
@@ -34,6 +32,8 @@ _SMALL_BATCHES = 40
 _SPARSE_ROUNDS = 3
 """Times as many: they take a tenth of a second each, so that a single pause counts."""
 _SIZINGS = 3
+_MGET = "raw MGET of plain strings"
+_MSET = "raw MSET of plain strings"
 
 
 def run(folder: Path, *, quick: bool) -> list[Outcome]:
@@ -62,108 +62,82 @@ class _Contest:
         self._url = url
         self._entries = entries
         self._rounds = rounds
-        self._race = partial(race, rounds=rounds)
         self._keys = uuid_keys(entries, seed=1)
         self._texts: list[str] = self._keys.to_pylist()
         self._commits = count(1)
+        self._about = f"{entries:,} UUID keys; ours includes encoding and sharding"
 
     def run(self) -> list[Outcome]:
-        plain_size = self._bytes_an_entry(self._load_plain, self._entries)
-        size = self._bytes_an_entry(lambda: self._load_ours(self._keys), self._entries)
-        small_size = self._bytes_an_entry(lambda: self._load_ours(self._keys.slice(0, _FEW)), _FEW)
-        load = self._race(lambda: self._load_ours(self._keys), self._load_plain, reset=self._server.flushall)
+        outcomes = [*self._sizes(), self._bulk_load()]
         self._server.flushall()
         self._load_plain()
         with rli.create_index(self._url) as index:
             self._put(index, self._keys)
-            wanted = _Batches(half_known(self._keys, 4 * _BATCH, seed=2))
-            look_up = self._race(lambda: self._get(index, wanted), lambda: self._get_plain(wanted.texts))
-            ours = self._server_seconds(lambda: self._get(index, wanted))
-            cpu = ours / self._server_seconds(lambda: self._get_plain(wanted.texts))
-            changed = _Batches(self._keys.take(pa.array(self._some(4 * _BATCH))))
-            write = self._race(lambda: self._change(index, changed), lambda: self._set_plain(changed.texts))
-            few = _Batches(half_known(self._keys, _SPARSE, seed=4))
-            sparse_look_up = race(
-                lambda: self._get(index, few), lambda: self._get_plain(few.texts), rounds=_SPARSE_ROUNDS * self._rounds
-            )
-            few_known = _Batches(self._keys.take(pa.array(self._some(_SPARSE))))
-            sparse_write = race(
-                lambda: self._change(index, few_known),
-                lambda: self._set_plain(few_known.texts),
-                rounds=_SPARSE_ROUNDS * self._rounds,
-            )
-            small = _Batches(self._keys.take(pa.array(self._some(_SMALL_BATCHES * _SMALL))), _SMALL)
-            small_look_up = self._race(lambda: self._get(index, small), lambda: self._get_plain(small.texts))
-            small_write = self._race(lambda: self._change(index, small), lambda: self._set_plain(small.texts))
-        about = f"{self._entries:,} UUID keys; ours includes encoding and sharding"
-        batches = f"batches of {_BATCH:,}; {about}"
-        sparse = f"{_SPARSE:,} keys; {about}"
-        thousand = f"{_SMALL:,} keys at a time; {about}"
+            outcomes += [*self._batches(index), *self._sparse(index), *self._small(index)]
+        return outcomes
+
+    def _sizes(self) -> list[Outcome]:
+        plain = self._bytes_an_entry(self._load_plain, self._entries)
+        ours = self._bytes_an_entry(lambda: self._load_ours(self._keys), self._entries)
+        of_few = self._bytes_an_entry(lambda: self._load_ours(self._keys.slice(0, _FEW)), _FEW)
+        about, about_few = f"used_memory; {self._about}", f"used_memory; {_FEW:,} UUID keys"
         return [
-            Outcome("Redis bytes an entry", "1 entry", size, 30, "lower", f"used_memory; {about}", Unit.BYTES),
-            Outcome(
-                "Redis bytes an entry of few",
-                "1 entry",
-                small_size,
-                30,
-                "lower",
-                f"used_memory; {_FEW:,} UUID keys",
-                Unit.BYTES,
-            ),
-            Outcome(
-                "Redis memory", "plain strings", size / plain_size, 0.3, "lower", f"used_memory; {about}", Unit.SHARE
-            ),
-            Outcome(
-                "Redis look-ups", "raw MGET of plain strings", look_up.speed_ratio, 0.6, "higher", batches, Unit.SHARE
-            ),
-            Outcome("Redis server CPU of a look-up", "raw MGET of plain strings", cpu, 1.6, "lower", batches),
-            Outcome("Redis bulk load", "raw MSET of plain strings", load.speed_ratio, 2, "higher", about),
-            Outcome(
-                "Redis sparse look-ups",
-                "raw MGET of plain strings",
-                sparse_look_up.speed_ratio,
-                0.6,
-                "higher",
-                sparse,
-                Unit.SHARE,
-            ),
-            Outcome(
-                "Redis incremental writes",
-                "raw MSET of plain strings",
-                write.speed_ratio,
-                0.45,
-                "higher",
-                batches,
-                Unit.SHARE,
-            ),
-            Outcome(
-                "Redis sparse writes",
-                "raw MSET of plain strings",
-                sparse_write.speed_ratio,
-                0.45,
-                "higher",
-                sparse,
-                Unit.SHARE,
-            ),
-            Outcome(
-                "Redis small look-ups",
-                "raw MGET of plain strings",
-                small_look_up.speed_ratio,
-                0.5,
-                "higher",
-                thousand,
-                Unit.SHARE,
-            ),
-            Outcome(
-                "Redis small writes",
-                "raw MSET of plain strings",
-                small_write.speed_ratio,
-                0.5,
-                "higher",
-                thousand,
-                Unit.SHARE,
-            ),
+            Outcome("Redis bytes an entry", "1 entry", ours, 30, "lower", about, Unit.BYTES),
+            Outcome("Redis bytes an entry of few", "1 entry", of_few, 30, "lower", about_few, Unit.BYTES),
+            Outcome("Redis memory", "plain strings", ours / plain, 0.3, "lower", about, Unit.SHARE),
         ]
+
+    def _bulk_load(self) -> Outcome:
+        pair = race(
+            lambda: self._load_ours(self._keys), self._load_plain, rounds=self._rounds, reset=self._server.flushall
+        )
+        return Outcome("Redis bulk load", _MSET, pair.speed_ratio, 2, "higher", self._about)
+
+    def _batches(self, index: RecordIndex) -> list[Outcome]:
+        about = f"batches of {_BATCH:,}; {self._about}"
+        wanted = _Batches(half_known(self._keys, 4 * _BATCH, seed=2))
+        look_ups = self._look_ups("look-ups", index, wanted, 0.6, about)
+        cpu = self._server_seconds(lambda: self._get(index, wanted))
+        plain_cpu = self._server_seconds(lambda: self._get_plain(wanted.texts))
+        return [
+            look_ups,
+            Outcome("Redis server CPU of a look-up", _MGET, cpu / plain_cpu, 1.6, "lower", about),
+            self._writes("incremental writes", index, self._some(4 * _BATCH), 0.45, about),
+        ]
+
+    def _sparse(self, index: RecordIndex) -> list[Outcome]:
+        about = f"{_SPARSE:,} keys; {self._about}"
+        wanted = _Batches(half_known(self._keys, _SPARSE, seed=4))
+        return [
+            self._look_ups("sparse look-ups", index, wanted, 0.6, about, times_rounds=_SPARSE_ROUNDS),
+            self._writes("sparse writes", index, self._some(_SPARSE), 0.45, about, times_rounds=_SPARSE_ROUNDS),
+        ]
+
+    def _small(self, index: RecordIndex) -> list[Outcome]:
+        about = f"{_SMALL:,} keys at a time; {self._about}"
+        some = self._some(_SMALL_BATCHES * _SMALL, _SMALL)
+        return [
+            self._look_ups("small look-ups", index, some, 0.5, about),
+            self._writes("small writes", index, some, 0.5, about),
+        ]
+
+    def _look_ups(
+        self, name: str, index: RecordIndex, wanted: _Batches, goal: float, about: str, *, times_rounds: int = 1
+    ) -> Outcome:
+        pair = race(
+            lambda: self._get(index, wanted), lambda: self._get_plain(wanted.texts), rounds=times_rounds * self._rounds
+        )
+        return Outcome(f"Redis {name}", _MGET, pair.speed_ratio, goal, "higher", about, Unit.SHARE)
+
+    def _writes(
+        self, name: str, index: RecordIndex, changed: _Batches, goal: float, about: str, *, times_rounds: int = 1
+    ) -> Outcome:
+        pair = race(
+            lambda: self._change(index, changed),
+            lambda: self._set_plain(changed.texts),
+            rounds=times_rounds * self._rounds,
+        )
+        return Outcome(f"Redis {name}", _MSET, pair.speed_ratio, goal, "higher", about, Unit.SHARE)
 
     def _bytes_an_entry(self, load: Callable[[], None], entries: int) -> float:
         """What a load leaves on the server: the median, because the server counts buffers of connections late."""
@@ -195,8 +169,10 @@ class _Contest:
         groups = np.arange(len(keys), dtype=np.uint64) % _FILE_GROUPS
         index.put(keys, codec.pack(next(self._commits), groups))
 
-    def _some(self, count: int) -> NDArray[np.int64]:
-        return np.random.default_rng(3).choice(self._entries, min(count, self._entries), replace=False)
+    def _some(self, count: int, batch: int = _BATCH) -> _Batches:
+        """Known keys from all over the index."""
+        chosen = np.random.default_rng(3).choice(self._entries, min(count, self._entries), replace=False)
+        return _Batches(self._keys.take(pa.array(chosen)), batch)
 
     def _set_plain(self, texts: list[str]) -> None:
         for start in range(0, len(texts), _PLAIN_BATCH):

@@ -74,8 +74,8 @@ class _Stream:
         table = rli.create_table(folder / "table", record_key="id", partition_by="part", index=index)
         table.upsert(_rows(keys))
         source = spark.readStream.schema("id string, part string, v long").parquet(str(folder / "incoming"))
-        place = str(folder / "checkpoint")
-        writer = rli_spark.write_stream(source, table, checkpoint=place, tag_by=tag_by)
+        checkpoint = str(folder / "checkpoint")
+        writer = rli_spark.write_stream(source, table, checkpoint=checkpoint, tag_by=tag_by)
         self._query: StreamingQuery = writer.trigger(processingTime="1 second").start()
 
     def seconds(self, keys: pa.Array) -> float:

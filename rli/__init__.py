@@ -33,7 +33,8 @@ from rli.errors import (
 )
 from rli.index.contract import TableIndex
 from rli.index.record.commits import IndexCommit, PendingTransaction
-from rli.index.record.record_index import RecordIndex, create_index, open_index
+from rli.index.record.opening import create_index, open_index
+from rli.index.record.record_index import RecordIndex
 from rli.index.record.self_check import IndexCheck
 from rli.index.record.transaction import IndexTransaction
 from rli.index.reports import IndexStats, VerifyReport

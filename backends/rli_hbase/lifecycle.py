@@ -28,12 +28,12 @@ _RANDOM_BYTES: Final = 16
 
 
 def find_generation(client: Client, version: int = VERSION) -> bytes:
-    """The generation of the index, of a layout's version, in the client's table.
+    """The generation of the index, of a version of the format, in the client's table.
 
     Raises:
         SettingsError: the table's cells expire.
         IndexNotFoundError: there is no index.
-        IndexMismatchError: it has a layout that this version does not know.
+        IndexMismatchError: it has a format that this version does not know.
     """
     generation = client.call(lambda thrift: _read(client, thrift))
     if generation is None or generation == _DROPPED:
@@ -47,7 +47,7 @@ def find_or_make_generation(client: Client, version: int = VERSION) -> bytes:
 
     Raises:
         SettingsError: the table is one of something else, or its cells expire.
-        IndexMismatchError: the index has a layout that this version does not know.
+        IndexMismatchError: the index has a format that this version does not know.
         StoreUnavailableError: HBase does not answer, or does not let us make the table.
     """
     try:

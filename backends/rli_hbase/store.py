@@ -22,7 +22,7 @@ from rli_hbase.url import HbaseSettings
 
 
 class HbaseStore(ControlledStore):
-    """A store in one table of HBase; its layout is in ``rli_hbase.keyspace``.
+    """A store in one table of HBase; its format is in ``rli_hbase.keyspace``.
 
     Any number of processes and machines read and write at the same time.
     """
@@ -78,7 +78,7 @@ def open_hbase_store(url: str, *, create: bool) -> HbaseStore | HudiStore:
     Raises:
         SettingsError: the URL has a wrong or unknown option, the table is one of something else, or its cells expire.
         IndexNotFoundError: there is no index and ``create`` is false.
-        IndexMismatchError: the index has a layout that this version does not know.
+        IndexMismatchError: the index has a format that this version does not know.
         StoreUnavailableError: no Thrift server answers, or HBase refuses to make the table.
     """
     settings = HbaseSettings.from_url(url)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rli.store import EncodedKeys, Entries
-from rli_lmdb.data_file import DataFile
 
 if TYPE_CHECKING:
     import lmdb
@@ -43,12 +41,7 @@ class EntryTable(ABC):
     def get(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
         """The entry of each key, 0 where absent. ``keys`` are in sort order and may repeat."""
 
-    def look_up(
-        self,
-        transaction: Transaction,
-        keys: EncodedKeys,
-        data_file: Callable[[], DataFile | None],  # noqa: ARG002  (of tables that know the file's layout)
-    ) -> Entries:
+    def look_up(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
         """As ``get``, in a read transaction, which sees nothing but pages of the data file."""
         return self.get(transaction, keys)
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rli.store import ABSENT, EncodedKeys, Entries
-from rli_lmdb.data_file import WORD, DataFile, Tree
+from rli_lmdb.data_file import DataFile
 from rli_lmdb.entries import Database, EntryTable, Page, Transaction
-from rli_lmdb.keyspace import SHARD_WIDTH, fixed_name, pack_records, record_type, shard_bytes, successor
+from rli_lmdb.keyspace import (
+    KEY_WORD,
+    SHARD_WIDTH,
+    fixed_name,
+    pack_records,
+    record_type,
+    shard_bytes,
+    shard_runs,
+    successor,
+)
+from rli_lmdb.page_reads import read_from_pages, runs_for_pages
 
 if TYPE_CHECKING:
     import lmdb
@@ -28,69 +36,43 @@ _READ_WHOLE_SHARD_BELOW: Final = 32
 _MIN_KEYS_FOR_WHOLE_SHARD: Final = 64
 _MAX_ENTRIES_OF_WHOLE_SHARD: Final = 1 << 20
 
-_LEADING: Final = np.dtype(">u8")
-"""The first bytes of a key, as a number."""
-
-# Of 262,144 keys at once, reading pages takes 0.11 µs a key in a million entries, and 0.27 in 50 million. Each shard adds
-# 0.2 ms, as much as 200 seeks, and its branch pages are read whole.
-_MIN_KEYS_FOR_PAGES: Final = 512
-_READ_PAGES_FROM: Final = 6
-"""Stored entries for each wanted key from which on reading pages beats reading all of a shard."""
-
-_MOST_ALIKE: Final = 1 / 16
-"""Share of the keys that may have the same first word as the one before: only a seek tells these apart."""
-
 _KEYS_PER_JOIN: Final = 1 << 16
 """Keys whose records are held as Python objects at a time."""
 
 
 class FixedTable(EntryTable):
-    """Entries whose keys have ``width`` bytes, at most ``keyspace.MAX_FIXED_WIDTH``."""
+    """Entries whose keys have ``width`` bytes, at most ``keyspace.MAX_FIXED_WIDTH``.
 
-    def __init__(self, database: Database, width: int) -> None:
+    Args:
+        database: of these keys.
+        width: of a key.
+        data_file: gives the file with the pages that a read transaction sees; see ``Environment.data_file``.
+    """
+
+    def __init__(self, database: Database, width: int, data_file: Callable[[], DataFile | None]) -> None:
         super().__init__(database)
         self._width = width
+        self._data_file = data_file
         self._record_type = record_type(width)
         self._shard_record_type = np.dtype([("shard", f"V{SHARD_WIDTH}"), *self._record_type.descr])
 
-    def look_up(self, transaction: Transaction, keys: EncodedKeys, data_file: Callable[[], DataFile | None]) -> Entries:
-        runs = [run for run in _runs(keys.shards) if run[1] - run[0] >= _MIN_KEYS_FOR_PAGES]
-        file = None if not runs or self._width % WORD else data_file()
-        described = None if file is None else transaction.get(fixed_name(self._width))
-        if file is None or described is None:
+    def look_up(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
+        runs = runs_for_pages(keys)
+        file = self._data_file() if runs else None
+        database = None if file is None else transaction.get(fixed_name(self._width))
+        if file is None or database is None:
             return self.get(transaction, keys)
-        found = np.full(len(keys), ABSENT, dtype=np.uint64)
-        is_left = np.ones(len(keys), dtype=np.bool_)
-        # Pages that are not what the layout says are left to LMDB, which names the damage.
-        with suppress(IndexError, ValueError, struct.error):
-            self._look_up_in_pages(file, Tree.of(described), keys, runs, found, is_left)
+        found, is_left = read_from_pages(file, database, keys, runs)
         left = np.flatnonzero(is_left)
         if len(left):
             found[left] = self.get(transaction, keys.take(left))
         return found
 
-    def _look_up_in_pages(  # noqa: PLR0917  (the last two take the result)
-        self,
-        file: DataFile,
-        shards: Tree,
-        keys: EncodedKeys,
-        runs: list[tuple[int, int]],
-        found: Entries,
-        is_left: NDArray[np.bool_],
-    ) -> None:
-        """Put the entries of keys into ``found`` that pages tell, and whether they do not into ``is_left``."""
-        for start, stop in runs:
-            shard = file.duplicates(shards, shard_bytes(keys.shards[start : start + 1])[0])
-            if shard is None or shard.record_size != self._record_type.itemsize:
-                continue
-            if shard.entries >= (stop - start) * _READ_PAGES_FROM:
-                found[start:stop], is_left[start:stop] = _get_from_pages(file, shard, keys.keys[start:stop])
-
     def get(self, transaction: Transaction, keys: EncodedKeys) -> Entries:
         cursor = transaction.cursor(self._database)
         found = np.full(len(keys), ABSENT, dtype=np.uint64)
         sought = np.ones(len(keys), dtype=np.bool_)
-        for start, stop in _runs(keys.shards):
+        for start, stop in shard_runs(keys.shards):
             if stop - start < _MIN_KEYS_FOR_WHOLE_SHARD:
                 continue
             shard = shard_bytes(keys.shards[start : start + 1])[0]
@@ -149,7 +131,7 @@ class FixedTable(EntryTable):
         records = pack_records(keys.keys, entries)
         inside: list[Iterator[tuple[bytes, bytes]]] = []
         beyond: list[Iterator[tuple[bytes, bytes]]] = []
-        for start, stop in _runs(keys.shards):
+        for start, stop in shard_runs(keys.shards):
             shard = shard_bytes(keys.shards[start : start + 1])[0]
             last = cursor.value() if cursor.set_key(shard) and cursor.last_dup() else b""
             split = bisect_right(records, last, start, stop)
@@ -175,18 +157,12 @@ class FixedTable(EntryTable):
         return Page([(keys, records["entry"].astype(np.uint64))], successor(last) if len(records) == limit else None)
 
 
-def _runs(shards: NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
-    """Start and stop of each run of equal shards."""
-    borders = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
-    return ((start, stop) for start, stop in pairwise(borders) if start < stop)
-
-
 def _positions_of(stored: NDArray[np.void], keys: NDArray[np.void]) -> NDArray[np.intp]:
     """Where each key has to be among sorted ones, if it is there."""
-    if keys.dtype.itemsize < _LEADING.itemsize:
+    if keys.dtype.itemsize < KEY_WORD.itemsize:
         return np.searchsorted(np.ascontiguousarray(stored), keys)
     # Numbers are compared several times as fast as bytes, and few UUIDs share their first bytes.
-    leading, wanted = (some.getfield(_LEADING).astype(np.uint64) for some in (stored, keys))
+    leading, wanted = (some.getfield(KEY_WORD).astype(np.uint64) for some in (stored, keys))
     positions = np.searchsorted(leading, wanted)
     shared = np.flatnonzero(leading[np.minimum(positions + 1, len(leading) - 1)] == wanted)
     if len(shared):
@@ -197,26 +173,3 @@ def _positions_of(stored: NDArray[np.void], keys: NDArray[np.void]) -> NDArray[n
 def _entries_where_equal(records: NDArray[np.void], keys: NDArray[np.void]) -> Entries:
     entries: Entries = np.where(records["key"] == keys, records["entry"].astype(np.uint64), ABSENT)
     return entries
-
-
-def _get_from_pages(file: DataFile, shard: Tree, keys: NDArray[np.void]) -> tuple[Entries, NDArray[np.bool_]]:
-    """The entry of each sorted key, and whether it is still to be sought: few keys are, unless many begin alike."""
-    words = np.ascontiguousarray(keys).view(_LEADING).reshape(len(keys), -1).astype(np.uint64)
-    first = np.ascontiguousarray(words[:, 0])
-    places = None if _are_alike(words) else file.find(shard, first)
-    if places is None:
-        return np.zeros(len(keys), np.uint64), np.ones(len(keys), np.bool_)
-    is_equal = is_alike = places.leading == first
-    for number in range(1, words.shape[1]):
-        is_equal = is_equal & (file.words(places.words + number) == words[:, number])
-    entries = np.where(is_equal, file.words(places.words + words.shape[1]), ABSENT)
-    return entries, places.is_tied | (is_alike & ~is_equal)
-
-
-def _are_alike(words: NDArray[np.uint64]) -> bool:
-    """Whether many sorted keys, given as their words, differ from the one before, but not in the first word."""
-    is_alike = words[1:, 0] == words[:-1, 0]
-    most = len(words) * _MOST_ALIKE
-    if np.count_nonzero(is_alike) <= most:
-        return False
-    return int(np.count_nonzero(is_alike & (words[1:] != words[:-1]).any(axis=1))) > most

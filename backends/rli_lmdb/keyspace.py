@@ -18,7 +18,9 @@ size are stored without any header, which is why the shard is the key and everyt
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -47,6 +49,10 @@ MAX_DATABASES: Final = MAX_FIXED_WIDTH + 3
 SHARD_WIDTH: Final = 2
 COUNT_WIDTH: Final = 8
 DIGEST_WIDTH: Final = 32
+
+KEY_WORD: Final = np.dtype(">u8")
+"""Eight bytes of a key, as a number that compares as they do."""
+
 _FIXED_NAME: Final = re.compile(rb"keys/([0-9]{1,3})")
 
 
@@ -62,7 +68,7 @@ def width_of(name: bytes) -> int | None:
 
 
 def is_ours(name: bytes) -> bool:
-    """Whether a database of this name belongs to the layout."""
+    """Whether a database of this name belongs to the format."""
     return name in {CONTROL, META, LONG} or width_of(name) is not None
 
 
@@ -70,6 +76,12 @@ def shard_bytes(shards: NDArray[np.uint16]) -> list[bytes]:
     """Each shard as a key."""
     keys: list[bytes] = shards.astype(">u2").view(f"V{SHARD_WIDTH}").tolist()
     return keys
+
+
+def shard_runs(shards: NDArray[np.uint16]) -> Iterator[tuple[int, int]]:
+    """Start and stop of each run of equal shards."""
+    borders = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
+    return ((start, stop) for start, stop in pairwise(borders) if start < stop)
 
 
 def record_type(width: int) -> np.dtype[np.void]:

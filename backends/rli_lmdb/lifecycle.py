@@ -41,7 +41,7 @@ class OpenIndex:
     Attributes:
         environment: where it is kept.
         generation: what tells this index from any other one that was in the same place.
-        meta: the database of the layout's own records.
+        meta: the database of the format's own records.
         control: the database of the control records.
     """
 
@@ -117,7 +117,7 @@ def open_index(path: str, *, create: bool) -> OpenIndex:
 
     Raises:
         IndexNotFoundError: there is no index and ``create`` is false.
-        IndexMismatchError: the index has a layout that this version does not know.
+        IndexMismatchError: the index has a format that this version does not know.
         SettingsError: the path is not a folder, or the folder holds an LMDB database of something else.
         CorruptIndexError: the data file is not one of LMDB.
         StoreUnavailableError: the folder cannot be read or written.

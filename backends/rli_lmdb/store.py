@@ -71,9 +71,7 @@ class LmdbStore(Store):
             return index.read(lambda _: np.full(len(keys), ABSENT, dtype=np.uint64))
         order = keys.sort_order()
         entries = np.empty(len(keys), dtype=np.uint64)
-        entries[order] = index.read(
-            partial(table.look_up, keys=keys.take(order), data_file=index.environment.data_file)
-        )
+        entries[order] = index.read(partial(table.look_up, keys=keys.take(order)))
         return entries
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
@@ -180,7 +178,7 @@ def open_lmdb_store(url: str, *, create: bool) -> LmdbStore:
     Raises:
         SettingsError: the URL is not one of a local folder, or the folder holds something else.
         IndexNotFoundError: there is no index and ``create`` is false.
-        IndexMismatchError: the index has a layout that this version does not know.
+        IndexMismatchError: the index has a format that this version does not know.
         CorruptIndexError: the folder's data file is not one of LMDB.
         StoreUnavailableError: the folder cannot be read or written.
     """
@@ -196,7 +194,7 @@ def _table(index: OpenIndex, width: int, *, create: bool) -> EntryTable | None:
         database = index.environment.database(LONG, create=create)
         return None if database is None else LongTable(database)
     database = index.environment.database(fixed_name(width), create=create, duplicates=True)
-    return None if database is None else FixedTable(database, width)
+    return None if database is None else FixedTable(database, width, index.environment.data_file)
 
 
 def _tables(index: OpenIndex) -> list[EntryTable]:

@@ -1,4 +1,4 @@
-"""What an index costs Redis: computed from the layout and from how Redis allocates, checked against ``used_memory``."""
+"""What an index costs Redis: computed from the format and from how Redis allocates, checked against ``used_memory``."""
 
 from __future__ import annotations
 

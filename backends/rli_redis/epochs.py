@@ -28,7 +28,7 @@ class Epochs:
 
     Attributes:
         known: the epoch in which control records are changed: 8 hexadecimal digits; empty before the first use, and always
-            in layouts 2 and 3.
+            in formats 2 and 3.
         bound_to: the epoch in which entries are written; empty while the store object is not bound.
     """
 

@@ -20,7 +20,7 @@ key                                     type     value
 ``{rli<name>/<id><shard>}<width><no.>`` string   a bucket (``rli_redis.buckets``)
 ======================================  =======  ===============================================================
 
-``<shard>`` is in base 64, ``<width>`` a varint, ``<no.>`` four bytes, big-endian. Keys of indexes of layouts 2 and 3 have no
+``<shard>`` is in base 64, ``<width>`` a varint, ``<no.>`` four bytes, big-endian. Keys of indexes of formats 2 and 3 have no
 ``<name>/``; ``{rli}id:<id>`` holds the name there, and keeps an id from being given twice.
 """
 
@@ -52,7 +52,7 @@ def header_key(name: str) -> bytes:
 
 
 def id_key(index_id: str) -> bytes:
-    """The key that an id in use holds, of indexes of layouts 2 and 3."""
+    """The key that an id in use holds, of indexes of formats 2 and 3."""
     return f"{{rli}}id:{index_id}".encode()
 
 
@@ -83,8 +83,8 @@ class Names:
 
     Attributes:
         index_id: the index's id.
-        prefix: what comes before the id; empty in layouts 2 and 3.
-        hash_key: the key of the hash that decides which bucket a record is in; empty in layouts 2 and 3.
+        prefix: what comes before the id; empty in formats 2 and 3.
+        hash_key: the key of the hash that decides which bucket a record is in; empty in formats 2 and 3.
     """
 
     index_id: str
@@ -93,7 +93,7 @@ class Names:
 
     @property
     def has_epochs(self) -> bool:
-        """Whether watermarks have an epoch (``rli_redis.watermarks``); not in layouts 2 and 3."""
+        """Whether watermarks have an epoch (``rli_redis.watermarks``); not in formats 2 and 3."""
         return bool(self.prefix)
 
     @property

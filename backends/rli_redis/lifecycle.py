@@ -28,8 +28,8 @@ from rli_redis.segments import HASH_KEY_WIDTH
 from rli_redis.servers import Command, Servers
 from rli_redis.upgrading import upgrade_contents
 
-LAYOUT: Final = 4
-"""The version of the layout. Indexes of version 3 go on as they are; those of version 2 are upgraded to it."""
+FORMAT: Final = 4
+"""The version of the format. Indexes of version 3 go on as they are; those of version 2 are upgraded to it."""
 
 _WITHOUT_NAMES: Final = 3
 """The last version whose keys do not have the index's name, and whose buckets are found by a hash without a key."""
@@ -43,7 +43,7 @@ class Header(StoredSettings):
     """What a server keeps of an index as a whole.
 
     Attributes:
-        version: of the layout.
+        version: of the format.
         id: of the index.
         server: this server's place among those of the index, from 0; a Redis Cluster counts as one server.
         servers: how many there are.
@@ -51,7 +51,7 @@ class Header(StoredSettings):
         hash_key: of the hash that decides which bucket a record is in, in hexadecimal digits; since version 4.
     """
 
-    version: Literal[2, 3, 4] = 4
+    version: Literal[2, 3, 4] = FORMAT
     id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{{ID_LENGTH}}}$")]
     server: int
     servers: int
@@ -135,7 +135,7 @@ class Presence:
         return True
 
     def _upgrade(self, header: Header) -> None:
-        """Bring an index of layout 2 to layout 3; processes of an older version that have it open get an error."""
+        """Bring an index of format 2 to format 3; processes of an older version that have it open get an error."""
         if header.version >= _WITHOUT_NAMES:
             return
         names = header.names(self._name)

@@ -136,11 +136,11 @@ class Reader:
     def _received(self, sought: _Sought, request: _Request, replies: list[Reply]) -> tuple[list[Piece], Positions]:
         """The pieces that the answers have, and the positions of keys whose segment has grown meanwhile."""
         wanted = request.wanted
-        watermarks, states, buckets = request.taken_apart(replies)
+        stored_watermarks, states, buckets = request.taken_apart(replies)
         segments = self._states.seen(request.segments, states, sought.applied)
-        marks = watermarks_in(watermarks)[request.watermarks]
+        watermarks = watermarks_in(stored_watermarks)[request.watermarks]
         counts = segments["buckets"]
-        for position in np.flatnonzero((counts > 0) & ~marks["is_there"]).tolist():
+        for position in np.flatnonzero((counts > 0) & ~watermarks["is_there"]).tolist():
             raise self._states.lost(*request.segments[position])
         has_grown = counts != wanted.counts
         for position in _missing(buckets):
@@ -149,7 +149,7 @@ class Reader:
                 raise self._states.lost(*request.segments[segment])
             # The server has lost its last changes, growth among them.
             buckets[position] = NO_RECORDS
-        answer = _Answer(segments["version"], marks, buckets)
+        answer = _Answer(segments["version"], watermarks, buckets)
         if not has_grown.any():
             return list(_pieces(sought, request, None, answer)), _NONE
         moved = has_grown[wanted.segments][wanted.bucket_of]
@@ -279,7 +279,7 @@ class _Answer:
     """What was read: the version of each segment, the watermark of its shard, and the buckets."""
 
     versions: NDArray[np.void]
-    marks: NDArray[np.void]
+    watermarks: NDArray[np.void]
     buckets: list[bytes]
 
 
@@ -316,11 +316,12 @@ def _piece(  # noqa: PLR0917  (two callers, above)
     request: _Request, answer: _Answer, batch: int, keys: Positions, bucket_of: Positions, own: Positions | None = None
 ) -> Piece:
     """Those of an answer's buckets that are a batch's own, or all of them."""
-    segments, numbers, buckets, marks = request.wanted.segments, request.wanted.numbers, answer.buckets, answer.marks
+    segments, numbers = request.wanted.segments, request.wanted.numbers
+    buckets, watermarks = answer.buckets, answer.watermarks
     if own is not None:
         segments, numbers = segments[own], numbers[own]
         buckets = [buckets[position] for position in own.tolist()]
-        marks = marks[request.batches == batch]
+        watermarks = watermarks[request.batches == batch]
     return Piece(
         batch=batch,
         requests=keys,
@@ -329,8 +330,8 @@ def _piece(  # noqa: PLR0917  (two callers, above)
         numbers=numbers,
         buckets=buckets,
         versions=answer.versions[segments],
-        floors=answer.marks["floor"][segments],
-        applied=int(marks["applied"][marks["is_there"]].min(initial=_UNLIMITED)),
+        floors=answer.watermarks["floor"][segments],
+        applied=int(watermarks["applied"][watermarks["is_there"]].min(initial=_UNLIMITED)),
     )
 
 

@@ -5,7 +5,7 @@ server. If that server went back to before the segment was made, the shard's wat
 watermark was when the segment was made. The set may lack segments, if its own server went back to an earlier state: nobody goes
 by it alone.
 
-Layout 2 had announced segments before they were made; their numbers may still be members, without a sign before them.
+Format 2 had announced segments before they were made; their numbers may still be members, without a sign before them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def known_segments(servers: Servers, names: Names) -> list[WidthAndShard] | None
 
 
 def announced_segments(servers: Servers, names: Names) -> set[WidthAndShard]:
-    """All segments of layout 2 that may be there."""
+    """All segments of format 2 that may be there."""
     members = (member.lstrip(_CONFIRMED) for member in _members(servers, names))
     return {segment_of(int(member)) for member in members if member.isdigit()}
 

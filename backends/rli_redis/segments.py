@@ -28,7 +28,7 @@ _FINALIZER: Final = ((np.uint32(16), np.uint32(0x85EB_CA6B)), (np.uint32(13), np
 _HALF: Final = np.uint64(32)
 _LOW_HALF: Final = np.uint64(0xFFFF_FFFF)
 _STATE: Final = np.dtype([("version", "V8"), ("buckets", ">u4"), ("entries", ">u8"), ("tombstones", ">u8")])
-# In layout 2 a watermark of the segment followed. A process of that layout may still make such a segment during the upgrade.
+# In format 2 a watermark of the segment followed. A process of that format may still make such a segment during the upgrade.
 _OLD_STATE_BYTES: Final = _STATE.itemsize + 4
 
 _NO_STATE: Final = bytes(_STATE.itemsize)
@@ -121,7 +121,7 @@ def _mixed(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _hashes_without_key(keys: NDArray[np.void]) -> Positions:
-    """The hash of layouts 2 and 3.
+    """The hash of formats 2 and 3.
 
     Word after word is taken in by an exclusive or, a multiplication and a shift, as the finalizer of MurmurHash3 does
     it (its constants, too), on all keys at once.

@@ -129,7 +129,7 @@ class RedisStore(Store):
 
     def raise_floor(self, sequence: int) -> None:
         self._opened()
-        # Watermarks of layout 3 have no floor: tombstones stay there.
+        # Watermarks of format 3 have no floor: tombstones stay there.
         if self._names.has_epochs:
             self._watermarks.raise_floor(sequence)
             self._note_floor(sequence)

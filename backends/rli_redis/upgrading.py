@@ -1,4 +1,4 @@
-"""Bringing an index of layout 2, where each segment had a watermark of its own, to the present one; may be repeated and raced."""
+"""Bringing an index of format 2, where each segment had a watermark of its own, to the present one; may be repeated and raced."""
 
 from __future__ import annotations
 

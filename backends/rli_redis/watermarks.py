@@ -44,7 +44,7 @@ _WIDTHS: Final = (
     _WATERMARK.itemsize + _EPOCH_WIDTH,
     _WATERMARK.itemsize + _EPOCH_WIDTH + _FLOOR_WIDTH,
 )
-"""Of layouts 2 and 3; of layout 4 before and after the first purge."""
+"""Of formats 2 and 3; of format 4 before and after the first purge."""
 _FOUND: Final = np.dtype([("applied", np.uint32), ("floor", np.uint32), ("is_there", np.bool_)])
 _WHOLE: Final = np.dtype([*_WATERMARK.descr, ("epoch", f"V{_EPOCH_WIDTH}"), ("floor", ">u4")])
 
@@ -56,7 +56,7 @@ class Watermark:
     Attributes:
         applied: the last commit sequence up to which the shard has the entries of all commits.
         greatest: the greatest sequence that was ever written to the shard; 0 where none was noted.
-        epoch: which life of the server with the commit log it was last written in; empty in layout 3.
+        epoch: which life of the server with the commit log it was last written in; empty in format 3.
         floor: entries up to this sequence are written no more, and their tombstones may be gone.
     """
 

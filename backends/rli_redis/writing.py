@@ -121,31 +121,33 @@ class Writer:
         removed = 0
         waiting = keys
         while len(waiting):
-            epoch = self._epochs.for_writing(0)
-            sent: list[_Swap] = []
-
-            def commands(
-                keys: EncodedKeys = waiting, epoch: bytes = epoch, sent: list[_Swap] = sent
-            ) -> Iterator[Command]:
-                for piece in self._reader.pieces([keys], for_writing=True):
-                    for swap in self._swaps_of(keys.width, without_tombstones(keys, piece), piece, (0, epoch)):
-                        sent.append(swap)
-                        yield swap.command
-
-            refused = [np.empty(0, dtype=np.int64)]
-            for number, reply in enumerate(self._servers.exchange(commands())):
-                swap = sent[number]
-                if reply == _OTHER_EPOCH:
-                    self._epochs.renew_for_writing()
-                left = (
-                    np.isin(swap.bucket_of, reply)
-                    if isinstance(reply, list)
-                    else np.ones(len(swap.bucket_of), dtype=bool)
-                )
-                refused.append(swap.requests[left])
-                removed += int((~left).sum())
-            waiting = waiting.take(np.concatenate(refused))
+            left, count = self._remove_once(waiting)
+            waiting = waiting.take(left)
+            removed += count
         return removed
+
+    def _remove_once(self, keys: EncodedKeys) -> tuple[Positions, int]:
+        """Remove what can be; the positions of keys whose bucket was changed meanwhile, and how many entries went."""
+        epoch = self._epochs.for_writing(0)
+        sent: list[_Swap] = []
+
+        def commands() -> Iterator[Command]:
+            for piece in self._reader.pieces([keys], for_writing=True):
+                for swap in self._swaps_of(keys.width, without_tombstones(keys, piece), piece, (0, epoch)):
+                    sent.append(swap)
+                    yield swap.command
+
+        refused, removed = [np.empty(0, dtype=np.int64)], 0
+        for number, reply in enumerate(self._servers.exchange(commands())):
+            swap = sent[number]
+            if reply == _OTHER_EPOCH:
+                self._epochs.renew_for_writing()
+            is_left = (
+                np.isin(swap.bucket_of, reply) if isinstance(reply, list) else np.ones(len(swap.bucket_of), dtype=bool)
+            )
+            refused.append(swap.requests[is_left])
+            removed += int((~is_left).sum())
+        return np.concatenate(refused), removed
 
     def _grow(self, inserted: Counter[WidthAndShard]) -> None:
         """Grow the segments that may need it after so many insertions into each."""

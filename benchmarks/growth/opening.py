@@ -14,12 +14,12 @@ from typing import Final
 from uuid import UUID
 
 import rli
+from benchmarks.measuring import kibibytes, process_status
 from rli.index.record.log_record import LogRecord, record_name
 from rli.model import FileGroupId
 
 _COMMITS: Final = (100, 10_000, 100_000)
-_MIB: Final = 1024
-"""KiB."""
+_MIB: Final = 1 << 20
 
 
 def fill(url: str, commits: int) -> None:
@@ -70,8 +70,7 @@ def _record(number: int) -> LogRecord:
 
 
 def _peak() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+    return kibibytes(process_status(Path("/proc/self"))["VmHWM"])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -10,8 +9,8 @@ from typing import Final
 from benchmarks.measuring import Outcome
 from benchmarks.peers.competitor import OPERATIONS, TAG, UPSERT, Competitor
 from benchmarks.peers.engines import LMDB, Rli
-from benchmarks.peers.families import FAMILIES
 from benchmarks.peers.hudi import CONSISTENT_HASHING, Hudi
+from benchmarks.peers.products import PRODUCTS
 from benchmarks.peers.rounds import competing, play, warm_up
 from benchmarks.peers.workload import make_stream, make_workload
 
@@ -19,15 +18,15 @@ _RIVAL: Final = ("Hudi 1.2.0", "RECORD_INDEX")
 _GOALS: Final = {TAG: 3.0, UPSERT: 5.0}
 """Against the rival: how many times its speed."""
 
-_OF_HUDI: Final = {index: Hudi for index in FAMILIES["Hudi 1.2.0"].engines if index != CONSISTENT_HASHING}
+_OF_HUDI: Final = {index: Hudi for index in PRODUCTS["Hudi 1.2.0"].engines if index != CONSISTENT_HASHING}
 _ALL: Final = {
-    **FAMILIES,
-    "rli": replace(FAMILIES["rli"], engines={LMDB: Rli}),
-    "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines=_OF_HUDI),
+    **PRODUCTS,
+    "rli": replace(PRODUCTS["rli"], engines={LMDB: Rli}),
+    "Hudi 1.2.0": replace(PRODUCTS["Hudi 1.2.0"], engines=_OF_HUDI),
 }
 _FEW: Final = {
     "rli": _ALL["rli"],
-    "Hudi 1.2.0": replace(FAMILIES["Hudi 1.2.0"], engines={"RECORD_INDEX": Hudi}),
+    "Hudi 1.2.0": replace(PRODUCTS["Hudi 1.2.0"], engines={"RECORD_INDEX": Hudi}),
 }
 """For the quick form: rli and its rival."""
 
@@ -39,7 +38,7 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
     stream = make_stream(folder, *((2, 20_000) if quick else (3, None)))
     with competing(folder, _FEW if quick else _ALL) as competitors:
         ours, *others = competitors
-        rival = next(other for other in others if (other.family, other.engine) == _RIVAL)
+        rival = next(other for other in others if (other.product, other.engine) == _RIVAL)
         warm_up(first, competitors)
         # Of the engines without a goal one batch tells enough.
         play(synthetic, competitors, 0, 1)
@@ -71,13 +70,12 @@ def run(folder: Path, *, quick: bool) -> list[Outcome]:
 
 
 def _outcome(name: str, operation: str, ours: Competitor, other: Competitor, about: str) -> Outcome:
-    taken, baseline = other.seconds[operation], ours.seconds[operation]
-    is_rival = (other.family, other.engine) == _RIVAL
+    is_rival = (other.product, other.engine) == _RIVAL
     return Outcome(
         name,
         other.name,
-        statistics.median(taken[number] / baseline[number] for number in taken),
+        ours.times_as_fast_as(other, operation),
         _GOALS.get(operation) if is_rival else None,
         "higher",
-        f"median of {len(taken)}; {about}",
+        f"median of {len(other.seconds[operation])}; {about}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
 from collections import defaultdict
@@ -20,7 +21,7 @@ class Competitor:
     """An engine in its process.
 
     Attributes:
-        family, engine: its name.
+        product, engine: its name.
         process: runs it.
         options: of the engine, on top of its own.
         table: the name of its table.
@@ -30,7 +31,7 @@ class Competitor:
         has_failed: whether an operation failed; nothing more is asked of it then.
     """
 
-    family: str
+    product: str
     engine: str
     process: OrderedProcess
     options: Mapping[str, str]
@@ -42,7 +43,7 @@ class Competitor:
 
     @property
     def name(self) -> str:
-        return f"{self.family}, {self.engine}"
+        return f"{self.product}, {self.engine}"
 
     def load(self, workload: Workload, number: int = 0) -> None:
         """Make the table; after the first time, in the place of the one before."""
@@ -65,9 +66,14 @@ class Competitor:
         self.seconds[LOOK_UP][number], found = self._order("look_up", keys=list(batch.looked_up))
         self.missed += max(0, batch.known - found)
 
+    def times_as_fast_as(self, other: Competitor, operation: str) -> float:
+        """The seconds of the other over its own: the median of what the other has played."""
+        ours, theirs = self.seconds[operation], other.seconds[operation]
+        return statistics.median(theirs[number] / ours[number] for number in theirs)
+
     def with_another_table(self, suffix: str) -> Competitor:
         """The same engine in the same process, with a table of its own."""
-        return Competitor(self.family, self.engine, self.process, self.options, f"{self.table}-{suffix}")
+        return Competitor(self.product, self.engine, self.process, self.options, f"{self.table}-{suffix}")
 
     def errors(self) -> str:
         """What is wrong with the table, as a remark; empty if it is right."""

@@ -14,8 +14,8 @@ import happybase
 
 from benchmarks.peers.competitor import Competitor
 from benchmarks.peers.engines import REDIS, SERVER
-from benchmarks.peers.families import Family
 from benchmarks.peers.hudi import HBASE
+from benchmarks.peers.products import Product
 from benchmarks.peers.workload import Workload
 from rli_hbase.hudi_rows import FAMILY
 from tests.support.docker import free_ports
@@ -25,7 +25,7 @@ from tests.support.redis import running_redis
 from tests.support.spark import REPOSITORY
 
 OURS: Final = "rli"
-"""The family that must not fail."""
+"""The product that must not fail."""
 
 _HBASE_TABLE: Final = "peer"
 
@@ -74,7 +74,7 @@ def _noting_failure(competitor: Competitor) -> Iterator[None]:
     try:
         yield
     except OrderError as error:
-        if competitor.family == OURS:
+        if competitor.product == OURS:
             raise
         competitor.has_failed = True
         sys.stderr.write(f"{competitor.name} failed, and is left out from here on: {error}\n")
@@ -82,28 +82,28 @@ def _noting_failure(competitor: Competitor) -> Iterator[None]:
 
 @contextmanager
 def competing(
-    folder: Path, families: Mapping[str, Family], heaps: Mapping[str, str] = MappingProxyType({})
+    folder: Path, products: Mapping[str, Product], heaps: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[list[Competitor]]:
-    """All engines, ours first, each family in a process of its own.
+    """All engines, ours first, each product in a process of its own.
 
     Args:
         folder: for tables and settings.
-        families: the engines, by the name of their family.
-        heaps: memory of the Java process of a family; 2 GiB where it says nothing.
+        products: the engines, by the name of their product.
+        heaps: memory of the Java process of a product; 2 GiB where it says nothing.
     """
     with ExitStack() as running:
         options = {
             engine: start(folder, running)
             for engine, start in _SERVERS.items()
-            if any(engine in family.engines for family in families.values())
+            if any(engine in product.engines for product in products.values())
         }
         competitors: list[Competitor] = []
-        for number, (name, family) in enumerate(families.items()):
+        for number, (name, product) in enumerate(products.items()):
             tables = folder / f"tables-{number}"
             tables.mkdir()
             arguments = [name, str(tables), str(folder), heaps.get(name, "2g")]
             process = running.enter_context(OrderedProcess("benchmarks.peers.worker", arguments, REPOSITORY))
-            for engine in family.engines:
+            for engine in product.engines:
                 table = engine.replace(" ", "-")
                 competitors.append(Competitor(name, engine, process, options.get(engine, {}), table))
         yield competitors

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from benchmarks.peers.engines import KEY, PARTITION, Engine
-from benchmarks.peers.families import FAMILIES, Family
+from benchmarks.peers.products import PRODUCTS, Product
 from benchmarks.sessions import spark_session
 from tests.support.orders import serve
 from tests.support.spark_packages import jar_of
@@ -27,18 +27,18 @@ class Worker:
     Args:
         spark: the session.
         folder: for the tables.
-        family: the engines that it can make.
+        product: the engines that it can make.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path, family: Family) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, product: Product) -> None:
         self._spark = spark
         self._folder = folder
-        self._family = family
+        self._product = product
         self._engines: dict[str, Engine] = {}
 
     def load(self, table: str, engine: str, options: dict[str, str], source: str) -> float:
         """Make a table of an engine; returns the seconds."""
-        made = self._family.engines[engine](self._spark, self._folder / table, engine, options)
+        made = self._product.engines[engine](self._spark, self._folder / table, engine, options)
         self._engines[table] = made
         return self._timed(made.load, source)
 
@@ -76,14 +76,14 @@ class Worker:
 
 def _start() -> Mapping[str, Callable[..., Any]]:
     name, folder, class_path, memory = sys.argv[1:]
-    family = FAMILIES[name]
-    settings = {setting: value.format(folder=folder) for setting, value in family.settings.items()}
-    if family.package and family.on_class_path:
-        class_path = f"{class_path}:{jar_of(family.package)}"
-    elif family.package:
-        settings["spark.jars.packages"] = family.package
+    product = PRODUCTS[name]
+    settings = {setting: value.format(folder=folder) for setting, value in product.settings.items()}
+    if product.package and product.on_class_path:
+        class_path = f"{class_path}:{jar_of(product.package)}"
+    elif product.package:
+        settings["spark.jars.packages"] = product.package
     settings["spark.driver.extraClassPath"] = class_path
-    worker = Worker(spark_session(settings, memory=memory), Path(folder), family)
+    worker = Worker(spark_session(settings, memory=memory), Path(folder), product)
     return {name: getattr(worker, name) for name in ("load", "upsert", "delete", "look_up", "drop", "state")}
 
 

@@ -22,7 +22,8 @@ from pydantic import TypeAdapter, ValidationError
 from rli.errors import IndexExistsError
 from rli.hudi.bloom_filter import BloomFilter, HashedKeys
 from rli.index.contract import LOOKUP_SECONDS
-from rli.index.record.record_index import RecordIndex, create_index, open_as_it_is
+from rli.index.record.opening import create_index, open_as_it_is
+from rli.index.record.record_index import RecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import Phase
 from rli.table.catalog import create_table
@@ -174,7 +175,7 @@ def _measured(cache: Path) -> Calibration:
         _, of_bytes = _rewriting(wide, "000000000001")
         sizes = [table.info().bytes for table in (short, wide)]
         write_byte = max(0.0, of_bytes - of_rows) / max(1, sizes[1] - sizes[0])
-        filters = _filter_rates(many)
+        filter_row, hash_key, test_key = _filter_rates(many)
         return Calibration(
             version=VERSION,
             machine=_machine(),
@@ -182,9 +183,9 @@ def _measured(cache: Path) -> Calibration:
             key_row=max(0.0, of_short / _ROWS - 12 * key_byte),
             key_byte=key_byte,
             join_key=max(0.0, _locating(long, many) - of_long) / _ROWS,
-            filter_row=filters[0],
-            test_key=filters[2],
-            hash_key=filters[1],
+            filter_row=filter_row,
+            test_key=test_key,
+            hash_key=hash_key,
             commit=commit,
             write_file=write_file,
             write_row=max(0.0, of_rows - write_file - sizes[0] * write_byte) / _ROWS,

@@ -73,13 +73,13 @@ class KeySource(ABC):
 
     @property
     @abstractmethod
-    def layout(self) -> Sequence[StoredFile]:
+    def stored_files(self) -> Sequence[StoredFile]:
         """The base files of the table, in the order of the units where each unit is one."""
 
     @property
     @abstractmethod
     def units_are_files(self) -> bool:
-        """Whether unit ``n`` is the file ``n`` of the layout."""
+        """Whether unit ``n`` is the file ``n`` of ``stored_files``."""
 
     @abstractmethod
     def rows_of(self, unit: int) -> int:
@@ -101,7 +101,7 @@ class KeySource(ABC):
     @property
     def rows(self) -> int:
         """All records."""
-        return sum(file.rows for file in self.layout)
+        return sum(file.rows for file in self.stored_files)
 
 
 class TableSource(KeySource):
@@ -131,7 +131,7 @@ class TableSource(KeySource):
         return True
 
     @cached_property
-    def layout(self) -> Sequence[StoredFile]:
+    def stored_files(self) -> Sequence[StoredFile]:
         read = {number: self._footer(self._slices[number]) for number in evenly(self.units, _FOOTERS)}
         known = sum(file.rows for file in read.values())
         per_byte = known / max(1, sum(file.size for file in read.values()))
@@ -143,7 +143,7 @@ class TableSource(KeySource):
         return ordered[len(ordered) // 2] if ordered else 0.0
 
     def rows_of(self, unit: int) -> int:
-        return self.layout[unit].rows
+        return self.stored_files[unit].rows
 
     def read(self, unit: int) -> Iterator[pa.Table]:
         path = pa.scalar(self._slices[unit].group.partition_path, pa.string())
@@ -200,7 +200,7 @@ class ParquetSource(KeySource):
         return int(self._footers[unit].num_rows)
 
     @cached_property
-    def layout(self) -> Sequence[StoredFile]:
+    def stored_files(self) -> Sequence[StoredFile]:
         """Each partition with as many files as its share of the bytes fills."""
         parts: dict[str, _Range] = defaultdict(_Range)
         for unit in within_rows(self, _ROWS_OF_LAYOUT):

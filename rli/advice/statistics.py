@@ -204,7 +204,7 @@ def survey(
         is_table: whether the source is a table.
         index: URL of its index.
     """
-    layout = source.layout
+    files = source.stored_files
     sample = _sampled_keys(source)
     keyed = KEYED_SCHEMA.empty_table() if batch is None else _distinct(source.keyed(batch))
     stored = sample.group_by(KEY, use_threads=False).aggregate([(PARTITION, "min")]).rename_columns([KEY, PARTITION])
@@ -220,11 +220,11 @@ def survey(
         keys=source.rows,
         key_bytes=(pc.sum(pc.binary_length(keys)).as_py() or 0) / count,
         encoded_key_bytes=sum(found.nbytes for _, found in encode(keys)) / count,
-        partitions=len({file.partition_path for file in layout}),
-        files=len(layout),
-        bytes=sum(file.size for file in layout),
-        files_per_key=sum(_tests(layout, keys)) / count,
-        files_per_key_in_partition=sum(_tests_near(layout, sample)) / count,
+        partitions=len({file.partition_path for file in files}),
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        files_per_key=sum(_tests(files, keys)) / count,
+        files_per_key_in_partition=sum(_tests_near(files, sample)) / count,
         repeated=probed.repeated(in_batch),
         open_seconds=source.open_seconds,
         is_local=source.is_local,
@@ -232,7 +232,7 @@ def survey(
     )
     if batch is not None:
         return Survey(table, _given(source, keyed, probed))
-    return Survey(table, _expected(table, layout, sample))
+    return Survey(table, _expected(table, files, sample))
 
 
 # A batch that is given ----------------------------------------------------------------------------------------------
@@ -287,14 +287,14 @@ def _probe(source: KeySource, sought: pa.Table) -> _Probed:
 
 
 def _given(source: KeySource, keyed: pa.Table, probed: _Probed) -> BatchStatistics:
-    layout = source.layout
+    files = source.stored_files
     sampled = min(keyed.num_rows, _SAMPLED_BATCH)
     factor = keyed.num_rows / max(1, sampled)
     found = {position: paths for position, paths in probed.places.items() if position < sampled}
     moved = sum(probed.wanted[position] not in paths for position, paths in found.items())
     partitions = set(pc.unique(keyed.column(PARTITION)).to_pylist())
-    near = [file for file in layout if file.partition_path in partitions]
-    tests, tests_near = _tests(layout, keyed.column(KEY)), _tests_near(layout, keyed)
+    near = [file for file in files if file.partition_path in partitions]
+    tests, tests_near = _tests(files, keyed.column(KEY)), _tests_near(files, keyed)
     return BatchStatistics(
         origin="records",
         keys=keyed.num_rows,
@@ -303,8 +303,8 @@ def _given(source: KeySource, keyed: pa.Table, probed: _Probed) -> BatchStatisti
         partitions=len(partitions),
         hit=_hit(source, probed, sampled, factor),
         near=_reach(near),
-        tested=_reach(file for file, count in zip(layout, tests, strict=True) if count),
-        tested_near=_reach(file for file, count in zip(layout, tests_near, strict=True) if count),
+        tested=_reach(file for file, count in zip(files, tests, strict=True) if count),
+        tested_near=_reach(file for file, count in zip(files, tests_near, strict=True) if count),
         tests=sum(tests),
         tests_near=sum(tests_near),
     )
@@ -314,10 +314,10 @@ def _hit(source: KeySource, probed: _Probed, sampled: int, factor: float) -> Rea
     """The files that hold keys of a batch."""
     if source.units_are_files:
         hit = (unit for unit, positions in probed.units.items() if any(position < sampled for position in positions))
-        return _reach(source.layout[unit] for unit in hit).times(1 / probed.share)
+        return _reach(source.stored_files[unit] for unit in hit).times(1 / probed.share)
     by_partition = Counter(path for position, paths in probed.places.items() if position < sampled for path in paths)
     files_of = defaultdict[str, list[StoredFile]](list)
-    for file in source.layout:
+    for file in source.stored_files:
         files_of[file.partition_path].append(file)
     total = Reach(0, 0, 0)
     for path, count in by_partition.items():
@@ -334,9 +334,9 @@ def share_hit(keys: float, files: float) -> float:
 # A batch that is expected -------------------------------------------------------------------------------------------
 
 
-def _expected(table: TableStatistics, layout: Sequence[StoredFile], sample: pa.Table) -> BatchStatistics:
+def _expected(table: TableStatistics, files: Sequence[StoredFile], sample: pa.Table) -> BatchStatistics:
     """The next batch as the last commits were, or as nothing tells otherwise."""
-    whole, commits = _reach(layout), table.commits
+    whole, commits = _reach(files), table.commits
     if commits is not None:
         keys, known = commits.rows, 1.0 - commits.inserted
         moved, partitions = commits.moved, min(commits.partitions, table.partitions)
@@ -357,8 +357,8 @@ def _expected(table: TableStatistics, layout: Sequence[StoredFile], sample: pa.T
         partitions=partitions,
         hit=hit,
         near=near,
-        tested=whole.times(_share_tested(_tests(layout, sample.column(KEY)), keys / one)),
-        tested_near=near.times(_share_tested(_tests_near(layout, sample), keys / one)),
+        tested=whole.times(_share_tested(_tests(files, sample.column(KEY)), keys / one)),
+        tested_near=near.times(_share_tested(_tests_near(files, sample), keys / one)),
         tests=tests,
         tests_near=tests_near,
     )
@@ -393,20 +393,20 @@ def _reach(files: Iterable[StoredFile]) -> Reach:
     return Reach(len(listed), sum(file.rows for file in listed), sum(file.size for file in listed))
 
 
-def _tests(layout: Sequence[StoredFile], keys: pa.Array) -> list[int]:
+def _tests(files: Sequence[StoredFile], keys: pa.Array) -> list[int]:
     """For each file, how many of some keys its range holds."""
     ordered = sorted(keys.to_pylist())
-    return [_within(ordered, file) for file in layout]
+    return [_within(ordered, file) for file in files]
 
 
-def _tests_near(layout: Sequence[StoredFile], keyed: pa.Table) -> list[int]:
+def _tests_near(files: Sequence[StoredFile], keyed: pa.Table) -> list[int]:
     """The same of the keys of the file's partition."""
     by_partition = defaultdict[str, list[str]](list)
     for key, path in zip(keyed.column(KEY).to_pylist(), keyed.column(PARTITION).to_pylist(), strict=True):
         by_partition[path].append(key)
     for keys in by_partition.values():
         keys.sort()
-    return [_within(by_partition.get(file.partition_path, ()), file) for file in layout]
+    return [_within(by_partition.get(file.partition_path, ()), file) for file in files]
 
 
 def _within(ordered: Sequence[str], file: StoredFile) -> int:

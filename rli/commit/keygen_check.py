@@ -22,7 +22,7 @@ from rli.view.snapshot import Snapshot
 _LEAVE_FORM_OPEN: Final = (KeyGeneratorKind.COMPLEX, KeyGeneratorKind.CUSTOM)
 
 
-def require_known_key_form(snapshot: Snapshot) -> None:
+def require_known_key_generation(snapshot: Snapshot) -> None:
     """Pass a table whose newest records have the keys and partition paths that rli would form.
 
     Raises:

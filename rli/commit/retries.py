@@ -18,8 +18,9 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_report import WriteReport
-from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.commit.write_transaction import WriteTransaction
 from rli.errors import ConflictError, RliError, VoidAttemptError
 from rli.model import CommitResult
 from rli.telemetry.waits import waiting

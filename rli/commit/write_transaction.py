@@ -9,35 +9,34 @@ from __future__ import annotations
 import json
 import math
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
-from rli.commit.conflicts import PlannedCommit, ReadSet, changed_since, require_no_conflict
+from rli.commit.conflicts import PlannedCommit, require_no_conflict
 from rli.commit.exclusive_service import made_ready
-from rli.commit.keygen_check import require_known_key_form
+from rli.commit.keygen_check import require_known_key_generation
 from rli.commit.lease import HeldLease
+from rli.commit.prepared_write import PreparedWrite
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
 from rli.commit.step_clock import StepClock
 from rli.errors import ConflictError, IndexNotFoundError, LeaseLostError, RliError
-from rli.file_group.journal import Journal
 from rli.file_group.journal_list import save_journals
-from rli.file_group.writer import FileGroupResult, WriteContext
+from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.schema import evolved_schema, missing_columns
 from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import IndexState, Resizing, TableIndex
+from rli.index.contract import IndexState, TableIndex
 from rli.index.locators import Locator
-from rli.model import CommitResult, FileGroupId, LeasePlace, Step, WriteCounts
+from rli.model import CommitResult, FileGroupId, LeasePlace, Step
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view import paths
@@ -57,58 +56,8 @@ _MARK_VERSION: Final = "1"
 OnStep = Callable[[Step], None]
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedWrite:
-    """What an engine has written, ready to be committed.
-
-    Attributes:
-        results: of the accepted tasks.
-        schema: of the table from now on.
-        operation: Hudi's name of the operation, such as ``UPSERT``.
-        unchanged: records that changed nothing and reached no task.
-        read: what the write depends on beside what it writes.
-        resizing: what the index keeps of it; None for all but clusterings that the index has planned.
-    """
-
-    results: Sequence[FileGroupResult]
-    schema: pa.Schema
-    operation: str
-    unchanged: int
-    read: ReadSet
-    resizing: Resizing | None = None
-
-    @property
-    def counts(self) -> WriteCounts:
-        """What became of the records."""
-        return sum((result.counts for result in self.results), WriteCounts(unchanged=self.unchanged))
-
-    @property
-    def stats(self) -> list[WriteStat]:
-        """The base files."""
-        return [result.stat for result in self.results if result.stat is not None]
-
-    @property
-    def journals(self) -> list[Journal]:
-        """What they change in the index."""
-        return [result.journal for result in self.results if result.journal is not None]
-
-    @property
-    def replaced(self) -> frozenset[FileGroupId]:
-        """The file groups that are replaced."""
-        return frozenset(group for result in self.results for group in result.replaces)
-
-    def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
-        """Without the replacements of file groups that others have changed in between.
-
-        Where none would be left, all are: the check of conflicts tells whose changes those are.
-        """
-        changed = frozenset(changed_since(before, now, self.replaced))
-        kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
-        return replace(self, results=kept or self.results)
-
-
 class WriteTransaction:
-    """A write in progress. Begin it, write file groups with ``context`` and ``target``, then commit or abort.
+    """A write in progress. Begin it, have tasks write file groups with ``context``, then commit or abort.
 
     Attributes:
         table: the definition, as it was when the write began.
@@ -144,7 +93,7 @@ class WriteTransaction:
         self.instant, self._holding = _announce(table, index, timeline, action)
         try:
             self.state = self._sync_behind_instant()
-            require_known_key_form(self.snapshot)
+            require_known_key_generation(self.snapshot)
             self.on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
             self.on_step(Step.INFLIGHT)
@@ -277,7 +226,7 @@ class WriteTransaction:
         # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
         if not prepared.stats and not self._caller.is_given:
             self.abort()
-            return _result(None, prepared, self.on_step.seconds)
+            return prepared.result(None, self.on_step.seconds)
         try:
             self._write_ahead(prepared)
             self.on_step(Step.MANIFESTED)
@@ -300,7 +249,7 @@ class WriteTransaction:
             raise
         self._tidy_up()
         self.on_step(Step.FINISHED)
-        return _result(self.instant, published, self.on_step.seconds)
+        return published.result(self.instant, self.on_step.seconds)
 
     @property
     def _shares_index(self) -> bool:
@@ -455,7 +404,7 @@ class WriteTransaction:
         if transaction is None:
             return []
         delete_superseded(storage, timeline, transaction)
-        return [save_record(storage, self.instant, transaction, _result(self.instant, prepared))]
+        return [save_record(storage, self.instant, transaction, prepared.result(self.instant))]
 
     def _files_of_index(self, prepared: PreparedWrite, now: Snapshot) -> list[str]:
         """What the index keeps of a clustering in files of the table, which lie among the unpublished files (P39)."""
@@ -508,7 +457,9 @@ class WriteTransaction:
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
             write_stats=tuple(prepared.stats),
-            replaced_file_ids=_by_partition(prepared.replaced),
+            replaced_file_ids=by_partition(
+                (group.partition_path, [group.file_id]) for group in sorted(prepared.replaced)
+            ),
             # A table that was never written has no schema yet.
             avro_schema=to_avro(prepared.schema, self.table.properties.name) if len(prepared.schema) else None,
             operation=prepared.operation,
@@ -577,30 +528,3 @@ def _announce(table: TableDefinition, index: TableIndex, timeline: Timeline, act
                 raise
             holding.release()
         latest = instant
-
-
-def _by_partition(groups: Iterable[FileGroupId]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for partition_path, file_id in sorted(groups):
-        found[partition_path] = (*found.get(partition_path, ()), file_id)
-    return found
-
-
-def _result(
-    instant: str | None, write: PreparedWrite, seconds: Mapping[str, float] = MappingProxyType({})
-) -> CommitResult:
-    counts, stats = write.counts, write.stats
-    created = sum(stat.previous_instant is None for stat in stats)
-    return CommitResult(
-        instant=instant,
-        inserted=counts.inserted,
-        updated=counts.updated,
-        moved=counts.moved,
-        deleted=counts.deleted,
-        unchanged=counts.unchanged,
-        files_created=created,
-        files_rewritten=len(stats) - created,
-        written_bytes=sum(stat.written_bytes for stat in stats),
-        files_replaced=len(write.replaced),
-        seconds=dict(seconds),
-    )

@@ -155,8 +155,7 @@ def plan_merge(
     if stored_ordering is not None and ordering_field is not None and len(stored):
         arriving = rows.column(ordering_field).combine_chunks().take(pa.array(matched_rows))
         before = stored_ordering.take(pa.array(stored))
-        late = updates & is_late(arriving, before)
-        same = pc.fill_null(pc.equal(arriving, before), False).to_numpy(zero_copy_only=False) & updates
+        late, same = updates & is_late(arriving, before), updates & _are_equal(arriving, before)
     fates[stored[late]] = _KEEP
     fates[stored[~updates]] = _REMOVE
     if outdated is not None:
@@ -165,20 +164,27 @@ def plan_merge(
     may_change_nothing[of_matched[~(late | same)]] = False
     may_change_nothing[of_rows[adds]] = False
     updated, left_alone = (np.bincount(of_matched[which], minlength=len(groups)) for which in (updates, late))
-    kinds = len(Change) + 1
-    of_change = np.bincount(of_rows * kinds + changes, minlength=len(groups) * kinds).reshape(len(groups), kinds)
-    counts = [
+    counts = _write_counts(changes, of_rows, updated - left_alone, left_alone + skipped)
+    return MergePlan(rows, of_rows, of_stored, fates, np.flatnonzero(adds), counts, may_change_nothing)
+
+
+def _write_counts(
+    changes: NDArray[np.int8], of_rows: Numbers, all_updated: Numbers, all_unchanged: Numbers
+) -> list[WriteCounts]:
+    """What becomes of the records of each file group, given its updates and what changes nothing in it."""
+    groups, kinds = len(all_updated), len(Change) + 1
+    of_change = np.bincount(of_rows * kinds + changes, minlength=groups * kinds).reshape(groups, kinds)
+    return [
         WriteCounts(inserted=inserted, updated=updated, moved=moved, deleted=deleted, unchanged=unchanged)
         for inserted, updated, moved, deleted, unchanged in zip(
             of_change[:, Change.INSERT].tolist(),
-            (updated - left_alone).tolist(),
+            all_updated.tolist(),
             of_change[:, Change.MOVE_IN].tolist(),
             of_change[:, Change.DELETE].tolist(),
-            (left_alone + skipped).tolist(),
+            all_unchanged.tolist(),
             strict=True,
         )
     ]
-    return MergePlan(rows, of_rows, of_stored, fates, np.flatnonzero(adds), counts, may_change_nothing)
 
 
 def require_absent(known: pa.Array) -> None:
@@ -194,6 +200,11 @@ def is_late(arriving: pa.Array, stored: pa.Array) -> NDArray[np.bool_]:
     """Where an arriving ordering value is less than the stored one; a stored null is less than everything."""
     late: NDArray[np.bool_] = pc.fill_null(pc.less(arriving, stored), False).to_numpy(zero_copy_only=False)
     return late
+
+
+def _are_equal(arriving: pa.Array, stored: pa.Array) -> NDArray[np.bool_]:
+    equal: NDArray[np.bool_] = pc.fill_null(pc.equal(arriving, stored), False).to_numpy(zero_copy_only=False)
+    return equal
 
 
 def merge_batch(stored: pa.Table, rows: pa.Table, fates: NDArray[np.int64]) -> pa.Table:

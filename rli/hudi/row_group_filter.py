@@ -51,8 +51,8 @@ class RowGroupFilter:
         hashed = xxh64(text.encode())
         start = ((hashed >> 32) * blocks >> 32) * _BLOCK_BYTES
         words = (
-            int.from_bytes(self._bits[place : place + _WORD_BYTES], "little")
-            for place in range(start, start + _BLOCK_BYTES, _WORD_BYTES)
+            int.from_bytes(self._bits[offset : offset + _WORD_BYTES], "little")
+            for offset in range(start, start + _BLOCK_BYTES, _WORD_BYTES)
         )
         low = hashed & 0xFFFFFFFF
         return all(word >> ((low * salt & 0xFFFFFFFF) >> 27) & 1 for word, salt in zip(words, _SALTS, strict=True))
@@ -62,15 +62,15 @@ def _header(stored: bytes) -> tuple[int, int]:
     """How many bytes of bits there are, and where they begin; 0 bytes for a header that is not understood."""
     if not stored or stored[0] != _SIZE_FIELD:
         return 0, 0
-    number, place = 0, 1
-    while place < len(stored):
-        number |= (stored[place] & 0x7F) << 7 * (place - 1)
-        place += 1
-        if stored[place - 1] < 0x80:
+    number, offset = 0, 1
+    while offset < len(stored):
+        number |= (stored[offset] & 0x7F) << 7 * (offset - 1)
+        offset += 1
+        if stored[offset - 1] < 0x80:
             break
-    size, begin = number >> 1, place + len(_KNOWN_METHODS)
+    size, begin = number >> 1, offset + len(_KNOWN_METHODS)
     is_whole = len(stored) >= begin + size and size % _BLOCK_BYTES == 0
-    return (size, begin) if is_whole and stored[place:begin] == _KNOWN_METHODS else (0, 0)
+    return (size, begin) if is_whole and stored[offset:begin] == _KNOWN_METHODS else (0, 0)
 
 
 def xxh64(data: bytes) -> int:
@@ -78,30 +78,30 @@ def xxh64(data: bytes) -> int:
 
     Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
     """
-    place, length = 0, len(data)
+    offset, length = 0, len(data)
     if length >= _STRIPE:
         lanes = [_P1 + _P2 & _MASK, _P2, 0, -_P1 & _MASK]
-        while place + _STRIPE <= length:
+        while offset + _STRIPE <= length:
             for lane in range(4):
-                lanes[lane] = _round(lanes[lane], _number(data, place + _LANE * lane, _LANE))
-            place += _STRIPE
+                lanes[lane] = _round(lanes[lane], _number(data, offset + _LANE * lane, _LANE))
+            offset += _STRIPE
         hashed = sum(_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
         for lane in lanes:
             hashed = (hashed ^ _round(0, lane)) * _P1 + _P4 & _MASK
     else:
         hashed = _P5
-    return _mixed(_with_rest(hashed + length & _MASK, data, place))
+    return _mixed(_with_rest(hashed + length & _MASK, data, offset))
 
 
-def _with_rest(hashed: int, data: bytes, place: int) -> int:
+def _with_rest(hashed: int, data: bytes, offset: int) -> int:
     """A hash with the bytes that fill no stripe."""
-    while place + _LANE <= len(data):
-        hashed = _rotated(hashed ^ _round(0, _number(data, place, _LANE)), 27) * _P1 + _P4 & _MASK
-        place += _LANE
-    if place + _WORD_BYTES <= len(data):
-        hashed = _rotated(hashed ^ _number(data, place, _WORD_BYTES) * _P1 & _MASK, 23) * _P2 + _P3 & _MASK
-        place += _WORD_BYTES
-    for byte in data[place:]:
+    while offset + _LANE <= len(data):
+        hashed = _rotated(hashed ^ _round(0, _number(data, offset, _LANE)), 27) * _P1 + _P4 & _MASK
+        offset += _LANE
+    if offset + _WORD_BYTES <= len(data):
+        hashed = _rotated(hashed ^ _number(data, offset, _WORD_BYTES) * _P1 & _MASK, 23) * _P2 + _P3 & _MASK
+        offset += _WORD_BYTES
+    for byte in data[offset:]:
         hashed = _rotated(hashed ^ byte * _P5 & _MASK, 11) * _P1 & _MASK
     return hashed
 
@@ -120,5 +120,5 @@ def _rotated(number: int, bits: int) -> int:
     return (number << bits | number >> 64 - bits) & _MASK
 
 
-def _number(data: bytes, place: int, length: int) -> int:
-    return int.from_bytes(data[place : place + length], "little")
+def _number(data: bytes, offset: int, length: int) -> int:
+    return int.from_bytes(data[offset : offset + length], "little")

@@ -81,8 +81,8 @@ class Unlocated(Locator):
         if self.instead_of is not None:
             self.instead_of.require_known(partition_paths)
         count = len(record_keys)
-        places = (pa.nulls(count, field.type) for field in list(LOCATION_SCHEMA)[1:])
-        return pa.table([record_keys, *places], schema=LOCATION_SCHEMA)
+        unknown = (pa.nulls(count, field.type) for field in list(LOCATION_SCHEMA)[1:])
+        return pa.table([record_keys, *unknown], schema=LOCATION_SCHEMA)
 
     def locate_all(self, record_keys: pa.Array) -> pa.Table:  # noqa: ARG002
         return LOCATION_SCHEMA.empty_table()
@@ -137,9 +137,9 @@ def joined_locations(record_keys: pa.Array, distinct: pa.Array, found: pa.Table)
         found: all locations of these keys, in any order.
     """
     ordered = found.sort_by([("partition_path", "ascending"), ("file_id", "ascending")])
-    places = pc.index_in(ordered.column("record_key").combine_chunks(), value_set=distinct).to_numpy()
-    order = np.argsort(places, kind="stable")
-    counts = np.bincount(places, minlength=len(distinct))
+    positions = pc.index_in(ordered.column("record_key").combine_chunks(), value_set=distinct).to_numpy()
+    order = np.argsort(positions, kind="stable")
+    counts = np.bincount(positions, minlength=len(distinct))
     starts = np.cumsum(counts) - counts
     codes = pc.index_in(record_keys, value_set=distinct).to_numpy()
     lengths = np.maximum(counts[codes], 1)

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rli.errors import InvalidInputError
+from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action, Instant, State
 from rli.hudi.timeline.timeline import Timeline
@@ -156,11 +157,9 @@ def _superseded(snapshot: Snapshot, stored: Iterable[FileSlice], earliest: str) 
 def _carry_out(
     table: TableDefinition, timeline: Timeline, earliest: Instant, unneeded: list[FileSlice], fence: Fence
 ) -> str:
-    files: dict[str, tuple[str, ...]] = {}
-    for file_slice in unneeded:
-        partition_path = file_slice.group.partition_path
-        full_paths = (table.storage.full_path(file.path) for file in file_slice.files)
-        files[partition_path] = (*files.get(partition_path, ()), *full_paths)
+    files = by_partition(
+        (part.group.partition_path, [table.storage.full_path(file.path) for file in part.files]) for part in unneeded
+    )
     last = timeline.completed_writes[-1]
     plan = CleanPlan(earliest.time, earliest.action, last.time, files)
     instant = timeline.next_time(table.now())

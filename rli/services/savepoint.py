@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.savepoint_metadata import SavepointMetadata
 from rli.services.clean import finish_cleans
@@ -47,10 +48,10 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
         )
     past = current.as_of(saved)
     require_files_as_of(current, past)
-    files: dict[str, tuple[str, ...]] = {}
-    for group, file_slice in sorted(past.slices.items()):
-        names = (posixpath.basename(file.path) for file in file_slice.files)
-        files[group.partition_path] = (*files.get(group.partition_path, ()), *names)
+    files = by_partition(
+        (group.partition_path, [posixpath.basename(file.path) for file in file_slice.files])
+        for group, file_slice in sorted(past.slices.items())
+    )
     metadata = SavepointMetadata(_SAVED_BY, int(time.time() * 1000), comment, files)
     mark = paths.service_mark(saved, Action.SAVEPOINT)
     table.storage.write_bytes(mark, b"")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rli.errors import UnsupportedTableError
 from rli.hudi.consistent_hashing import files_of
+from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
 from rli.hudi.timeline.instant import Action, Instant
 from rli.storage import Storage
@@ -35,10 +36,7 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
 
 def written_files(storage: Storage, commit: CommitMetadata) -> dict[str, tuple[str, ...]]:
     """Partition path → full paths of the base files that a commit wrote."""
-    files: dict[str, tuple[str, ...]] = {}
-    for stat in commit.write_stats:
-        files[stat.partition_path] = (*files.get(stat.partition_path, ()), storage.full_path(stat.path))
-    return files
+    return by_partition((stat.partition_path, [storage.full_path(stat.path)]) for stat in commit.write_stats)
 
 
 def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:

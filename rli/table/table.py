@@ -4,60 +4,51 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import partial
-from threading import Lock
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
 from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array
-from rli.commit.exclusive_service import table_service
 from rli.commit.readiness import await_synced
-from rli.commit.recovery import exclusive, recover
-from rli.commit.torn import undo_torn
 from rli.commit.undo import restore, roll_back
 from rli.commit.write_transaction import OnStep
 from rli.errors import (
     CorruptIndexError,
     IndexMismatchError,
-    IndexNotFoundError,
     IndexNotReadyError,
     InvalidInputError,
-    RliError,
     SettingsError,
     StoreUnavailableError,
-    UnsupportedTableError,
 )
 from rli.hudi.key_generator import require_record_keys
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
-from rli.index.contract import LOOKUP_SECONDS, IndexKind, IndexOptions, IndexState, TableIndex
-from rli.index.registry import default_lease, index_kind
+from rli.index.contract import LOOKUP_SECONDS, IndexOptions, IndexState, TableIndex
 from rli.index.reports import VerifyReport
 from rli.model import CommitResult, KeyMode, MigrationResult, MissingColumns, OnExisting, OnPartitionChange
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
 from rli.services.clean import CleanResult, clean
-from rli.services.fence import Fence
 from rli.services.purge import purge_tombstones
 from rli.services.restore import RestoreResult
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
+from rli.table import index_upkeep
 from rli.table.info import TableInfo, table_info
-from rli.table.migration import Migration, OnMigrationStep, migrate, target_of
+from rli.table.migration import OnMigrationStep
+from rli.table.opened import OpenTable
 from rli.tasks import InProcess, TaskRunner
-from rli.telemetry import events
 from rli.urls import without_password
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.history import HistoryEntry, history
-from rli.view.index_location import default_index_url
-from rli.view.registration import adopt, as_stored_now, has_index_of, has_other_index, stored_form
+from rli.view.registration import has_index_of, stored_form
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.time_travel import whole_snapshot
@@ -77,15 +68,15 @@ class Table:
     Threads may share it: their writes, look-ups, reads and services are as those of processes. ``close`` it,
     bootstrap its index and drop that while no other thread uses it.
 
-    Attributes:
-        definition: what the table is.
     """
 
     def __init__(self, definition: TableDefinition) -> None:
-        self.definition = definition
-        self._index: TableIndex | None = None
-        self._former: list[TableIndex] = []
-        self._opening = Lock()
+        self._opened = OpenTable(definition)
+
+    @property
+    def definition(self) -> TableDefinition:
+        """What the table is, as it was read last."""
+        return self._opened.definition
 
     @property
     def location(self) -> str:
@@ -105,55 +96,19 @@ class Table:
             IndexMismatchError: the index at the URL belongs to another table.
             StoreUnavailableError: its store does not answer.
         """
-        index = self._index
-        if index is not None and not index.is_gone():
-            return index
-        with self._opening:
-            # Another thread may have opened it meanwhile.
-            if self._index is None or self._index is index:
-                self._close_index()
-                self._index = self._kind.open(self.definition)
-            return self._index
+        return self._opened.index
 
     def refreshed(self) -> tuple[TableDefinition, TableIndex]:
-        """Definition and index as they are now, for engines: another process may have given the table another index."""
-        while True:
-            definition = as_stored_now(self.definition)
-            self._adopt(definition)
-            try:
-                index = self.index
-            except RliError:
-                # An index that was given up may have been dropped since its URL was read.
-                if has_other_index(definition):
-                    continue
-                raise
-            # Another thread may have gone over to another index meanwhile.
-            if has_index_of(self.definition, definition):
-                return definition, index
+        """For engines: see ``OpenTable``."""
+        return self._opened.refreshed()
 
     def write_with(self, write: Callable[[TableDefinition, TableIndex], Found]) -> Found:
-        """Run a write, for engines; again if it failed because the table was given another index meanwhile (P37)."""
-        while True:
-            definition, index = self.refreshed()
-            try:
-                return write(definition, index)
-            except RliError:
-                # A write that is published does not fail because of its former index.
-                if not has_other_index(definition):
-                    raise
+        """For engines: see ``OpenTable``."""
+        return self._opened.write_with(write)
 
     def look_up_with(self, look_up: Callable[[TableDefinition, TableIndex], Found]) -> Found:
-        """Ask the index, for engines; again if the table was given another index meanwhile: the former one may be behind."""
-        while True:
-            definition, index = self.refreshed()
-            try:
-                found = look_up(definition, index)
-            except RliError:
-                if not has_other_index(definition):
-                    raise
-            else:
-                if not has_other_index(definition):
-                    return found
+        """For engines: see ``OpenTable``."""
+        return self._opened.look_up_with(look_up)
 
     # Writing ---------------------------------------------------------------------------------------------------
 
@@ -333,7 +288,7 @@ class Table:
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
             LeaseLostError: this process was paused so long that another one took over; there is no savepoint.
         """
-        with self._exclusively("savepoint", timeout) as (definition, fence):
+        with self._opened.service("savepoint", _patience(timeout)) as (definition, fence):
             return create_savepoint(definition, instant, comment, fence)
 
     def delete_savepoint(self, instant: str, *, timeout: float | None = None) -> None:
@@ -343,7 +298,7 @@ class Table:
             InstantNotFoundError: the commit has no savepoint.
             UnsupportedTableError, IndexNotReadyError, LeaseLostError: as ``savepoint``.
         """
-        with self._exclusively("deletion of a savepoint", timeout) as (definition, fence):
+        with self._opened.service("deletion of a savepoint", _patience(timeout)) as (definition, fence):
             delete_savepoint(definition, instant, fence)
 
     def restore(self, instant: str, *, timeout: float | None = None) -> RestoreResult:
@@ -443,7 +398,7 @@ class Table:
             LeaseLostError: this process was paused so long that another one took over, which finishes the clean if it
                 was announced.
         """
-        with self._exclusively("clean", timeout) as (definition, fence):
+        with self._opened.service("clean", _patience(timeout)) as (definition, fence):
             cleaned = clean(definition, keep_commits, fence)
             purge_tombstones(definition, self.index, keep_commits)
             return cleaned
@@ -465,7 +420,7 @@ class Table:
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
             LeaseLostError: this process was paused so long that another one took over; nothing was archived.
         """
-        with self._exclusively("archive", timeout) as (definition, fence):
+        with self._opened.service("archive", _patience(timeout)) as (definition, fence):
             return archive(definition, keep_commits, fence)
 
     def set_maintenance(self, maintenance: Maintenance) -> None:
@@ -477,13 +432,14 @@ class Table:
         stored = load_definition(self.definition.storage)
         # This handle may have an index of its own; if it has the table's, it may know a password of it.
         is_same = has_index_of(self.definition, stored)
-        opened = Table(replace(stored, given_url=self.definition.given_url) if is_same else stored)
+        opened = OpenTable(replace(stored, given_url=self.definition.given_url) if is_same else stored)
         # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
-        with opened, opened._exclusively("change of the maintenance", None) as (_, fence):
+        with closing(opened), opened.service("change of the maintenance", math.inf) as (_, fence):
             stored = load_definition(self.definition.storage)
             changed = stored.require_settings().model_copy(update={"maintenance": maintenance})
             fence.replace(paths.SETTINGS, stored_form(stored.with_settings(changed)))
-        self.definition = self.definition.with_settings(self.settings.model_copy(update={"maintenance": maintenance}))
+        mine = self.settings.model_copy(update={"maintenance": maintenance})
+        self._opened.definition = self.definition.with_settings(mine)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -541,7 +497,7 @@ class Table:
             CorruptIndexError, CorruptTableError: index or table is damaged.
         """
         record_keys = (
-            self._refreshed().key_generator.record_keys(as_arrow_table(keys))
+            self._opened.reloaded().key_generator.record_keys(as_arrow_table(keys))
             if is_tabular(keys)
             else as_key_array(keys)
         )
@@ -573,7 +529,7 @@ class Table:
                 f"neither an instant nor a time: as_of={as_of!r}; give a text, a date or a datetime"
             )
         text = as_of.isoformat() if isinstance(as_of, date) else as_of
-        return whole_snapshot(self._refreshed(), None if text is None else parse_instant_time(text))
+        return whole_snapshot(self._opened.reloaded(), None if text is None else parse_instant_time(text))
 
     def lookup(
         self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, timeout: float = LOOKUP_SECONDS
@@ -622,7 +578,7 @@ class Table:
         """
         if limit is not None and limit < 1:
             raise InvalidInputError(f"limit must be at least 1: limit={limit}; leave it out for all instants")
-        return told_of_now(self._refreshed(), lambda snapshot: tuple(history(snapshot, limit)))
+        return told_of_now(self._opened.reloaded(), lambda snapshot: tuple(history(snapshot, limit)))
 
     def info(self) -> TableInfo:
         """What the table is and how it is: schema, settings, sizes, index, problems.
@@ -645,16 +601,16 @@ class Table:
             StoreUnavailableError,
             SettingsError,
         ) as error:
-            return table_info(self._refreshed(), error)
+            return table_info(self._opened.reloaded(), error)
 
     def timeline(self) -> tuple[Instant, ...]:
         """All instants of the active timeline, in order."""
-        return self._refreshed().load_timeline().instants
+        return self._opened.reloaded().load_timeline().instants
 
     @property
     def schema(self) -> pa.Schema | None:
         """Schema of the records; None in a table that was never written."""
-        return told_of_now(self._refreshed(), lambda snapshot: snapshot.schema)
+        return told_of_now(self._opened.reloaded(), lambda snapshot: snapshot.schema)
 
     # The index -------------------------------------------------------------------------------------------------
 
@@ -684,24 +640,7 @@ class Table:
             CorruptTableError: a record key lives in more than one place, or a file cannot be read.
             UnsupportedTableError: the records have no keys.
         """
-        self._adopt(as_stored_now(self.definition))
-        if url is None and self.definition.settings is None:
-            url = default_index_url(self.definition.storage)
-        chosen = self.definition.index_url if url is None else url
-        options = IndexOptions(shards, key_mode)
-        index_kind(chosen).require_valid(chosen, options)
-        index_kind(chosen).require_own(self.definition, chosen)
-        self.definition = adopt(self.definition, url, default_lease(chosen))
-        definition = self._refreshed()
-        if not definition.properties.record_key_fields and not definition.properties.populate_meta_fields:
-            raise UnsupportedTableError(
-                f"the table has neither meta columns nor record-key fields: table={self.location}; "
-                "an index needs one of them"
-            )
-        self._undo_torn(definition)
-        self.close()
-        self._index, records = self._kind.rebuild(definition, options, tasks or InProcess())
-        return records
+        return index_upkeep.bootstrap(self._opened, url, IndexOptions(shards, key_mode), tasks or InProcess())
 
     def migrate_index(
         self,
@@ -743,18 +682,9 @@ class Table:
             LeaseLostError: this process was paused so long that another one took over; call it again.
         """
         options, patience = IndexOptions(shards, key_mode), _patience(timeout)
-        definition, index = self.refreshed()
-        target = target_of(definition, to, options)
-        migration = Migration(
-            definition.durable(), index, target.durable(), options, tasks or InProcess(), patience, on_step
+        return index_upkeep.change(
+            self._opened, to, options, tasks or InProcess(), drop_old=drop_old, patience=patience, on_step=on_step
         )
-        now, new, done = migrate(migration, drop_old=drop_old)
-        if new is not index:
-            with self._opening:
-                self._former.append(index)
-                self.definition = replace(now, storage=target.storage, stored_url=None)
-                self._index = new
-        return done
 
     def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> IndexState:
         """Apply all completed instants that the index has not applied, of any writer.
@@ -762,19 +692,7 @@ class Table:
         What dead writers and power cuts left is cleaned up first: a rollback that was interrupted is finished.
         ``timeout`` is as for ``rollback``; only a table that needs such a cleanup needs the lease.
         """
-        (definition, index), writer = self.refreshed(), f"sync at {datetime.now(UTC).isoformat()}"
-        recover(definition, index, writer, patience=_patience(timeout))
-        undo_torn(definition, index, writer, patience=_patience(timeout))
-        began = time.monotonic()
-        state = index.sync(definition.reloaded(), tasks or InProcess())
-        events.SYNC_DONE.log(
-            table=self.location,
-            index=index.url,
-            instants=state.applied,
-            sequence=state.sequence,
-            seconds=time.monotonic() - began,
-        )
-        return state
+        return index_upkeep.sync(self._opened, tasks or InProcess(), _patience(timeout))
 
     def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
         """Compare index and table, key by key, as of one commit sequence. Writers may go on.
@@ -802,11 +720,7 @@ class Table:
             CorruptTableError: a base file is damaged, or holds a record key twice.
             SettingsError: the index keeps digests, and some of them have no record.
         """
-        runner = tasks or InProcess()
-        # Under the lease from the first look on: entries are corrected as those of the next commit.
-        definition, index = self.refreshed()
-        with exclusive(definition, index, f"repair at {datetime.now(UTC).isoformat()}", patience=_patience(timeout)):
-            return index.repair_from(definition, runner)
+        return index_upkeep.repair(self._opened, tasks or InProcess(), _patience(timeout))
 
     def relocate(self, *, also: bool = False) -> tuple[str, ...]:
         """Let the index serve the table where it is now, after the table was moved.
@@ -824,79 +738,24 @@ class Table:
             IndexNotFoundError: there is no index at its URL.
             StoreUnavailableError: its store does not answer.
         """
-        self._adopt(as_stored_now(self.definition))
-        with closing(self._kind.open_to_relocate(self.definition)) as index:
-            return index.relocate(self.definition, also=also)
+        return index_upkeep.relocate(self._opened, also=also)
 
     def drop_index(self) -> None:
         """Remove the index; the table stays, and its index can be bootstrapped again.
 
         An index that has lost what says whose it is can be removed too: the table's settings name it as the table's.
         """
-        self._adopt(as_stored_now(self.definition))
-        try:
-            self.index.drop()
-        except CorruptIndexError:
-            self._kind.drop_damaged(self.definition.index_url)
-        self.close()
+        index_upkeep.drop(self._opened)
 
     def close(self) -> None:
         """Give the index's connections back."""
-        self._close_index()
-        while self._former:
-            self._former.pop().close()
-
-    def _close_index(self) -> None:
-        index, self._index = self._index, None
-        if index is not None:
-            index.close()
-
-    def _adopt(self, definition: TableDefinition) -> None:
-        """Keep a definition that was just read; go over to another index if it names one."""
-        with self._opening:
-            if not has_index_of(self.definition, definition):
-                # Other threads may have done so since it was read, and may be using the former index.
-                definition = as_stored_now(self.definition)
-                if not has_index_of(self.definition, definition):
-                    self._former += [] if self._index is None else [self._index]
-                    self._index = None
-            self.definition = definition
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _refreshed(self) -> TableDefinition:
-        """The definition as it is stored now: other engines may have changed the table's properties."""
-        self.definition = definition = self.definition.reloaded()
-        return definition
-
-    @contextmanager
-    def _exclusively(self, service: str, timeout: float | None) -> Iterator[tuple[TableDefinition, Fence]]:
-        """Hold the lease for a table service; the index has followed the timeline.
-
-        The service begins again where the table was given another index before it had the lease (P37).
-        """
-        patience = _patience(timeout)
-        with ExitStack() as held:
-            yield self.write_with(
-                lambda table, index: held.enter_context(table_service(table, index, service, patience=patience))
-            )
-
-    @property
-    def _kind(self) -> IndexKind:
-        return index_kind(self.definition.index_url)
-
-    def _undo_torn(self, definition: TableDefinition) -> None:
-        """Undo what a power cut has torn, as far as the index that is about to go tells it."""
-        # Its scope may be another one than that of the index to be.
-        with (
-            suppress(IndexNotReadyError, IndexNotFoundError),
-            closing(self._kind.open_to_relocate(definition)) as index,
-        ):
-            undo_torn(definition, index, f"bootstrap at {datetime.now(UTC).isoformat()}", is_index_kept=False)
 
     def __repr__(self) -> str:
         settings = self.definition.settings

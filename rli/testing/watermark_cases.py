@@ -1,4 +1,4 @@
-"""The contract's sentences about marks, as tests."""
+"""The contract's sentences about watermarks, as tests."""
 
 from __future__ import annotations
 

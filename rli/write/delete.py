@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.commit.prepared_write import PreparedWrite
+from rli.commit.write_transaction import WriteTransaction
 from rli.hudi.table_features import require_writable
 from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys

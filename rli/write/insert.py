@@ -11,7 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from rli.commit.conflicts import no_keys
-from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.commit.prepared_write import PreparedWrite
+from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.work_rows import Change
 from rli.hudi.table_features import require_writable
 from rli.index.contract import ChangedKeys, TableIndex

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Final
 
 from rli.commit.exclusive_service import table_service
+from rli.commit.prepared_write import PreparedWrite
 from rli.commit.retries import write_until_committed
-from rli.commit.write_transaction import PreparedWrite, WriteTransaction
+from rli.commit.write_transaction import WriteTransaction
 from rli.errors import LeaseBusyError
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline

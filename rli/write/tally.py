@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,12 +34,17 @@ class Tally:
     def of(cls, record_keys: pa.Array | pa.ChunkedArray) -> Tally:
         """The tally of a string array without nulls, shape (n,)."""
         chunks = record_keys.chunks if isinstance(record_keys, pa.ChunkedArray) else [record_keys]
-        return sum((cls.of_hashes(fingerprints(keys)) for chunk in chunks for _, keys in encode(chunk)), cls())
+        return cls.total(cls.of_hashes(fingerprints(keys)) for chunk in chunks for _, keys in encode(chunk))
 
     @classmethod
     def of_hashes(cls, hashes: NDArray[np.uint64]) -> Tally:
         """The tally of keys with these hashes, shape (n,): the fingerprints of the keys, unless told otherwise."""
         return cls(len(hashes), _signed(int(hashes.sum())))
+
+    @classmethod
+    def total(cls, tallies: Iterable[Tally]) -> Tally:
+        """The tally of the keys of all of them."""
+        return sum(tallies, cls())
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.keys + other.keys, _signed(self.hashes + other.hashes))

@@ -40,7 +40,8 @@ from rli_spark.file_probes import (
     shared_slices,
     tasks_for_files,
 )
-from rli_spark.request_files import PARTS, Parts, RequestFile, key_range, read_rows, write_part
+from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files
+from rli_spark.request_parts import PARTS, Parts, write_part
 from rli_spark.row_batches import shared_out
 
 _SLICE: Final = "_rli_slice"
@@ -74,7 +75,7 @@ def compare_files(
     """
     began = time.monotonic()
     slices = locator.candidates(partition_paths_of(requested))
-    keys = sum(file.tally.keys for file in requested)
+    keys = tally_of_files(requested).keys
     if not slices or not keys:
         return LocatedInFiles(folder.storage, (), locator.scope)
     pruned = _prune(spark, folder, requested, locator, slices)
@@ -98,7 +99,7 @@ class _Pruned:
 
     @property
     def tally(self) -> Tally:
-        return sum((file.tally for file in self.files), Tally())
+        return tally_of_files(self.files)
 
 
 def _prune(
@@ -111,7 +112,7 @@ def _prune(
     storage, path = folder.storage, folder.path
     numbers = {file_slice.group: number for number, file_slice in enumerate(slices)}
     shares = shared_slices(slices, tasks_for_files(spark, slices))
-    ranges = -(-sum(file.tally.keys for file in requested) // KEYS_AT_ONCE)
+    ranges = -(-tally_of_files(requested).keys // KEYS_AT_ONCE)
     by_partition = locator.scope is Scope.PARTITION and partition_paths_of(requested) is not None
 
     def left(share: Sequence[FileSlice], counts: Counter[int]) -> Iterator[pa.Table]:
@@ -160,7 +161,7 @@ def _compare(
                 yield pa.table([*part.columns, [read.keys], [read.hashes]], schema=_COMPARED)
 
     rows = map_numbers(spark, len(shares), compare, _COMPARED).collect()
-    require_same("compared", pruned.tally, sum((Tally(row.read_keys, row.read_hashes) for row in rows), Tally()))
+    require_same("compared", pruned.tally, Tally.total(Tally(row.read_keys, row.read_hashes) for row in rows))
     return Parts.accepted([row for row in rows if row.path is not None], path).files
 
 

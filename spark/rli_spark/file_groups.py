@@ -98,7 +98,7 @@ def write_file_groups(
     else:
         # Not by way of Arrow, for which Spark would hold the row batches of several lots at once.
         written = arranged.rdd.mapPartitions(partial(_write_all, lot_writing)).collect()
-    require_same("written", expected, sum((tally for _, tally in written), Tally()))
+    require_same("written", expected, Tally.total(tally for _, tally in written))
     return [result for result, _ in written]
 
 

@@ -29,7 +29,8 @@ from rli.write.engine import (
 )
 from rli_spark.batches import map_numbers
 from rli_spark.connect import default_parallelism
-from rli_spark.request_files import PARTS, Parts, RequestFile, key_range, read_rows, write_part
+from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files
+from rli_spark.request_parts import PARTS, Parts, write_part
 from rli_spark.row_batches import shared_out
 
 KEYS_AT_ONCE: Final = 2_000_000
@@ -97,7 +98,7 @@ class LocatedInFiles(Located):
 
     @property
     def tally(self) -> Tally:
-        return sum((file.tally for file in self.files), Tally())
+        return tally_of_files(self.files)
 
     def within(self, start: int, stop: int) -> LocatorOfRange:
         tables = [_empty(), *read_rows(self.storage, self.files, start, stop)]
@@ -119,7 +120,7 @@ def probe_files(
     """
     storage, path = folder.storage, folder.path
     slices = locator.candidates(partition_paths_of(requested))
-    keys = sum(file.tally.keys for file in requested)
+    keys = tally_of_files(requested).keys
     if not slices or not keys:
         return LocatedInFiles(storage, (), locator.scope)
     tasks = tasks_for_files(spark, slices)

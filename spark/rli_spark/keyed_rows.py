@@ -13,7 +13,8 @@ from rli_spark.arranging import Load
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.driver_limits import DriverLimits
 from rli_spark.errors import unwrapped_errors
-from rli_spark.request_files import COMPRESSION, PARTS, Parts, write_part
+from rli_spark.request_files import COMPRESSION
+from rli_spark.request_parts import PARTS, Parts, write_part
 from rli_spark.small_frames import rows_of_small
 from rli_spark.tie_breaker import Tied
 

@@ -35,7 +35,7 @@ from rli.write.engine import (
 from rli_spark.arranging import FINGERPRINT
 from rli_spark.batches import map_numbers, tasks_for
 from rli_spark.errors import unwrapped_errors
-from rli_spark.request_files import RequestFile, key_range, read_rows
+from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.running_task import attempt_token
 from rli_spark.tasks import SparkTasks
 
@@ -76,8 +76,7 @@ class LoadedRows(TaggedRows):
         write = partial(_write_group, self.folder.storage, self.files, self.tagging, self.locator, plan)
         largest_first = sorted(plan.sizes, key=lambda group: -plan.sizes[group])
         written = SparkTasks(self.spark).run(write, largest_first)
-        requested = sum((file.tally for file in self.files), Tally())
-        require_same("written", requested, sum((tally for _, tally in written), Tally()))
+        require_same("written", tally_of_files(self.files), Tally.total(tally for _, tally in written))
         return [result for result, _ in written if result is not None]
 
 
@@ -128,9 +127,6 @@ def all_differ(spark: SparkSession, folder: RequestFolder, files: Sequence[Reque
     folder.require_kept()
     with unwrapped_errors():
         rows = map_numbers(spark, tasks, look, _LOOKED_AT).collect()
-    require_same(
-        "read",
-        sum((file.tally for file in fingerprints), Tally()),
-        sum((Tally(row["keys"], row.hashes) for row in rows), Tally()),
-    )
+    found = Tally.total(Tally(row["keys"], row.hashes) for row in rows)
+    require_same("read", tally_of_files(fingerprints), found)
     return not any(row.repeated for row in rows)

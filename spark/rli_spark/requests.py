@@ -36,7 +36,8 @@ from rli_spark.file_probes import Located, LocatedInTasks, probe_files
 from rli_spark.headings import summing_tasks
 from rli_spark.keyed_rows import KeyedRows
 from rli_spark.loads import LoadedRows, all_differ
-from rli_spark.request_files import Parts, RequestFile, key_range, read_rows
+from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files
+from rli_spark.request_parts import Parts
 from rli_spark.tagged_rows import TAGGED, SparkRows, tagged_batches
 
 
@@ -105,15 +106,17 @@ class SparkRequest(Request):
         if rows.parts.brought:
             brought = pa.concat_tables(rows.parts.brought)
             files = (*files, *Parts.of_driver(folder, brought, load=rows.load).files)
-        keys = sum(file.tally.keys for file in files)
-        bytes_per_row = sum(file.size for file in files) / max(keys, 1)
+        bytes_per_row = sum(file.size for file in files) / max(tally_of_files(files).keys, 1)
         return cls(undivided(spark), folder, rows.keying, files, rows.schema, bytes_per_row)
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
-        keying = self.keying
+        if isinstance(locator, Unlocated) and self._can_load:
+            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator)
+            return
         with unwrapped_errors():
             located = self._located(locator)
+        keying, sums = self.keying, summing_tasks(tasks_for(self.spark, self.size))
 
         def work(part: KeyRange) -> Iterator[pa.Table]:
             if part.rows is not None:
@@ -121,10 +124,6 @@ class SparkRequest(Request):
                 tagged = tagging(keying.distinct(part.rows), within.locator)
                 yield from tagged_batches(tagged, part.tally + within.tally, sums)
 
-        if isinstance(locator, Unlocated) and self._can_load:
-            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator)
-            return
-        sums = summing_tasks(tasks_for(self.spark, self.size))
         with ExitStack() as kept:
             with unwrapped_errors():
                 rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row, sums)
@@ -155,13 +154,13 @@ class SparkRequest(Request):
 
         with unwrapped_errors():
             rows = self.by_key(look, _CHOSEN).collect()
-        require_same("read", self.tally, sum((Tally(row.read_keys, row.read_hashes) for row in rows), Tally()))
+        require_same("read", self.tally, Tally.total(Tally(row.read_keys, row.read_hashes) for row in rows))
         return sum_of(SomeKeys(row.count_of_keys, tuple(row.sample)) for row in rows)
 
     @property
     def tally(self) -> Tally:
         """Of the keys of all rows; of those with one key some may have been left out already."""
-        return sum((file.tally for file in self.files), Tally())
+        return tally_of_files(self.files)
 
     @property
     def size(self) -> int:

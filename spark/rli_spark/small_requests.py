@@ -38,7 +38,7 @@ from rli_spark.connect import default_parallelism, undivided
 from rli_spark.driver_limits import DriverLimits
 from rli_spark.errors import unwrapped_errors
 from rli_spark.keyed_rows import KeyedRows
-from rli_spark.request_files import key_range, read_rows
+from rli_spark.request_files import key_range, read_rows, tally_of_files
 from rli_spark.requests import SparkRequest
 from rli_spark.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_batches
 
@@ -84,7 +84,7 @@ class SmallRequest(Request):
             folder.require_kept()
         read = list(read_rows(folder.storage, files, *key_range(0, 1)))
         keys = (table.column(work_rows.RECORD_KEY) for table in read)
-        require_same("read", sum((file.tally for file in files), Tally()), sum(map(Tally.of, keys), Tally()))
+        require_same("read", tally_of_files(files), Tally.total(map(Tally.of, keys)))
         keyed = rows.keying.distinct(pa.concat_tables([*rows.parts.brought, *read]))
         return cls(spark, folder, limits, rows, keyed, rows.schema, keyed.nbytes / max(keyed.num_rows, 1))
 

@@ -12,7 +12,7 @@ import pytest
 import rli
 from rli.advice.calibration import VERSION, cached, calibration
 from rli.errors import IndexNotFoundError, SettingsError
-from rli.index.record.record_index import open_index
+from rli.index.record.opening import open_index
 
 
 @pytest.fixture(scope="module")

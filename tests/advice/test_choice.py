@@ -12,8 +12,6 @@ from rli.advice.statistics import BatchStatistics, CommitStatistics, Reach, Surv
 from rli.errors import SettingsError
 from tests.support.advice import RATES, REDIS_URL
 
-MIB = 1 << 20
-
 
 def found(
     keys: int,

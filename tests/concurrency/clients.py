@@ -268,14 +268,14 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
         while True:
             order = connection.recv()
             hold = _Hold(connection, order)
-            table.definition = replace(
+            table._opened.definition = replace(  # noqa: SLF001
                 table.definition, storage=PointedStorage(location, options, at_point=hold.at_point)
             )
             _report_decisions(hold)
             # The table may have got another index since.
             opened = opened if table.refreshed()[1] is told else table.index
             told = _told_of(opened, hold)
-            table._index = told  # noqa: SLF001
+            table._opened._index = told  # noqa: SLF001
             called = time.monotonic()
             outcome = do(table, order.operation, order.attempts, hold.on_step)
             connection.send(Event(order.operation, outcome, called, time.monotonic(), number))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import rli.index.record.record_index
+import rli.index.record.opening
 import rli.table.catalog
 from rli import IndexNotFoundError, Table, TableExistsError, create_index, create_table, open_index, open_table
 from rli.settings import TableSettings
@@ -39,7 +39,7 @@ def create_and_die(folder: Path, point: int) -> None:
         return PointedStore(open_store(url, **options), kill)
 
     rli.table.catalog.Storage = partial(PointedStorage, at_point=kill)  # type: ignore[assignment,attr-defined]
-    rli.index.record.record_index.open_store = open_pointed  # type: ignore[attr-defined]
+    rli.index.record.opening.open_store = open_pointed  # type: ignore[attr-defined]
     create(folder, "first")
 
 

@@ -150,7 +150,7 @@ def pointed(table: Table, at_point: AtPoint) -> Table:
     definition = replace(table.definition, storage=PointedStorage(table.location, options, at_point=at_point))
     index, reporting = table.index, Table(definition)
     if isinstance(index, RecordTableIndex):
-        reporting._index = RecordTableIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001
+        reporting._opened._index = RecordTableIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001
     return reporting
 
 

@@ -21,7 +21,7 @@ from rli.errors import (
     InvalidKeyError,
     SettingsError,
 )
-from rli.index.record.record_index import require_settings
+from rli.index.record.opening import require_settings
 from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId
 from rli.testing import strategies

@@ -427,7 +427,7 @@ def test_a_service_goes_over_to_the_new_index(tmp_path: Path, monkeypatch: pytes
             other.migrate_index(to, drop_old=True)
         return table_service(*given, **options)
 
-    monkeypatch.setattr("rli.table.table.table_service", enter_late)
+    monkeypatch.setattr("rli.table.opened.table_service", enter_late)
     SERVICES[service](table)
     assert table.refreshed()[1].url == to
     assert table.refreshed()[0].require_settings().index_url == to

@@ -29,6 +29,7 @@ from rli.view.definition import TableDefinition
 from tests.support.hbase import hbase_url, new_table
 from tests.support.index_kinds import stored_rows
 from tests.support.redis import redis_url
+from tests.support.steps import Once
 from tests.support.tables import check_stored, records
 
 Days = Callable[[float], None]
@@ -57,20 +58,6 @@ def table(tmp_path: Path) -> Table:
 def make(folder: Path, url: str, **options: Unpack[TableOptions]) -> Table:
     index = url.format(folder)
     return create_table(folder / "t", record_key="id", partition_by="city", ordering="ts", index=index, **options)
-
-
-class Once:
-    """Does something the first time that a write has reached a step."""
-
-    def __init__(self, step: Step, action: Callable[[], object]) -> None:
-        self.reached = 0
-        self._step, self._action = step, action
-
-    def __call__(self, step: Step) -> None:
-        if step is self._step:
-            self.reached += 1
-            if self.reached == 1:
-                self._action()
 
 
 @pytest.mark.invariant("P40")

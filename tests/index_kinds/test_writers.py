@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rli import ConflictError, CorruptTableError, Scope, Step, Table, open_table
 from tests.support.index_kinds import KINDS, Kind, every_kind, stored_rows
+from tests.support.steps import Once
 from tests.support.tables import check_stored, records
 
 BEFORE_THE_LEASE = [Step.INFLIGHT, Step.TAGGED, Step.WRITTEN]
-
-
-class Once:
-    """Does something the first time that a write has reached a step."""
-
-    def __init__(self, step: Step, action: Callable[[], object]) -> None:
-        self.reached = 0
-        self._step, self._action = step, action
-
-    def __call__(self, step: Step) -> None:
-        if step is self._step:
-            self.reached += 1
-            if self.reached == 1:
-                self._action()
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.docker
 
 STORED = 1200
 SHARDS = [number % 2 for number in range(STORED)]
-EXPECTED = [number << 1 for number in range(STORED)]
 
 
 def key(number: int) -> bytes:

@@ -15,7 +15,8 @@ import pytest
 
 from rli.codec.entries import sequences
 from rli.errors import IndexMismatchError, IndexNotFoundError, InvalidKeyError, SettingsError
-from rli.index.record.record_index import RecordIndex, create_index
+from rli.index.record.opening import create_index
+from rli.index.record.record_index import RecordIndex
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.store.health import SupportsHealth, Verdict

@@ -52,14 +52,6 @@ def url(redis_server: Service, spares: list[SpareServer]) -> str:
     return f"redis+shards://{','.join([*hosts, redis_server.address(REDIS_PORT)])}/0?name={uuid4().hex}"
 
 
-@pytest.fixture
-def cluster(redis_cluster: Service) -> Iterator[Cluster]:
-    cluster = Cluster(redis_cluster)
-    cluster.mend()
-    yield cluster
-    cluster.mend()
-
-
 def writer_with_all_keys(folder: Path, url: str) -> CheckedWriter:
     """A writer whose index has every part that it will ever have."""
     writer = CheckedWriter(folder, url)

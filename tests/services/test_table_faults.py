@@ -80,14 +80,6 @@ def proxy(spare: SpareServer) -> Iterator[TcpProxy]:
         yield proxy
 
 
-@pytest.fixture
-def cluster(redis_cluster: Service) -> Iterator[Cluster]:
-    cluster = Cluster(redis_cluster)
-    cluster.mend()
-    yield cluster
-    cluster.mend()
-
-
 def test_a_redis_server_is_killed_and_started(spare: SpareServer, tmp_path: Path) -> None:
     with work_going_on(tmp_path, spare.url()) as until_more_is_done:
         for _ in range(3):

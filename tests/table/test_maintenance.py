@@ -77,7 +77,7 @@ def files_of(table: Table) -> list[str]:
 def test_what_a_commit_and_a_lookup_cost_does_not_grow(table: Table) -> None:
     counting = CountingStorage(table.location)
     counted = Table(replace(table.definition, storage=counting))
-    counted._index = table.index  # noqa: SLF001  (an index in memory is known to its process alone)
+    counted._opened._index = table.index  # noqa: SLF001  (an index in memory is known to its process alone)
     costs: list[Counter[str]] = []
     for number in range(64):
         counting.counted.clear()
@@ -239,5 +239,5 @@ def test_a_clean_deletes_several_files_at_once(tmp_path: Path, memory_url: str) 
     for number in range(5):
         made.upsert(records(("a", "x", number, 1.0)))
     meeting = Table(replace(made.definition, storage=MeetingStorage(made.location)))
-    meeting._index = made.index  # noqa: SLF001  (an index in memory is known to its process alone)
+    meeting._opened._index = made.index  # noqa: SLF001  (an index in memory is known to its process alone)
     assert meeting.clean(keep_commits=2).files_deleted == 2

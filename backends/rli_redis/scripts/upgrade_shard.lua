@@ -1,4 +1,4 @@
--- Gives a shard of layout 2 its watermark, unless it has one: the least of its segments'. Takes the segments' own watermarks away.
+-- Gives a shard of format 2 its watermark, unless it has one: the least of its segments'. Takes the segments' own watermarks away.
 --
 -- KEYS[1]      the watermark                      KEYS[2 ...]  the states of the shard's segments
 --

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 from rli.cli.output import entry_size, human_bytes
 from rli.errors import CorruptIndexError, IndexNotFoundError, RliError
-from rli.index.record.record_index import RecordIndex, open_index
+from rli.index.record.opening import open_index
+from rli.index.record.record_index import RecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode
 from rli.store.contract import Store

@@ -8,6 +8,7 @@ from typing import Any
 
 from rli.errors import CorruptTableError
 from rli.hudi.timeline.avro_files import MALFORMED, read_record, write_record
+from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.rollback_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
 
 
@@ -49,10 +50,8 @@ class RollbackPlan:
         """
         try:
             record = read_record(content)
-            files: dict[str, tuple[str, ...]] = {}
-            for request in record["RollbackRequests"] or ():
-                partition_path = request["partitionPath"]
-                files[partition_path] = (*files.get(partition_path, ()), *request["filesToBeDeleted"])
+            requests = record["RollbackRequests"] or ()
+            files = by_partition((request["partitionPath"], request["filesToBeDeleted"]) for request in requests)
             undone = record["instantToRollback"]
             return cls(undone["commitTime"], undone["action"], files)
         except MALFORMED as error:

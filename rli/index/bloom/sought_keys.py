@@ -38,10 +38,10 @@ class SoughtKeys:
 
     def in_slice(self, statistics: KeyStatistics) -> pa.Array:
         """The keys that a file slice with some statistics may hold: string array, shape (m,)."""
-        places = self._within(statistics.key_range)
-        if len(places) and statistics.bloom_filter is not None:
-            places = self._hashed.claimed_by(statistics.bloom_filter, places)
-        return self._keys.take(pa.array(places))
+        positions = self._within(statistics.key_range)
+        if len(positions) and statistics.bloom_filter is not None:
+            positions = self._hashed.claimed_by(statistics.bloom_filter, positions)
+        return self._keys.take(pa.array(positions))
 
     def _within(self, key_range: tuple[str, str] | None) -> NDArray[np.intp]:
         """Where the keys are that may be in a range; those whose order is not known are in every range."""
@@ -52,6 +52,6 @@ class SoughtKeys:
         end = bisect_right(range(self._ordered), greatest, key=self._key)
         return np.concatenate([np.arange(first, end), np.arange(self._ordered, len(self._keys))])
 
-    def _key(self, place: int) -> str:
-        key: str = self._keys[place].as_py()
+    def _key(self, position: int) -> str:
+        key: str = self._keys[position].as_py()
         return key

@@ -8,24 +8,21 @@ quicker way to read it, and whatever is wrong with one, the records are read ins
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 from uuid import uuid4
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import ipc
 from pydantic import BaseModel, Field
 
 from rli.errors import CorruptIndexError
+from rli.index.record.checkpoint_page import PAGES, Page, PageEntry, digest, page_bytes, page_of, parse_page
 from rli.index.record.known_groups import KnownGroups
 from rli.index.record.log_record import LogRecord, block_of, bounds_of_block, record_name, sequence_of
-from rli.index.record.names import Names
 from rli.json_text import parse_json
 from rli.model import FileGroupId
 from rli.store.contract import Store
@@ -34,7 +31,6 @@ CHECKPOINT: Final = "checkpoint"
 """Name of the control record of the newest checkpoint."""
 
 _VERSION: Final = 1
-_PAGES: Final = "page/"
 _LARGEST_ANCHOR: Final = 64 << 10
 _MOST_READ_ALONE: Final = 16
 """Pages; more of them are read together with their neighbours."""
@@ -44,57 +40,6 @@ _BLOCK_DIGITS: Final = 6
 
 _Number: TypeAlias = Annotated[int, Field(ge=0, lt=2**32)]
 
-_TEXTS: Final = pa.list_(pa.string())
-_SCHEMA: Final = pa.schema(
-    [
-        ("located_at", _TEXTS),
-        ("partition_paths", _TEXTS),
-        ("file_ids", _TEXTS),
-        ("instants", _TEXTS),
-        ("sequences", pa.list_(pa.uint32())),
-        ("undone", _TEXTS),
-    ],
-    metadata={"version": str(_VERSION)},
-)
-
-
-@dataclass(frozen=True)
-class Page:
-    """The content of a page.
-
-    Attributes:
-        names: that its records introduce.
-        brought: instants whose changes its records bring, and the first sequences of these records.
-        undone: instants whose changes its records take back.
-    """
-
-    names: Names
-    brought: tuple[pa.StringArray, pa.Array]
-    undone: pa.StringArray
-
-    @cached_property
-    def sequences(self) -> dict[str, int]:
-        """For each instant that its records bring, the first sequence of the record."""
-        instants, sequences = self.brought
-        return dict(zip(instants.to_pylist(), sequences.to_pylist(), strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class PageEntry:
-    """What a checkpoint says of a page.
-
-    Attributes:
-        name: of its control record.
-        first_sequence, first_group: the first numbers that it explains.
-        least, greatest: the instants that it knows lie between these; empty where it knows none.
-    """
-
-    name: str
-    first_sequence: int
-    first_group: int
-    least: str
-    greatest: str
-
 
 class _Stored(BaseModel):
     """A checkpoint as its record has it; see ``Checkpoint`` and ``PageEntry``."""
@@ -103,7 +48,7 @@ class _Stored(BaseModel):
     groups: _Number
     lastOf: tuple[tuple[str, _Number, str], ...]  # noqa: N815  (as it is stored)
     anchor: tuple[_Number, str] | None
-    pages: tuple[tuple[Annotated[str, Field(pattern=f"^{_PAGES}")], _Number, _Number, str, str], ...]
+    pages: tuple[tuple[Annotated[str, Field(pattern=f"^{PAGES}")], _Number, _Number, str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -151,20 +96,20 @@ class Checkpoint:
 
     def with_records(self, records: Sequence[tuple[LogRecord, bytes]], head: int, group_count: int) -> Checkpoint:
         """A checkpoint of further records, with a page more; neither is in the store yet."""
-        entry, page = _page_of([record for record, _ in records])
+        entry, page = page_of([record for record, _ in records])
         last = {action: (action, sequence, instant) for action, sequence, instant in self.last_of}
         last |= {r.action: (r.action, r.first_sequence, r.instant) for r, _ in records if r.instant is not None}
-        small = [(r.first_sequence, _digest(content)) for r, content in records if len(content) <= _LARGEST_ANCHOR]
+        small = [(r.first_sequence, digest(content)) for r, content in records if len(content) <= _LARGEST_ANCHOR]
         anchor = small[-1] if small else self.anchor
-        parts = (*sorted(last.values()),), anchor, (*self.pages, entry)
+        last_of, pages = tuple(sorted(last.values())), (*self.pages, entry)
         return replace(
             self,
-            content=_to_json(head, group_count, *parts),
+            content=_to_json(head, group_count, last_of, anchor, pages),
             head=head,
             group_count=group_count,
-            last_of=parts[0],
-            anchor=parts[1],
-            pages=parts[2],
+            last_of=last_of,
+            anchor=anchor,
+            pages=pages,
             unwritten={**self.unwritten, entry.name: page},
         )
 
@@ -198,10 +143,10 @@ class Checkpoint:
 
     def sequence_of(self, instant: str) -> int | None:
         """The first sequence of the record that brings an instant; None if the checkpoint does not know it."""
-        for place in reversed(range(len(self.pages))):
-            entry = self.pages[place]
+        for position in reversed(range(len(self.pages))):
+            entry = self.pages[position]
             if entry.least and entry.least <= instant <= entry.greatest:
-                found = self.page(place).sequences.get(instant)
+                found = self.page(position).sequences.get(instant)
                 if found is not None:
                     return found
         return None
@@ -210,7 +155,9 @@ class Checkpoint:
         """The instants that records from a sequence on take back."""
         firsts = [entry.first_sequence for entry in self.pages[1:]]
         start = int(np.searchsorted(firsts, sequence, side="right"))
-        return frozenset[str]().union(*(self.page(place).undone.to_pylist() for place in range(start, len(self.pages))))
+        return frozenset[str]().union(
+            *(self.page(position).undone.to_pylist() for position in range(start, len(self.pages)))
+        )
 
     def numbers_of(self, groups: Iterable[FileGroupId]) -> dict[FileGroupId, int]:
         """The numbers of those of some file groups that have one."""
@@ -250,17 +197,19 @@ class Checkpoint:
         content = self.store.read_control(record_name(sequence)) if sequence > 0 else None
         return None if content is None else LogRecord.from_json(sequence, content)
 
-    def page(self, place: int) -> Page:
-        """A page by its place in the list."""
-        name = self.pages[place].name
+    def page(self, position: int) -> Page:
+        """A page by its position in the list."""
+        name = self.pages[position].name
         found = self._pages_read.get(name)
         if found is None:
             found = self._pages_read[name] = self._read_page(name, self._content_of(name))
         return found
 
-    def load(self, places: Sequence[int]) -> None:
+    def load(self, positions: Sequence[int]) -> None:
         """Read several pages at once."""
-        missing = [name for name in (self.pages[place].name for place in places) if name not in self._pages_read]
+        missing = [
+            name for name in (self.pages[position].name for position in positions) if name not in self._pages_read
+        ]
         if len(missing) > _MOST_READ_ALONE:
             for name, page in self._read_many(missing):
                 self._pages_read[name] = page
@@ -273,7 +222,7 @@ class Checkpoint:
 
     def _read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Page]]:
         """Pages by their names, which ascend; no more than a few dozen are in memory at once."""
-        for block, some in groupby(names, lambda name: name[: len(_PAGES) + _BLOCK_DIGITS]):
+        for block, some in groupby(names, lambda name: name[: len(PAGES) + _BLOCK_DIGITS]):
             stored = dict(self.store.scan_control(block))
             for name in some:
                 yield name, self._read_page(name, self.unwritten.get(name) or stored.get(name))
@@ -283,18 +232,18 @@ class Checkpoint:
 
     def _read_page(self, name: str, content: bytes | None) -> Page:
         """A page, given what is stored of it; where that is not a page, it is made of its records."""
-        page = None if content is None or _digest(content) != name.rpartition("-")[2] else _page_in(content)
+        page = None if content is None or digest(content) != name.rpartition("-")[2] else parse_page(content)
         if page is None:
-            page = _page_in(_page_bytes(self._records_of(self._names_of_pages.index(name))))
+            page = parse_page(page_bytes(self._records_of(self._names_of_pages.index(name))))
         if page is None:
             raise CorruptIndexError(
                 f"records of the index's commit log are damaged: page={name}; bootstrap the index again"
             )
         return page
 
-    def _records_of(self, place: int) -> list[LogRecord]:
-        first = self.pages[place].first_sequence
-        after = self.pages[place + 1].first_sequence if place + 1 < len(self.pages) else self.head + 1
+    def _records_of(self, position: int) -> list[LogRecord]:
+        first = self.pages[position].first_sequence
+        after = self.pages[position + 1].first_sequence if position + 1 < len(self.pages) else self.head + 1
         return self._records_between(first, after)
 
     def _records_between(self, first: int, after: int) -> list[LogRecord]:
@@ -306,11 +255,6 @@ class Checkpoint:
             first = bounds_of_block(first)[1]
         return found
 
-    @property
-    def pages_read(self) -> frozenset[int]:
-        """The places of the pages that were read until now."""
-        return frozenset(place for place, entry in enumerate(self.pages) if entry.name in self._pages_read)
-
     @cached_property
     def _names_of_pages(self) -> list[str]:
         return [entry.name for entry in self.pages]
@@ -321,9 +265,9 @@ class Checkpoint:
     def _is_of_this_log(self) -> bool:
         if self.anchor is None:
             return True
-        sequence, digest = self.anchor
+        sequence, expected = self.anchor
         record = self.store.read_control(record_name(sequence))
-        return record is not None and _digest(record) == digest
+        return record is not None and digest(record) == expected
 
     @classmethod
     def _parsed(cls, store: Store, content: bytes) -> Checkpoint:
@@ -365,53 +309,3 @@ def _intent(shown: bytes) -> bytes:
     """A checkpoint that says what one says that is there, and that another one is being written, by a unique token."""
     fields = json.loads(shown or _to_json(0, 0, (), None, ()))
     return json.dumps({**fields, "writing": uuid4().hex}, separators=(",", ":")).encode()
-
-
-def _page_of(records: Sequence[LogRecord]) -> tuple[PageEntry, bytes]:
-    content = _page_bytes(records)
-    name = f"{_PAGES}{records[0].first_sequence:010d}-{_digest(content)}"
-    instants = [instant for record in records for instant in record.instants]
-    bounds = min(instants, default=""), max(instants, default="")
-    return PageEntry(name, records[0].first_sequence, records[0].first_file_group, *bounds), content
-
-
-def _page_bytes(records: Sequence[LogRecord]) -> bytes:
-    names = Names.of(records)
-    brought = [(instant, record.first_sequence) for record in records for instant in record.instants]
-    lists: list[Any] = [
-        names.instants,
-        names.partition_paths,
-        names.file_ids,
-        [instant for instant, _ in brought],
-        [sequence for _, sequence in brought],
-        [instant for record in records for instant in record.undoes],
-    ]
-    columns = [
-        pa.ListArray.from_arrays([0, len(values)], pa.array(values, field.type.value_type))
-        for values, field in zip(lists, _SCHEMA, strict=True)
-    ]
-    sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, _SCHEMA) as stream:
-        stream.write_batch(pa.record_batch(columns, schema=_SCHEMA))
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def _page_in(content: bytes) -> Page | None:
-    """The page that was written; None for other bytes. Arrow reads what was forged wherever its offsets lead, so it is checked."""
-    try:
-        batch = ipc.open_stream(content).read_next_batch()
-        batch.validate(full=True)
-    except (pa.ArrowException, OSError, StopIteration):
-        return None
-    if (
-        not batch.schema.equals(_SCHEMA)
-        or batch.num_rows != 1
-        or any(column.values.null_count for column in batch.columns)
-    ):
-        return None
-    located_at, paths, file_ids, instants, sequences, undone = (column.values for column in batch.columns)
-    return Page(Names(located_at, paths, file_ids), (instants, sequences), undone)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:32]

@@ -29,7 +29,6 @@ RECORDS_READ_SINGLY: Final = 128
 _GROUPS_READ_SINGLY: Final = 1024
 """File groups in those records; more of them go into a checkpoint at once, as they do after a bootstrap."""
 
-
 _RECORDS_HELD: Final = 1024
 """Of a log without a checkpoint, so many records are held at most while it is read; the rest is kept in columns."""
 

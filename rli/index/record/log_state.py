@@ -136,8 +136,8 @@ class LogState:
         """The record that begins with a sequence; None if no record does."""
         if sequence <= self.base.head:
             return self.base.record_at(sequence)
-        place = bisect_left(self.records, sequence, key=lambda record: record.first_sequence)
-        found = self.records[place : place + 1]
+        position = bisect_left(self.records, sequence, key=lambda record: record.first_sequence)
+        found = self.records[position : position + 1]
         return found[0] if found and found[0].first_sequence == sequence else None
 
     def last_of(self, actions: frozenset[str]) -> str | None:
@@ -184,14 +184,14 @@ class LogState:
     def _named(
         self, numbers: NDArray[Any], firsts: Sequence[int], column: Callable[[Names], pa.StringArray]
     ) -> pa.StringArray:
-        def columns_of(places: Sequence[int]) -> list[pa.StringArray]:
-            self.base.load([place for place in places if place < len(self.base.pages)])
-            return [column(self._names_at(place)) for place in places]
+        def columns_of(positions: Sequence[int]) -> list[pa.StringArray]:
+            self.base.load([position for position in positions if position < len(self.base.pages)])
+            return [column(self._names_at(position)) for position in positions]
 
         return names_of(numbers, firsts, columns_of)
 
-    def _names_at(self, place: int) -> Names:
-        return self._names if place == len(self.base.pages) else self.base.page(place).names
+    def _names_at(self, position: int) -> Names:
+        return self._names if position == len(self.base.pages) else self.base.page(position).names
 
     def sequence_of(self, instant: str) -> int | None:
         """The first sequence of the record that brings an instant; None if no record does."""

@@ -27,7 +27,7 @@ def purge(index: StoredEntries, sequence: int) -> int:
         return 0
     store.raise_floor(floor)
     if store.floor() < floor:
-        # An older layout of the store has no floor.
+        # An older format of the store has no floor.
         return 0
     removed = 0
     for shard in range(index.settings.shard_count):

@@ -18,7 +18,8 @@ from rli.index.record.applying import TRANSACTIONS_KEPT, apply_transactions
 from rli.index.record.log_record import TRANSACTION, LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.owner import PROCESSES, StagingProcess
-from rli.index.record.prepared import Prepared, State, all_prepared, finish_decided, forget
+from rli.index.record.prepared import all_prepared, finish_decided, forget
+from rli.index.record.prepared_record import Prepared, State
 from rli.index.record.stored_entries import StoredEntries
 
 SILENT_SECONDS: Final = 7 * 24 * 3600.0

@@ -26,15 +26,14 @@ from rli.index.record.key_watch import KeyWatch, Verdict
 from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord
 from rli.index.record.log_state import LogState
 from rli.index.record.prepared import (
-    Prepared,
     Staged,
-    State,
     advance,
     append_transaction,
     finish_decided,
     require_not_held,
     write_preparing,
 )
+from rli.index.record.prepared_record import Prepared, State
 from rli.index.record.staged_counts import StagedCounts
 from rli.index.record.stored_entries import StoredEntries
 from rli.index.record.sweeping import SILENT_SECONDS, sweep

@@ -19,16 +19,8 @@ from rli.write.engine import FileIndex, FileLocator, Position, RemovedFiles, Sto
 from rli_spark.batches import map_numbers
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import shared_slices, tasks_for_files
-from rli_spark.request_files import (
-    PARTS,
-    Parts,
-    RequestFile,
-    files_of_table,
-    key_range,
-    read_rows,
-    table_of_files,
-    write_part,
-)
+from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files
+from rli_spark.request_parts import PARTS, Parts, files_of_table, table_of_files, write_part
 from rli_spark.row_batches import packed, unpack
 from rli_spark.tasks import SparkTasks
 
@@ -114,7 +106,7 @@ def build_base(
             removed.require_removed(locator.snapshot, error)
             continue
         position = Position.of(locator.snapshot)
-        base = LocationBase(position, buckets or _buckets_for(sum(file.tally.keys for file in files)), files)
+        base = LocationBase(position, buckets or _buckets_for(tally_of_files(files).keys), files)
         _replace_base(table.storage, folder, base)
         return base
 

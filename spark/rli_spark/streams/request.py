@@ -35,7 +35,7 @@ from rli_spark.engine import SparkEngine
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
 from rli_spark.keyed_rows import KeyedRows
-from rli_spark.request_files import PARTS, Parts, write_part
+from rli_spark.request_parts import PARTS, Parts, write_part
 from rli_spark.row_batches import DATA, packed, unpack
 from rli_spark.running_task import running_task
 from rli_spark.small_requests import request_of

@@ -101,12 +101,12 @@ def write_stream(
         CorruptTableError: a base file is damaged.
     """
     require_frame_and_table(df, table)
-    chosen, place = one_of(StreamMode, "mode", mode), one_of(TagBy, "tag_by", tag_by)
+    chosen, tags = one_of(StreamMode, "mode", mode), one_of(TagBy, "tag_by", tag_by)
     if not df.isStreaming:
         raise InvalidInputError("the frame is no stream: make one with spark.readStream, or call rli_spark.upsert")
     if is_connect(df.sparkSession):
         raise SettingsError("Spark Connect cannot write streams of rli: use a session of Spark itself")
-    if place is TagBy.INDEX:
+    if tags is TagBy.INDEX:
         if ttl is not None:
             raise InvalidInputError(f'ttl is of the state: ttl={ttl}; give tag_by="state", or leave it out')
         return _writer(df, _batch_writer(table, chosen, SparkEngine), checkpoint)

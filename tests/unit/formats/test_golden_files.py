@@ -27,7 +27,7 @@ from rli.index.record.checkpoint import Checkpoint
 from rli.index.record.commit_log import CommitLog
 from rli.index.record.log_record import LogRecord, record_name
 from rli.index.record.owner import StagingProcess
-from rli.index.record.prepared import Prepared, State
+from rli.index.record.prepared_record import Prepared, State
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId, KeyMode, OnPartitionChange, Scope
 from rli.processes import ProcessId

@@ -13,7 +13,7 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import pack
 from rli.store import ABSENT, TOMBSTONE, Entries, Store
 from rli.testing.processes import run_in_process
-from rli_lmdb import LmdbStore, data_file, fixed_table, open_lmdb_store
+from rli_lmdb import LmdbStore, data_file, fixed_table, open_lmdb_store, page_reads
 from rli_lmdb.entries import Transaction
 from rli_lmdb.environment import DATA_FILE, Environment
 
@@ -24,8 +24,8 @@ _COUNT = 60_000
 @pytest.fixture(autouse=True)
 def _pages_for_few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages are read for a single key, too; keys that are left to seeks would hide what pages get wrong."""
-    monkeypatch.setattr(fixed_table, "_MIN_KEYS_FOR_PAGES", 1)
-    monkeypatch.setattr(fixed_table, "_READ_PAGES_FROM", 0)
+    monkeypatch.setattr(page_reads, "_MIN_KEYS", 1)
+    monkeypatch.setattr(page_reads, "_READ_PAGES_FROM", 0)
 
 
 def made(rng: np.random.Generator, count: int, width: int, shards: int) -> EncodedKeys:
@@ -47,7 +47,7 @@ def sought(stored: EncodedKeys, absent: EncodedKeys, rng: np.random.Generator, c
 
 def by_seeking(store: LmdbStore, keys: EncodedKeys) -> NDArray[np.uint64]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed_table, "_MIN_KEYS_FOR_PAGES", 1 << 60)
+        patch.setattr(page_reads, "_MIN_KEYS", 1 << 60)
         return store.get(keys)
 
 

@@ -1,4 +1,4 @@
-"""Which engines live on one Spark: those of one package, in a process of their own."""
+"""The products that are compared, rli first: the engines of each share a Spark of their own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PAIMON: Final = "org.apache.paimon:paimon-spark-3.5:0.9.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Engines of one package.
+class Product:
+    """Engines of one release, which come in one package.
 
     Attributes:
         package: as Spark fetches it; None where Spark and Python suffice.
@@ -36,26 +36,26 @@ class Family:
     on_class_path: bool = False
 
 
-def _hudi(version: str, *engines: str) -> Family:
-    return Family(HUDI_BUNDLE.format(version=version), dict.fromkeys(engines, Hudi), HUDI_SETTINGS, on_class_path=True)
+def _hudi(version: str, *engines: str) -> Product:
+    return Product(HUDI_BUNDLE.format(version=version), dict.fromkeys(engines, Hudi), HUDI_SETTINGS, on_class_path=True)
 
 
-FAMILIES: Final = {
-    "rli": Family(None, dict.fromkeys(RLI_INDEXES, Rli)),
-    "Spark": Family(None, {"anti-join and overwrite": PlainSpark}),
+PRODUCTS: Final = {
+    "rli": Product(None, dict.fromkeys(RLI_INDEXES, Rli)),
+    "Spark": Product(None, {"anti-join and overwrite": PlainSpark}),
     "Hudi 1.2.0": _hudi("1.2.0", *(name for name in (*COPY_ON_WRITE, *MERGE_ON_READ) if name != HBASE)),
     "Hudi 1.0.2": _hudi("1.0.2", *COPY_ON_WRITE),
-    "Delta Lake 3.3.2": Family(
+    "Delta Lake 3.3.2": Product(
         _DELTA,
         {"MERGE": merging.Delta, "MERGE with deletion vectors": merging.DeltaWithDeletionVectors},
         merging.DELTA_SETTINGS,
     ),
-    "Iceberg 1.10.0": Family(
+    "Iceberg 1.10.0": Product(
         _ICEBERG,
         {"MERGE": merging.Iceberg, "MERGE merge-on-read": merging.IcebergMergeOnRead},
         merging.ICEBERG_SETTINGS,
     ),
-    "Paimon 0.9.0": Family(
+    "Paimon 0.9.0": Product(
         _PAIMON,
         {"INSERT": Paimon, "INSERT with deletion vectors": PaimonWithDeletionVectors},
         PAIMON_SETTINGS,

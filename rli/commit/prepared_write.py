@@ -1,0 +1,90 @@
+"""What an engine has written and a commit is to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from rli.commit.conflicts import ReadSet, changed_since
+from rli.file_group.journal import Journal
+from rli.file_group.writer import FileGroupResult
+from rli.hudi.timeline.commit_metadata import WriteStat
+from rli.index.contract import Resizing
+from rli.model import CommitResult, FileGroupId, WriteCounts
+from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """What an engine has written, ready to be committed.
+
+    Attributes:
+        results: of the accepted tasks.
+        schema: of the table from now on.
+        operation: Hudi's name of the operation, such as ``UPSERT``.
+        unchanged: records that changed nothing and reached no task.
+        read: what the write depends on beside what it writes.
+        resizing: what the index keeps of it; None for all but clusterings that the index has planned.
+    """
+
+    results: Sequence[FileGroupResult]
+    schema: pa.Schema
+    operation: str
+    unchanged: int
+    read: ReadSet
+    resizing: Resizing | None = None
+
+    @property
+    def counts(self) -> WriteCounts:
+        """What became of the records."""
+        return sum((result.counts for result in self.results), WriteCounts(unchanged=self.unchanged))
+
+    @property
+    def stats(self) -> list[WriteStat]:
+        """The base files."""
+        return [result.stat for result in self.results if result.stat is not None]
+
+    @property
+    def journals(self) -> list[Journal]:
+        """What they change in the index."""
+        return [result.journal for result in self.results if result.journal is not None]
+
+    @property
+    def replaced(self) -> frozenset[FileGroupId]:
+        """The file groups that are replaced."""
+        return frozenset(group for result in self.results for group in result.replaces)
+
+    def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
+        """Without the replacements of file groups that others have changed in between.
+
+        Where none would be left, all are: the check of conflicts tells whose changes those are.
+        """
+        changed = frozenset(changed_since(before, now, self.replaced))
+        kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
+        return replace(self, results=kept or self.results)
+
+    def result(self, instant: str | None, seconds: Mapping[str, float] = MappingProxyType({})) -> CommitResult:
+        """What the caller is told of the commit.
+
+        Args:
+            instant: of the commit; None if nothing was committed.
+            seconds: of each step.
+        """
+        counts, stats = self.counts, self.stats
+        created = sum(stat.previous_instant is None for stat in stats)
+        return CommitResult(
+            instant=instant,
+            inserted=counts.inserted,
+            updated=counts.updated,
+            moved=counts.moved,
+            deleted=counts.deleted,
+            unchanged=counts.unchanged,
+            files_created=created,
+            files_rewritten=len(stats) - created,
+            written_bytes=sum(stat.written_bytes for stat in stats),
+            files_replaced=len(self.replaced),
+            seconds=dict(seconds),
+        )

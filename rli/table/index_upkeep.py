@@ -1,0 +1,120 @@
+"""Building, following, repairing, changing and dropping the index of an open table."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from rli.commit.recovery import exclusive, recover
+from rli.commit.torn import undo_torn
+from rli.errors import CorruptIndexError, IndexNotFoundError, IndexNotReadyError, UnsupportedTableError
+from rli.index.contract import IndexOptions, IndexState
+from rli.index.registry import default_lease, index_kind
+from rli.index.reports import VerifyReport
+from rli.model import MigrationResult
+from rli.table.migration import Migration, OnMigrationStep, migrate, target_of
+from rli.table.opened import OpenTable
+from rli.tasks import TaskRunner
+from rli.telemetry import events
+from rli.view.definition import TableDefinition
+from rli.view.index_location import default_index_url
+from rli.view.registration import adopt
+
+
+def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: TaskRunner) -> int:
+    """Build the index again, at a URL; see ``Table.bootstrap_index``."""
+    table.follow()
+    if url is None and table.definition.settings is None:
+        url = default_index_url(table.definition.storage)
+    chosen = table.definition.index_url if url is None else url
+    index_kind(chosen).require_valid(chosen, options)
+    index_kind(chosen).require_own(table.definition, chosen)
+    table.definition = adopt(table.definition, url, default_lease(chosen))
+    definition = table.reloaded()
+    if not definition.properties.record_key_fields and not definition.properties.populate_meta_fields:
+        raise UnsupportedTableError(
+            f"the table has neither meta columns nor record-key fields: table={definition.location}; "
+            "an index needs one of them"
+        )
+    _undo_torn(table, definition)
+    table.close()
+    index, records = table.kind.rebuild(definition, options, tasks)
+    table.use(definition, index)
+    return records
+
+
+def change(
+    table: OpenTable,
+    to: str,
+    options: IndexOptions,
+    tasks: TaskRunner,
+    *,
+    drop_old: bool,
+    patience: float,
+    on_step: OnMigrationStep,
+) -> MigrationResult:
+    """Give the table another index while others use it; see ``Table.migrate_index``."""
+    definition, index = table.refreshed()
+    target = target_of(definition, to, options)
+    migration = Migration(definition.durable(), index, target.durable(), options, tasks, patience, on_step)
+    now, new, done = migrate(migration, drop_old=drop_old)
+    if new is not index:
+        table.use(replace(now, storage=target.storage, stored_url=None), new)
+    return done
+
+
+def sync(table: OpenTable, tasks: TaskRunner, patience: float) -> IndexState:
+    """Apply all completed instants, after clearing up what dead writers left; see ``Table.sync_index``."""
+    definition, index = table.refreshed()
+    writer = _writer("sync")
+    recover(definition, index, writer, patience=patience)
+    undo_torn(definition, index, writer, patience=patience)
+    began = time.monotonic()
+    state = index.sync(definition.reloaded(), tasks)
+    events.SYNC_DONE.log(
+        table=definition.location,
+        index=index.url,
+        instants=state.applied,
+        sequence=state.sequence,
+        seconds=time.monotonic() - began,
+    )
+    return state
+
+
+def repair(table: OpenTable, tasks: TaskRunner, patience: float) -> VerifyReport:
+    """Make the index say what the table says; see ``Table.repair_index``."""
+    definition, index = table.refreshed()
+    # Under the lease from the first look on: entries are corrected as those of the next commit.
+    with exclusive(definition, index, _writer("repair"), patience=patience):
+        return index.repair_from(definition, tasks)
+
+
+def relocate(table: OpenTable, *, also: bool) -> tuple[str, ...]:
+    """Let the index serve the table where it is now; see ``Table.relocate``."""
+    definition = table.follow()
+    with closing(table.kind.open_to_relocate(definition)) as index:
+        return index.relocate(definition, also=also)
+
+
+def drop(table: OpenTable) -> None:
+    """Remove the index, damaged or not; see ``Table.drop_index``."""
+    definition = table.follow()
+    try:
+        table.index.drop()
+    except CorruptIndexError:
+        table.kind.drop_damaged(definition.index_url)
+    table.close()
+
+
+def _undo_torn(table: OpenTable, definition: TableDefinition) -> None:
+    """Undo what a power cut has torn, as far as the index that is about to go tells it."""
+    # Its scope may be another one than that of the index to be.
+    with suppress(IndexNotReadyError, IndexNotFoundError), closing(table.kind.open_to_relocate(definition)) as index:
+        undo_torn(definition, index, _writer("bootstrap"), is_index_kept=False)
+
+
+def _writer(work: str) -> str:
+    """Names the caller for those who wait for the lease."""
+    return f"{work} at {datetime.now(UTC).isoformat()}"

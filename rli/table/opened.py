@@ -1,0 +1,141 @@
+"""A table as one process has it open: definition and index, which go over to another index when the table gets one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Lock
+from typing import TypeVar
+
+from rli.commit.exclusive_service import table_service
+from rli.errors import RliError
+from rli.index.contract import IndexKind, TableIndex
+from rli.index.registry import index_kind
+from rli.services.fence import Fence
+from rli.view.definition import TableDefinition
+from rli.view.registration import as_stored_now, has_index_of, has_other_index
+
+Found = TypeVar("Found")
+
+
+class OpenTable:
+    """Definition and open index of a table. Threads may share it, as far as they may share a ``Table``.
+
+    Attributes:
+        definition: what the table is, as it was read last.
+    """
+
+    def __init__(self, definition: TableDefinition) -> None:
+        self.definition = definition
+        self._index: TableIndex | None = None
+        self._former: list[TableIndex] = []
+        self._opening = Lock()
+
+    @property
+    def kind(self) -> IndexKind:
+        return index_kind(self.definition.index_url)
+
+    @property
+    def index(self) -> TableIndex:
+        """The table's index, opened at the first use.
+
+        Raises:
+            IndexNotReadyError: it is missing.
+            IndexMismatchError: the index at the URL belongs to another table.
+            StoreUnavailableError: its store does not answer.
+        """
+        index = self._index
+        if index is not None and not index.is_gone():
+            return index
+        with self._opening:
+            # Another thread may have opened it meanwhile.
+            if self._index is None or self._index is index:
+                self._close_index()
+                self._index = self.kind.open(self.definition)
+            return self._index
+
+    def reloaded(self) -> TableDefinition:
+        """The definition as it is stored now: other engines may have changed the table's properties."""
+        self.definition = definition = self.definition.reloaded()
+        return definition
+
+    def follow(self) -> TableDefinition:
+        """The definition as it is stored now; goes over to another index if it names one."""
+        definition = as_stored_now(self.definition)
+        with self._opening:
+            if not has_index_of(self.definition, definition):
+                # Other threads may have done so since it was read, and may be using the former index.
+                definition = as_stored_now(self.definition)
+                if not has_index_of(self.definition, definition):
+                    self._former += [] if self._index is None else [self._index]
+                    self._index = None
+            self.definition = definition
+        return definition
+
+    def refreshed(self) -> tuple[TableDefinition, TableIndex]:
+        """Definition and index as they are now: another process may have given the table another index."""
+        while True:
+            definition = self.follow()
+            try:
+                index = self.index
+            except RliError:
+                # An index that was given up may have been dropped since its URL was read.
+                if has_other_index(definition):
+                    continue
+                raise
+            # Another thread may have gone over to another index meanwhile.
+            if has_index_of(self.definition, definition):
+                return definition, index
+
+    def write_with(self, write: Callable[[TableDefinition, TableIndex], Found]) -> Found:
+        """Run a write; again if it failed because the table was given another index meanwhile (P37)."""
+        while True:
+            definition, index = self.refreshed()
+            try:
+                return write(definition, index)
+            except RliError:
+                # A write that is published does not fail because of its former index.
+                if not has_other_index(definition):
+                    raise
+
+    def look_up_with(self, look_up: Callable[[TableDefinition, TableIndex], Found]) -> Found:
+        """Ask the index; again if the table was given another index meanwhile: the former one may be behind."""
+        while True:
+            definition, index = self.refreshed()
+            try:
+                found = look_up(definition, index)
+            except RliError:
+                if not has_other_index(definition):
+                    raise
+            else:
+                if not has_other_index(definition):
+                    return found
+
+    @contextmanager
+    def service(self, name: str, patience: float) -> Iterator[tuple[TableDefinition, Fence]]:
+        """Hold the lease for a table service; the index has followed the timeline.
+
+        The service begins again where the table was given another index before it had the lease (P37).
+        """
+        with ExitStack() as held:
+            yield self.write_with(
+                lambda table, index: held.enter_context(table_service(table, index, name, patience=patience))
+            )
+
+    def use(self, definition: TableDefinition, index: TableIndex) -> None:
+        """Go over to an index that this process has made; other threads may still be using the former one."""
+        with self._opening:
+            self._former += [] if self._index is None else [self._index]
+            self.definition = definition
+            self._index = index
+
+    def close(self) -> None:
+        """Give the connections of all indexes back; the next use opens the index again."""
+        self._close_index()
+        while self._former:
+            self._former.pop().close()
+
+    def _close_index(self) -> None:
+        index, self._index = self._index, None
+        if index is not None:
+            index.close()
