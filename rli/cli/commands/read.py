@@ -92,7 +92,7 @@ def get(
     timeout: TimeoutOption = LOOKUP_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the records of some keys, found by the index: no other file is opened.
+    """Print the records of some keys. The index names the files that hold them; no other file is opened.
 
     Records come in the order of the keys; absent keys give no record. Exit status 1 if the table holds none of the keys.
     """
