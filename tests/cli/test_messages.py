@@ -103,3 +103,8 @@ def test_a_table_that_was_there_is_not_said_to_be_created(rli: Rli, trips: str, 
         "create", trips, "--record-key", "id", "--partition-by", "city", "--ordering", "ts", "--if-exists", "open"
     )
     assert shown.out.startswith(f"table: {tmp_path}/{trips}\n")
+
+
+def test_the_health_of_a_table_names_a_command_that_can_be_copied(rli: Rli, trips: str, tmp_path: Path) -> None:
+    rli("index", "drop", trips)
+    assert f"run: rli index bootstrap {tmp_path}/{trips}\n" in rli("info", trips, status=1).out
