@@ -269,3 +269,8 @@ class CommitResult:
     attempts: int = field(default=1, compare=False)
     conflicts: int = field(default=0, compare=False)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def files(self) -> int:
+        """How many base files were written, as in the table's history: those created and those rewritten."""
+        return self.files_created + self.files_rewritten

@@ -45,7 +45,8 @@ def estimate(entries: int, key_width: int) -> Capacity:
     """
     each = bytes_per_entry(entries, key_width, _NAME)
     servers = max(1, round(entries * each / _SERVER_BYTES + 0.5))
-    memory = _HEADROOM * entries * each / servers / _GIBIBYTE
+    # In tenths, rounded up: a limit of 0.0 would be none.
+    memory = math.ceil(10 * _HEADROOM * entries * each / servers / _GIBIBYTE) / 10
     longer = bytes_per_entry(entries, key_width, "n" * (_LONGEST_FREE_NAME + 1)) - each
     advice = [
         f"maxmemory: at least {memory:,.1f} GiB for each master, with room for rewriting the append-only file",

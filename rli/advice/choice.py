@@ -206,7 +206,7 @@ def _facts(found: Survey) -> Iterator[str]:
     table, batch = found.table, found.batch
     what = "The table has" if table.is_table else "The files make a table of"
     yield (
-        f"{what} {table.keys:,} keys of {table.key_bytes:.0f} bytes in {_counted(table.files, 'file')} and "
+        f"{what} {_counted(table.keys, 'key')} of {table.key_bytes:.0f} bytes in {_counted(table.files, 'file')} and "
         f"{_counted(table.partitions, 'partition')}."
     )
     followed = 0 if table.commits is None else table.commits.commits
@@ -217,12 +217,12 @@ def _facts(found: Survey) -> Iterator[str]:
     }[batch.origin]
     verb = "is assumed to bring" if batch.origin == "assumed" else "brings"
     yield (
-        f"{source} {verb} {batch.keys:,.0f} keys, {batch.known:.1%} of them known, {batch.moved:.1%} in another partition; "
+        f"{source} {verb} {_counted(round(batch.keys), 'key')}, {batch.known:.1%} of them known, {batch.moved:.1%} in another partition; "
         f"the known ones are in {_counted(round(batch.hit.files), 'file')}."
     )
     share = table.files_per_key / max(1, table.files)
     pruned = "so ranges leave most files out" if share < _NARROW else "so ranges leave few files out"
-    yield f"A key lies in the key range of {table.files_per_key:,.1f} of {_counted(table.files, 'file')}: {pruned}."
+    yield f"On average, a key is in the key ranges of {table.files_per_key:,.1f} of {_counted(table.files, 'file')}, {pruned}."
 
 
 _NARROW: Final = 0.3

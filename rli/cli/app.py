@@ -11,7 +11,7 @@ import rli
 from rli.cli import INTERRUPTED, PIPE_CLOSED
 from rli.cli.commands import advise, bench, capacity, cluster, doctor, housekeeping, index, lease, read, undo, write
 from rli.cli.demo import command as demo
-from rli.cli.output import FAILED, drop_output, print_error, with_table
+from rli.cli.output import FAILED, drop_output, print_error, with_options, with_table
 from rli.cli.telling import waits_and_warnings_told
 from rli.errors import RliError
 
@@ -24,7 +24,7 @@ class CommandGroup(TyperGroup):
             with waits_and_warnings_told():
                 return super().invoke(ctx)
         except RliError as error:
-            print_error(with_table(str(error), ctx.obj))
+            print_error(with_table(with_options(str(error)), ctx.obj))
             raise typer.Exit(FAILED) from None
         except BrokenPipeError:
             drop_output()

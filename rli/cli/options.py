@@ -14,6 +14,7 @@ from rli.cli.output import err_console, without_controls
 from rli.errors import InvalidInputError
 from rli.model import KeyMode
 from rli.store.registry import store_schemes
+from rli.urls import without_password
 
 
 def _note_table(context: typer.Context, table: str) -> str:
@@ -23,6 +24,16 @@ def _note_table(context: typer.Context, table: str) -> str:
     return table
 
 
+def _require_table(context: typer.Context, table: str) -> str:
+    """As ``_note_table``; refuses the URL of an index, which no file system knows."""
+    if is_store_url(table):
+        raise InvalidInputError(
+            f"this is the URL of an index, and the command needs its table: url={without_password(table)}; give the "
+            "folder of the table"
+        )
+    return _note_table(context, table)
+
+
 def is_store_url(target: str) -> bool:
     """Whether a command is given the URL of a store, and not a table."""
     return target.partition(":")[0].lower() in store_schemes()
@@ -30,7 +41,9 @@ def is_store_url(target: str) -> bool:
 
 TableArgument = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="Folder of the table, or its URI.", show_default=False, callback=_note_table),
+    typer.Argument(
+        metavar="TABLE", help="Folder of the table, or its URI.", show_default=False, callback=_require_table
+    ),
 ]
 TargetArgument = Annotated[
     str,

@@ -32,6 +32,7 @@ FAILED: Final = 2
 """Exit status after wrong usage or input, or a failure."""
 
 _TABLE: Final = re.compile(r"\bTABLE\b(?!\|)")
+_ARGUMENT: Final = re.compile(r'\b(lease|missing|on_existing|on_partition_change)="(\w+)"')
 _NOTHING: Final = "-"
 _PROSE_WIDTH: Final = 120
 _UNLIMITED: Final = 1_000_000
@@ -90,6 +91,11 @@ def without_controls(text: str) -> str:
 def with_table(message: str, table: str | None) -> str:
     """A message whose advice names the table that the command was given, so that it can be copied."""
     return message if table is None else _TABLE.sub(lambda _: shlex.quote(table), message)
+
+
+def with_options(message: str) -> str:
+    """A message whose advice names options of the commands in place of the library's arguments."""
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
 
 
 def print_error(message: str, label: str = "error: ") -> None:
@@ -194,10 +200,12 @@ def human_seconds(seconds: float | None) -> str | None:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: "1 file", "2 files", "2,000 entries"."""
+    """A number of things: "1 file", "2 keys", "2,000 entries"."""
     if count == 1:
         return f"1 {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}s"
 
 
 def entry_size(bytes_per_entry: float | None) -> str | None:

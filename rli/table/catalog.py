@@ -7,6 +7,7 @@ import posixpath
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Literal, Unpack
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from rli.table.options import TableOptions, new_settings, require_known
 from rli.table.table import Table
 from rli.urls import without_secrets
 from rli.view import paths
-from rli.view.definition import TableDefinition, load_definition
+from rli.view.definition import TableDefinition, durable_as, load_definition
 from rli.view.index_location import default_index_url, to_stored
 from rli.view.registration import new_table_settings, with_index_at
 
@@ -142,7 +143,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         # The properties come last: with them the folder is a table.
         save_properties(storage, properties)
         storage.sync_folders_above()
-    return Table(definition)
+    return Table(replace(definition, storage=durable_as(storage, settings)))
 
 
 def open_table(

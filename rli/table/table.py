@@ -676,9 +676,10 @@ class Table:
         Raises:
             SettingsError: the URL or an option is wrong, or record keys are in several partitions and the new index wants
                 them unique in the table; the table keeps its index.
-            IndexMismatchError: there is an index of something else at the URL.
+            IndexMismatchError: there is an index of something else at the URL, or another migration gave the table another
+                index first.
             IndexNotReadyError: the table has no index, or the new index could not follow the table.
-            LeaseBusyError: the lease was not free in that time, or another process migrates the index.
+            LeaseBusyError: the lease was not free in that time, or another migration did not end in it.
             LeaseLostError: this process was paused so long that another one took over; call it again.
         """
         options, patience = IndexOptions(shards, key_mode), _patience(timeout)

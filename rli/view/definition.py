@@ -139,7 +139,7 @@ def load_definition(storage: Storage) -> TableDefinition:
     require_readable(properties)
     settings, url = load_settings(storage)
     if settings is None:
-        return TableDefinition(storage, properties, None)
+        return TableDefinition(storage.durable(wanted=True), properties, None)
     return TableDefinition(durable_as(storage, settings), properties, settings, url)
 
 

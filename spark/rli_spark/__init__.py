@@ -1,6 +1,6 @@
 """rli for PySpark: tagging, upserts, inserts, deletes, clustering and reads of tables with a record-level index."""
 
-from rli_spark.bootstrap import bootstrap_index, migrate_index
+from rli_spark.bootstrap import bootstrap_index, migrate_index, verify_index
 from rli_spark.cluster import cluster
 from rli_spark.delete import delete
 from rli_spark.insert import insert
@@ -23,5 +23,6 @@ __all__ = [
     "stage_deletes",
     "tag",
     "upsert",
+    "verify_index",
     "write_stream",
 ]

@@ -1,11 +1,13 @@
-"""Building the index of a table, and changing it, with executors."""
+"""Building the index of a table, changing it, and comparing it with the table, with executors."""
 
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from rli import KeyMode, MigrationResult, Table
+from rli import KeyMode, MigrationResult, Table, VerifyReport
+from rli.write.engine import LOOKUP_SECONDS
 from rli_spark.arguments import require_session_and_table
+from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks
 
 
@@ -37,3 +39,10 @@ def migrate_index(
     return table.migrate_index(
         to, shards=shards, key_mode=key_mode, drop_old=drop_old, tasks=SparkTasks(spark), timeout=timeout
     )
+
+
+def verify_index(spark: SparkSession, table: Table, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
+    """Compare index and table, a base file or a part of the index in each task; see ``Table.verify_index``."""
+    require_session_and_table(spark, table)
+    require_reachable(spark, table.refreshed()[1])
+    return table.verify_index(SparkTasks(spark), timeout=timeout)

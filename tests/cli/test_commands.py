@@ -29,6 +29,7 @@ def test_create_reports_what_it_made(rli: Rli, tmp_path: Path) -> None:
     assert made["record_key"] == ["a", "b", "c"]
     assert made["partition_by"] == ["p"]
     assert made["shards"] == 4
+    assert made["location"] == f"{tmp_path}/t"
     assert made["index"] == f"lmdb://{tmp_path}/t/.hoodie/.rli/index"
     assert library.open_table("t").definition.properties.record_key_fields == ("a", "b", "c")
 

@@ -66,3 +66,45 @@ def test_a_file_that_cannot_be_read_is_no_matter_of_its_format(rli: Rli, trips: 
     assert "the file cannot be read: file=memory.csv (Input/output error); check its permissions" in refused
     (tmp_path / "bad.csv").write_text("a,b\n1\n")
     assert "check its format" in rli("upsert", trips, "bad.csv", status=2).err
+
+
+@pytest.mark.parametrize("command", ["info", "lookup", "index repair", "index sync", "index bootstrap"])
+def test_a_command_that_needs_a_table_refuses_the_url_of_an_index(rli: Rli, command: str) -> None:
+    keys = ["k1"] if command == "lookup" else []
+    refused = rli(*command.split(), "redis://user:secret@h/0", *keys, status=2).err
+    assert (
+        "this is the URL of an index, and the command needs its table: url=redis://user:***@h/0; give the folder"
+        in refused
+    )
+
+
+def test_advice_names_options_of_the_commands(rli: Rli, trips: str, tmp_path: Path) -> None:
+    refused = rli("insert", trips, "day1.jsonl", "--on-existing", "fail", status=2).err
+    assert "leave them out, or insert with --on-existing skip" in refused
+    (tmp_path / "narrow.csv").write_text("id,city,ts\n007,Oslo,9\n")
+    refused = rli("upsert", trips, "narrow.csv", status=2).err
+    assert "upsert with --missing null (they become null) or --missing keep" in refused
+    (tmp_path / "moved.csv").write_text("id,city,ts,fare\n007,Oslo,9,1\n")
+    refused = rli("upsert", trips, "moved.csv", "--on-partition-change", "fail", status=2).err
+    assert "upsert with --on-partition-change move or --on-partition-change keep" in refused
+
+
+def test_numbers_of_keys_are_plain_words(rli: Rli, trips: str) -> None:
+    assert rli("delete", trips, "k2").out.startswith("batch: 1 key\n")
+    assert rli("delete", trips, "k2", "k3").out.startswith("batch: 2 keys\n")
+
+
+def test_a_limit_of_memory_is_never_nought(rli: Rli) -> None:
+    assert "at least 0.1 GiB" in rli("capacity", "--records", "1000", "--store", "redis").out
+
+
+def test_a_table_that_was_there_is_not_said_to_be_created(rli: Rli, trips: str, tmp_path: Path) -> None:
+    shown = rli(
+        "create", trips, "--record-key", "id", "--partition-by", "city", "--ordering", "ts", "--if-exists", "open"
+    )
+    assert shown.out.startswith(f"table: {tmp_path}/{trips}\n")
+
+
+def test_the_health_of_a_table_names_a_command_that_can_be_copied(rli: Rli, trips: str, tmp_path: Path) -> None:
+    rli("index", "drop", trips)
+    assert f"run: rli index bootstrap {tmp_path}/{trips}\n" in rli("info", trips, status=1).out

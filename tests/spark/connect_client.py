@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     assert [row["city"] for row in rli_spark.read(spark, table, keys=keys).collect()] == ["Bern"]
     assert rli_spark.insert(spark.createDataFrame([("d", "Oslo", 9), ("e", "Oslo", 1)], COLUMNS), table).inserted == 1
     rli_spark.bootstrap_index(spark, table)
-    assert table.verify_index(rli_spark.SparkTasks(spark)).agrees
+    assert rli_spark.verify_index(spark, table).agrees
     refused(lambda: rli_spark.upsert(batch.selectExpr("cast(null as string) id", "city", "ts"), table))
     with rli.create_index(f"lmdb://{folder}/alone") as index, index.begin() as txn:
         rli_spark.stage(batch.selectExpr("id record_key", "city partition_path", "'-' file_id"), txn)

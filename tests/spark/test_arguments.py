@@ -15,7 +15,12 @@ import rli_spark
 from rli.errors import InvalidInputError
 
 WRITERS: tuple[Callable[..., Any], ...] = (rli_spark.upsert, rli_spark.insert, rli_spark.delete, rli_spark.tag)
-READERS: tuple[Callable[..., Any], ...] = (rli_spark.read, rli_spark.cluster, rli_spark.bootstrap_index)
+READERS: tuple[Callable[..., Any], ...] = (
+    rli_spark.read,
+    rli_spark.cluster,
+    rli_spark.bootstrap_index,
+    rli_spark.verify_index,
+)
 
 
 def refusal(function: Callable[..., Any], *arguments: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import rli
 import rli_spark
+from rli.codec import entries
+from tests.support.indexes import record_index
 from tests.support.rows import sorted_rows
 from tests.support.spark import small_writes
 
@@ -233,3 +236,13 @@ def test_bootstrap_builds_the_same_index(spark: SparkSession, table: rli.Table) 
         rli_spark.tag(frame(spark), table)
     assert rli_spark.bootstrap_index(spark, table) == len(keys)
     assert sorted_rows(table.lookup(keys)) == sorted_rows(before)
+
+
+def test_a_comparison_finds_records_that_the_index_lacks(spark: SparkSession, table: rli.Table) -> None:
+    rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)), table)
+    rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
+    assert rli_spark.verify_index(spark, table).agrees
+    index = record_index(table)
+    index.put(pa.array(["b"]), entries.pack(index.log.refresh().head, np.array([entries.TOMBSTONE])))
+    found = rli_spark.verify_index(spark, table)
+    assert (found.records, found.missing, found.sample) == (2, 1, ("b",))

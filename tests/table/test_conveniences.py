@@ -71,6 +71,12 @@ def test_counts_that_somebody_damaged_are_those_of_the_files(
     assert [(e.inserted, e.moved, e.deleted) for e in table.history()] == [(2, None, 0), (2, None, 1)]
 
 
+def test_a_result_counts_the_files_that_the_history_counts(table: Table) -> None:
+    result = table.upsert(records(("b", "x", 3, 3.0), ("d", "z", 3, 3.0)))
+    assert (result.files_created, result.files_rewritten) == (1, 1)
+    assert result.files == table.history()[-1].files == 2
+
+
 def test_last_names_the_last_commit(table: Table) -> None:
     before = table.read().sort_by("id")
     wrong = table.delete(["a", "c"])

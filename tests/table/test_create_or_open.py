@@ -36,6 +36,16 @@ def test_the_same_call_creates_and_then_opens(tmp_path: Path) -> None:
     assert rli.create_table(tmp_path / "t", **KEYS, if_exists="open").settings.compression == "snappy"
 
 
+def test_a_new_table_is_as_one_that_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    created = rli.create_table("t", **KEYS, durability="os")
+    opened = rli.open_table("t")
+    assert created.location == created.info().location == opened.location == str(tmp_path / "t")
+    # Commits of this table do not wait for the disk, from the first one on.
+    assert not created.definition.storage.is_durable
+    assert not opened.definition.storage.is_durable
+
+
 @pytest.mark.parametrize(
     "kind",
     [

@@ -134,6 +134,7 @@ def batches() -> Iterator[Any]:
     yield table
     yield pa.concat_tables([table.slice(0, 1), table.slice(1)])
     yield table.to_batches()[0]
+    yield pa.concat_tables([table.slice(0, 1), table.slice(1)]).to_batches()
     yield table.to_reader()
     yield table.to_pandas()
     # Rows were dropped and the rest keeps its labels, as a filter or a sort leaves them.
@@ -143,7 +144,7 @@ def batches() -> Iterator[Any]:
     yield frame.rename_axis("label")
 
 
-@pytest.mark.parametrize("position", range(7))
+@pytest.mark.parametrize("position", range(8))
 def test_anything_that_is_a_table(trips: Table, position: int) -> None:
     trips.upsert(list(batches())[position])
     assert rows_of(trips) == rows_of(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
@@ -151,7 +152,9 @@ def test_anything_that_is_a_table(trips: Table, position: int) -> None:
     check_stored(trips)
 
 
-@pytest.mark.parametrize("batch", [None, 1, "text", [], [{"id": "a"}], {"id": ["a"]}, object()])
+@pytest.mark.parametrize(
+    "batch", [None, 1, "text", [], [pa.record_batch({"id": ["a"]}), 1], [{"id": "a"}], {"id": ["a"]}, object()]
+)
 def test_what_is_no_table_is_refused(trips: Table, batch: object) -> None:
     with pytest.raises(InvalidInputError, match="not a table"):
         trips.upsert(batch)

@@ -25,11 +25,13 @@ def register(app: typer.Typer) -> None:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Benchmarks to run, as listed in docs/benchmarks.md. Default: all.", show_default=False),
+        typer.Argument(
+            metavar="NAME", help="Benchmarks to run, as listed in docs/benchmarks.md. Default: all.", show_default=False
+        ),
     ] = None,
     *,
     large: Annotated[
-        bool, typer.Option("--large", help="Tables of 20 million rows beside other engines, for about 90 minutes.")
+        bool, typer.Option("--large", help="Tables of 20 million rows beside other engines, for about an hour.")
     ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Smoke test with less data; figures are not meaningful.")

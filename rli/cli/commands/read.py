@@ -21,6 +21,7 @@ from rli.cli.output import (
     print_note,
     print_rows,
     report,
+    with_table,
 )
 from rli.hudi.timeline.instant import State
 from rli.index.contract import LOOKUP_SECONDS
@@ -92,7 +93,7 @@ def get(
     timeout: TimeoutOption = LOOKUP_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the records of some keys, found by the index: no other file is opened.
+    """Print the records of some keys. The index names the files that hold them; no other file is opened.
 
     Records come in the order of the keys; absent keys give no record. Exit status 1 if the table holds none of the keys.
     """
@@ -240,7 +241,7 @@ def _print_info(found: TableInfo) -> None:
             "timeline": f"{counted(found.commits, 'commit')}, {found.pending} pending, last={found.last_commit or 'none'}",
             "index": None if found.index is None else _index_in_a_line(found.index),
             "settings": None if settings is None else _settings_in_a_line(settings, found),
-            "health": "; ".join(found.problems) or "no problem found",
+            "health": with_table("; ".join(found.problems), found.location) or "no problem found",
         }
     )
 

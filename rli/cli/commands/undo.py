@@ -78,7 +78,7 @@ def savepoint(
     table: TableArgument,
     instant: Annotated[
         str | None,
-        typer.Argument(metavar="[INSTANT]", help="A commit. Default: the last commit.", show_default=False),
+        typer.Argument(metavar="INSTANT", help="A commit. Default: the last commit.", show_default=False),
     ] = None,
     *,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint of this commit.")] = False,

@@ -29,7 +29,7 @@ from rli.cli.options import (
     parse_transaction,
     split_columns,
 )
-from rli.cli.output import human_bytes, print_facts, print_json, print_note, report, to_json
+from rli.cli.output import counted, human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
 from rli.errors import InvalidInputError, SettingsError
 from rli.index.registry import index_kind
@@ -122,7 +122,9 @@ def create(
     index: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Store of the index, such as lmdb:///path. Default: inside the table's folder."
+            metavar="URL",
+            help="Where the index is: a store, such as lmdb:///path, or a kind without a store, such as global-simple:. "
+            "Default: LMDB inside the table's folder.",
         ),
     ] = None,
     shards: ShardsOption = None,
@@ -142,8 +144,8 @@ def create(
         str | None,
         typer.Option(
             metavar="PLACE",
-            help="Location of the agreement about who commits. index: the index's store, shared by all writers. table: the "
-            "table's folder. URL: another store, such as redis://host:6379/0. Default: index, or table for an index "
+            help="Where writers agree on who commits. index: in the index's store, which all writers share. table: in the "
+            "table's folder. URL: in another store, such as redis://host:6379/0. Default: index, or table for an index "
             "without a store.",
         ),
     ] = None,
@@ -159,7 +161,7 @@ def create(
     ] = True,
     if_exists: Annotated[
         IfExists,
-        typer.Option(help="A table that exists. open: pass it if it agrees with all that is given here."),
+        typer.Option(help="If the table exists. fail: an error. open: keep it, if it agrees with the other options."),
     ] = IfExists.FAIL,
     as_json: JsonOption = False,
 ) -> None:
@@ -216,7 +218,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
 def _print_created(created: CreatedTable) -> None:
     print_facts(
         {
-            "created": created.location,
+            "table": created.location,
             "record key": ", ".join(created.record_key),
             "partitioned by": ", ".join(created.partition_by) or None,
             "ordering": created.ordering,
@@ -294,7 +296,7 @@ def insert(
     engine: EngineOption = EngineName.LOCAL,
     on_existing: Annotated[
         OnExisting,
-        typer.Option(help="A key that the table holds. skip: its record changes nothing. fail: an error."),
+        typer.Option(help="If the table holds a key. skip: its record changes nothing. fail: an error."),
     ] = OnExisting.SKIP,
     rename_columns: RenameOption = False,
     column_type: ColumnTypeOption = None,
@@ -386,7 +388,7 @@ def delete(
     named = parse_transaction(transaction)
     opened = rli.open_table(table, index=index)
     gone = list(keys or ()) if file is None else _keys_in(file, opened)
-    label = f"{len(gone):,} keys" if file is None else file
+    label = counted(len(gone), "key") if file is None else file
     with write_progress(label) as on_step:
         result = opened.delete(gone, transaction=named, metadata=parse_metadata(metadata), on_step=on_step)
     report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
