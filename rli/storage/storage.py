@@ -133,7 +133,7 @@ class Storage:
         try:
             with self.filesystem.open_input_stream(self.full_path(path)) as stream:
                 return stream.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write_bytes(self, path: str, content: bytes) -> None:
