@@ -150,7 +150,7 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     # read: until then that writer may replace it, and promote what the new one lists.
     storage.delete_folder(paths.unpublished_files(instant))
     in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
-    storage.delete_files(in_table)
+    storage.discard_files(in_table)
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:
         table.timeline_writer.remove(instant, action)
