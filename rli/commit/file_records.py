@@ -17,6 +17,11 @@ Why this is a compare-and-set, wherever a process is paused:
 Of a writer's record (``writer/<instant>``) nothing stays once it was removed, or the next writer removes what did, so
 its numbers may begin again. Only the writer itself ever makes it: all that can come of it is that a writer which was
 paused, and taken for dead, makes its record once more. It cannot publish (P4), and the record expires.
+
+A power cut may bring deleted names back. Without a journal, a file system then shows in such a file what another one had
+written in its place. The processes of that machine are dead, so a file that nobody can read, and that is older than the machine's
+start, is read as the record of a dead process. Its writers are not known, so all that are at work count as displaced: should
+one of them live on another host, its successor has settled its draft before it looks (P4).
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
+from rli.commit.liveness import Holding, is_older_than_machine, writers_at_work
+from rli.errors import CorruptIndexError
 from rli.storage import Storage
 from rli.view import paths
 
@@ -82,11 +89,21 @@ class FileRecords:
     def _latest(self, name: str) -> tuple[int, bytes | None]:
         """The greatest version and its value; 0 and None where there is none."""
         while versions := self._versions(name):
-            content = self._storage.read_bytes(_path(name, max(versions)))
+            path = _path(name, max(versions))
+            content = self._storage.read_bytes(path)
             if content is not None:
-                return max(versions), None if content == _REMOVED else content
+                return max(versions), None if content == _REMOVED else self._whole(path, content)
             # It was replaced, and deleted, since they were listed.
         return 0, None
+
+    def _whole(self, path: str, content: bytes) -> bytes:
+        """The content of a record, or of one of a dead process in place of a torn one."""
+        try:
+            Holding.from_json(content)
+        except CorruptIndexError:
+            if self._storage.is_local and is_older_than_machine(self._storage, path):
+                return Holding.unknown(displaced=writers_at_work(self._storage)).to_json()
+        return content
 
     def _versions(self, name: str) -> list[int]:
         folder, base = posixpath.split(f"{paths.RECORDS}/{name}")

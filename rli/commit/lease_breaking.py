@@ -6,26 +6,18 @@ Breaking the lease of a writer that lives is safe. That writer is displaced as i
 
 from __future__ import annotations
 
-import posixpath
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from rli.commit.lease import LEASE
-from rli.commit.liveness import Holding
+from rli.commit.liveness import Holding, writers_at_work
 from rli.commit.recovery import WRITERS, exclusive, recover
 from rli.commit.requests import REQUESTS
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.errors import CorruptIndexError
 from rli.hudi.timeline.instant import is_instant_time
 from rli.index.contract import TableIndex
-from rli.processes import ProcessId
-from rli.view import paths
 from rli.view.definition import TableDefinition
-
-_LAPSED: Final = 0.0
-_AT_ONCE: Final = 0.001
-_UNKNOWN: Final = ProcessId("unknown", 0, "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ def break_lease(table: TableDefinition, index: TableIndex) -> LeaseHolder | None
     holder = lease_holder(table, index)
     while (stored := records.read_control(LEASE)) is not None:
         # The holder finds a record that is not its own, so it renews nothing; the next writer clears up after it.
-        broken = Holding(writer, _UNKNOWN, _LAPSED, _AT_ONCE, _displaced(table, stored))
+        broken = Holding.unknown(writer, _displaced(table, stored))
         if records.compare_and_set(LEASE, stored, broken.to_json()):
             break
     with exclusive(table, index, writer):
@@ -87,7 +79,7 @@ def _displaced(table: TableDefinition, stored: bytes) -> tuple[str, ...]:
         held = Holding.from_json(stored)
         return (held.writer, *held.displaced)
     except CorruptIndexError:
-        return tuple(posixpath.basename(folder) for folder in table.storage.list_folders(paths.WORK))
+        return writers_at_work(table.storage)
 
 
 def _replace_damaged_writers(records: SharedRecords) -> None:
@@ -96,7 +88,7 @@ def _replace_damaged_writers(records: SharedRecords) -> None:
             records.compare_and_set(name, content, None)
         elif _is_damaged(content):
             # In the place of a record that nobody can read, one of a dead writer: recovery rolls its write back.
-            records.compare_and_set(name, content, Holding("unknown", _UNKNOWN, _LAPSED, _AT_ONCE).to_json())
+            records.compare_and_set(name, content, Holding.unknown().to_json())
     for name, content in records.scan_control(REQUESTS):
         if _is_damaged(content):
             # A request without a record is removed by the next write.

@@ -9,6 +9,7 @@ A wrong answer costs the writer that was taken for dead its work, never the tabl
 
 from __future__ import annotations
 
+import posixpath
 import time
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -18,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rli.errors import CorruptIndexError
 from rli.processes import ProcessId
 from rli.settings import MOST_LEASE_SECONDS
+from rli.storage import Storage
+from rli.view import paths
 
 CLOCK_SLACK_SECONDS: Final = 600.0
 """By how much the clocks of two hosts may differ before one takes living writers of the other for dead."""
@@ -29,13 +32,22 @@ _MOST_SECONDS_AHEAD: Final = 366 * 24 * 3600.0
 """A record that expires later is damaged or forged: no clock of a host is so wrong."""
 
 _NOBODY: Final = ""
+_UNKNOWN: Final = ProcessId("unknown", 0, "unknown")
+_LAPSED: Final = 0.0
+_AT_ONCE: Final = 0.001
 
 
-def machine_started_at() -> float:
-    """When this machine was started: seconds since the epoch, by its clock."""
+def is_older_than_machine(storage: Storage, path: str) -> bool:
+    """Whether this machine has started since a file was written, by its clock; False if nobody knows."""
     # Where the system does not say, the time that the machine has slept is missing from its age.
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.time() - time.clock_gettime(clock)
+    written_at = storage.filesystem.get_file_info(storage.full_path(path)).mtime
+    return written_at is not None and written_at.timestamp() < time.time() - time.clock_gettime(clock)
+
+
+def writers_at_work(storage: Storage) -> tuple[str, ...]:
+    """The writers that have a work folder, living and dead ones: all that may still publish are among them."""
+    return tuple(posixpath.basename(folder) for folder in storage.list_folders(paths.WORK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,11 @@ class Holding:
     def mark(self, expires_at: float) -> Holding:
         """What is put in its place when its holder is taken for dead; seconds since the epoch."""
         return Holding(_NOBODY, self.process, expires_at, self.seconds)
+
+    @classmethod
+    def unknown(cls, writer: str = "unknown", displaced: tuple[str, ...] = ()) -> Holding:
+        """What is put in the place of a record that nobody can read, or may keep: it is over at once."""
+        return cls(writer, _UNKNOWN, _LAPSED, _AT_ONCE, displaced)
 
     def to_json(self) -> bytes:
         process = self.process

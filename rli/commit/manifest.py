@@ -1,7 +1,12 @@
-"""The manifest of a write: which base files it is about to bring into the table."""
+"""The manifest of a write: which files it is about to bring into the table. Each has the instant of the write in its name.
+
+After a power cut, a file system without a journal may show in a folder what an earlier folder had in its place, and so the
+manifest of another write, whose files must stay.
+"""
 
 from __future__ import annotations
 
+import posixpath
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,7 +20,7 @@ _MANIFEST: Final = TypeAdapter(list[str])
 
 
 def listed_files(storage: Storage, instant: str) -> list[str]:
-    """The base files of a manifest; none where there is no manifest."""
+    """The files of a manifest; none where there is no manifest."""
     manifest = storage.read_bytes(paths.manifest(instant))
     if manifest is None:
         return []
@@ -23,7 +28,7 @@ def listed_files(storage: Storage, instant: str) -> list[str]:
         # A power cut has torn it: base files are known by their names, too.
         return files_written_at(storage, instant)
     try:
-        return _MANIFEST.validate_json(manifest)
+        return [path for path in _MANIFEST.validate_json(manifest) if instant in posixpath.basename(path)]
     except ValidationError as error:
         raise CorruptTableError(
             f"the list of base files of a dead write is damaged: file={paths.manifest(instant)}; delete all base "

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from rli.commit.lease import HeldLease, is_left_behind, table_lease
-from rli.commit.liveness import MOST_KEPT_SECONDS, Holding
+from rli.commit.liveness import MOST_KEPT_SECONDS, Holding, writers_at_work
 from rli.commit.manifest import listed_files
 from rli.commit.requests import remove_abandoned_requests
 from rli.commit.shared_records import SharedRecords, shared_records
@@ -150,7 +150,7 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     # read: until then that writer may replace it, and promote what the new one lists.
     storage.delete_folder(paths.unpublished_files(instant))
     in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
-    storage.delete_files(in_table)
+    storage.discard_files(in_table)
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:
         table.timeline_writer.remove(instant, action)
@@ -172,7 +172,7 @@ def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
     """
     # A writer makes its record before its folder and removes it after it. So the folders are listed first: a
     # living writer that is found by its folder is then found by its record too.
-    folders = {posixpath.basename(folder) for folder in storage.list_folders(paths.WORK)}
+    folders = {*writers_at_work(storage)}
     writers = {_instant_of(name): content for name, content in records.scan_control(WRITERS)}
     now = time.time()
     return sorted(

@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from rli.commit.liveness import machine_started_at
+from rli.commit.liveness import is_older_than_machine
 from rli.commit.recovery import exclusive
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.file_group.journal_list import readable_journals
@@ -165,9 +165,7 @@ def _may_be_torn(snapshot: Snapshot, index: TableIndex, instant: Instant) -> boo
     # Where each host has its own index, another one may know the commit.
     if settings.durability is Durability.DISK and (settings.lease is not LeasePlace.INDEX or index.knows(instant.time)):
         return False
-    path = table.storage.full_path(snapshot.timeline.layout.path(instant.file_name))
-    written_at = table.storage.filesystem.get_file_info(path).mtime
-    return written_at is not None and written_at.timestamp() < machine_started_at()
+    return is_older_than_machine(table.storage, snapshot.timeline.layout.path(instant.file_name))
 
 
 def _lost(snapshot: Snapshot, followed: Iterable[tuple[str, str]], torn: Iterable[str]) -> Iterator[TornCommit]:

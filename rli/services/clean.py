@@ -89,10 +89,7 @@ def clean(
         earliest_kept=earliest.time,
         files_deleted=sum(len(file_slice.files) for file_slice in unneeded),
         bytes_deleted=sum(file_slice.size for file_slice in unneeded),
-        # A restore to a savepoint needs the journals of all later commits.
-        journals_deleted=0
-        if keep_journals
-        else delete_journals(table, min([earliest.time, *(instant.time for instant in timeline.savepoints)])),
+        journals_deleted=0 if keep_journals else delete_journals(table, _first_journals(timeline, earliest)),
     )
     metrics.SERVICES.add(1, service="clean")
     events.CLEAN_DONE.log(
@@ -121,12 +118,24 @@ def earliest_kept(timeline: Timeline, keep_commits: int) -> Instant | None:
     if not writes:
         return None
     kept = min(writes[-keep_commits:], key=lambda instant: instant.time)
-    at_work = (instant.time for instant in timeline.pending if instant.is_write)
-    pending = min((time for time in at_work if time not in timeline.undone), default=None)
+    pending = min(_at_work(timeline), default=None)
     if pending is None:
         return kept
     before = [instant for instant in writes if (instant.completion_time or instant.time) < pending]
     return min(kept, before[-1] if before else writes[0], key=lambda instant: instant.time)
+
+
+def _first_journals(timeline: Timeline, earliest: Instant) -> str:
+    """The oldest instant whose journals are kept."""
+    # A write at work may be older than all commits and have its journals already. A restore to a savepoint needs those of
+    # all later commits.
+    return min([earliest.time, *_at_work(timeline), *(instant.time for instant in timeline.savepoints)])
+
+
+def _at_work(timeline: Timeline) -> list[str]:
+    """The instants of the writes that may still be published."""
+    pending = [instant.time for instant in timeline.pending if instant.is_write]
+    return [time for time in pending if time not in timeline.undone]
 
 
 def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from pyarrow import fs
+
+_DELETED_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,12 @@ class FileChanges(ABC):
     @abstractmethod
     def delete_file(self, path: str) -> None:
         """Delete a file, if it is there."""
+
+    def discard_files(self, paths: Collection[str]) -> None:
+        """Delete files, those that are there, in any order; by default, some at a time."""
+        with ThreadPoolExecutor(_DELETED_AT_ONCE) as threads:
+            for _ in threads.map(self.delete_file, paths):
+                pass
 
     @abstractmethod
     def delete_folder(self, path: str) -> None:

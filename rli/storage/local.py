@@ -22,7 +22,8 @@ _DELETIONS: Final = 10
 class LocalChanges(FileChanges):
     """Every step is one of the file system's own, and atomic: a link fails if the target is there or the source gone.
 
-    Content is on the disk before it has its name, and a checksum of Hadoop's beside a file goes before the file changes.
+    Content is on the disk before it has its name, and a checksum of Hadoop's beside a file goes before the file changes. After a
+    power cut, the name of a removed file may lead to a folder, and that of a folder to a file: either is removed as the other.
 
     Args:
         is_durable: whether to wait for the disk; if not, the operating system writes when it likes to.
@@ -88,8 +89,12 @@ class LocalChanges(FileChanges):
 
     def delete_file(self, path: str) -> None:
         local_files.forget_checksum(path)
-        with suppress(FileNotFoundError):
+        try:
             self._filesystem.delete_file(path)
+        except IsADirectoryError:
+            self.delete_folder(path)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
 
     def delete_folder(self, path: str) -> None:
         # Another process may be deleting it too, or still be adding to it.
@@ -97,7 +102,9 @@ class LocalChanges(FileChanges):
             stop=stop_after_attempt(_DELETIONS), retry=retry_if_exception_type(OSError), reraise=True
         ):
             with attempt:
-                if os.path.lexists(path):
+                if os.path.isfile(path):
+                    self._filesystem.delete_file(path)
+                elif os.path.lexists(path):
                     self._filesystem.delete_dir(path)
 
     def delete_empty_folder(self, path: str) -> None:

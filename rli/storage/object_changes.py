@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import obstore
 
 from rli.storage.buckets import ObjectStores, key_of
 from rli.storage.conditional_writes import ConditionalWrites
 from rli.storage.contract import Draft, FileChanges
+from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
 from rli.storage.publications import Publications
 
@@ -57,13 +60,15 @@ class ObjectChanges(FileChanges):
         """Nothing: it is there with its first object."""
 
     def delete_file(self, path: str) -> None:
-        with as_os_errors(path):
-            obstore.delete(self._store, key_of(path))
+        delete_objects(self._store, [key_of(path)])
+
+    def discard_files(self, paths: Collection[str]) -> None:
+        delete_objects(self._store, [*map(key_of, paths)])
 
     def delete_folder(self, path: str) -> None:
         with as_os_errors(path):
             for found in obstore.list(self._store, key_of(path)):
-                obstore.delete(self._store, [each["path"] for each in found])
+                delete_objects(self._store, [each["path"] for each in found])
 
     def delete_empty_folder(self, path: str) -> None:
         """Nothing: it goes with its last object."""

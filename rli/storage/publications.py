@@ -31,6 +31,7 @@ from rli.errors import CorruptTableError
 from rli.json_text import parse_json
 from rli.storage.conditional_writes import ConditionalWrites, until_answered
 from rli.storage.contract import Draft
+from rli.storage.object_deletions import delete_objects
 from rli.storage.object_errors import as_os_errors
 
 if TYPE_CHECKING:
@@ -165,9 +166,8 @@ class Publications:
         retracted = replace(decision, is_retracted=True)
         if not decision.is_retracted and not self._writes.replace(path, retracted.to_json(), version):
             return self._retract(path)
-        with as_os_errors(path):
-            obstore.delete(self._store, [_content_path(path, decision.token)])
-            obstore.delete(self._store, [path])
+        delete_objects(self._store, [_content_path(path, decision.token)])
+        delete_objects(self._store, [path])
         return None
 
     def _carry_out(self, path: str, decision: _Decision) -> None:
@@ -184,7 +184,7 @@ class Publications:
             except FileNotFoundError:
                 # Somebody else has done it.
                 return
-            obstore.delete(self._store, [content])
+        delete_objects(self._store, [content])
 
     def _read(self, path: str) -> tuple[_Decision | None, UpdateVersion]:
         with as_os_errors(path):

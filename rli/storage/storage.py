@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -20,7 +19,6 @@ from rli.storage.opening import open_location
 _UNTIL_LISTED: Final = Retrying(
     stop=stop_after_attempt(10), retry=retry_if_exception_type(FileNotFoundError), reraise=True
 )
-_DELETED_AT_ONCE: Final = 16
 _STEPS_ASIDE: Final = frozenset({".", ".."})
 
 
@@ -133,7 +131,7 @@ class Storage:
         try:
             with self.filesystem.open_input_stream(self.full_path(path)) as stream:
                 return stream.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write_bytes(self, path: str, content: bytes) -> None:
@@ -220,9 +218,7 @@ class Storage:
 
     def discard_files(self, paths: Iterable[str]) -> None:
         """Delete files as ``delete_files`` does, but many at once and in any order."""
-        with ThreadPoolExecutor(_DELETED_AT_ONCE) as threads:
-            for _ in threads.map(lambda path: self.delete_files([path]), paths):
-                pass
+        self._changes.discard_files([self._own_file(path) for path in paths])
 
     def delete_folder(self, path: str) -> None:
         """Delete a folder with all that is in it, if it is there."""

@@ -87,8 +87,8 @@ def drop_table(
     Args:
         path: folder of the table, local or a URI.
         index: store URL of the index, in place of the stored one.
-        force: also while writers are at work, which fail then, and where the index's store does not answer, which keeps
-            the index.
+        force: also while writers are at work, which fail then, and may leave empty folders, and where the index's store does not
+            answer, which keeps the index.
         storage_options: of an object store, as for ``create_table``.
 
     Example:

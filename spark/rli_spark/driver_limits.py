@@ -36,8 +36,12 @@ of the machine only roughly."""
 _HEAPS_COLLECTED: Final = 12
 """Spark has rows that come as Arrow several times in its heap for a moment."""
 
+_RESULT_SIZE: Final = "spark.driver.maxResultSize"
+_UNITS: Final = ("", "k", "m", "g", "t", "p")
+_SIZE: Final = re.compile(f"(?P<number>[0-9]+)(?P<unit>[{''.join(_UNITS)}]?)b?")
+
 _RESULTS_OF_JOB: Final = 8
-"""Spark fails a job whose results are more than ``spark.driver.maxResultSize``. Each of its tasks has a part of its own."""
+"""Spark fails a job whose results are more than that setting, with any master. Each of its tasks has a part of its own."""
 
 _MOST_READ_BYTES: Final = 1024 * 1024 * 1024
 """Whatever the heap: Python takes about five times as much, and Arrow puts at most 2 GiB of text into an array."""
@@ -79,15 +83,18 @@ class DriverLimits:
     def of(cls, spark: SparkSession) -> Self:
         """The limits of a session; raises ``SettingsError`` if their setting is no number."""
         set_bytes = _set_bytes(spark)
-        if is_connect(spark) or not _runs_here(str(spark.sparkContext.master)):
-            brought = _BROUGHT_BYTES if set_bytes is None else set_bytes
-            return cls(spark, brought, brought, 0, is_local=False)
-        heap, results = _heap_bytes(spark), _result_bytes(spark) // _RESULTS_OF_JOB
-        row_bytes = heap // _HEAPS_OF_ROWS if set_bytes is None else set_bytes
-        brought = min(row_bytes, _BROUGHT_BYTES, results)
-        collected = min(row_bytes, _COLLECTED_BYTES, results, heap // _HEAPS_COLLECTED)
-        read = min(row_bytes, _MOST_READ_BYTES)
-        return cls(spark, brought, collected, read, is_local=True)
+        is_local = not is_connect(spark) and _runs_here(str(spark.sparkContext.master))
+        if is_local:
+            heap = _heap_bytes(spark)
+            row_bytes = heap // _HEAPS_OF_ROWS if set_bytes is None else set_bytes
+            brought = min(row_bytes, _BROUGHT_BYTES)
+            collected = min(row_bytes, _COLLECTED_BYTES, heap // _HEAPS_COLLECTED)
+            read = min(row_bytes, _MOST_READ_BYTES)
+        else:
+            brought = collected = _BROUGHT_BYTES if set_bytes is None else set_bytes
+            read = 0
+        results = _result_bytes(spark) // _RESULTS_OF_JOB
+        return cls(spark, min(brought, results), min(collected, results), read, is_local)
 
     def suit(self, sizes: Collection[float]) -> bool:
         """Whether the driver takes no longer for file groups of some sizes in bytes than jobs of Spark do."""
@@ -126,6 +133,10 @@ def _heap_bytes(spark: SparkSession) -> int:
 
 
 def _result_bytes(spark: SparkSession) -> int:
-    """The greatest size of the results of a job."""
-    conf: Any = spark.sparkContext._jsc.sc().conf()  # noqa: SLF001  (Python has no name for it)
-    return int(conf.getSizeAsBytes("spark.driver.maxResultSize", "1g")) or sys.maxsize
+    """The greatest size of the results of a job; raises ``SettingsError`` if the setting is no size."""
+    value = spark.conf.get(_RESULT_SIZE, None) or "1g"
+    # A client of Spark Connect has no JVM that would read it.
+    size = _SIZE.fullmatch(value.lower())
+    if size is None:
+        raise SettingsError(f"not a size: {_RESULT_SIZE}={value}; set it to a number of bytes, or to one such as 2g")
+    return int(size["number"]) * 1024 ** _UNITS.index(size["unit"]) or sys.maxsize

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -83,6 +84,12 @@ class Place:
             shutil.copytree(disk.image.with_suffix(".index"), self.index)
 
 
+def let_machine_start_after(table: Path) -> None:
+    """Make all files of a table older than the start of this machine."""
+    for path in table.rglob("*"):
+        os.utime(path, (0, 0))
+
+
 class CutNowAndThen:
     """Cuts the power at some of the points of a write, and goes on with it."""
 
@@ -142,6 +149,7 @@ def test_the_power_goes_off(  # noqa: PLR0917
     for disk, point in cuts:
         place.go_back(disk)
         with disk.mounted() as folder:
+            let_machine_start_after(folder / "table")
             took_effect = require_recovery(folder, "cluster" if leaves_rows else write, "upsert", drop=False)
             assert took_effect or point != _ACKNOWLEDGED
             if (write, point) == ("savepoint", _ACKNOWLEDGED):
@@ -229,12 +237,62 @@ def test_the_next_write_makes_an_unsynced_table_whole(tmp_path: Path, journal: J
     for number, (disk, _) in enumerate(place.cuts(), start=1):
         place.go_back(disk)
         with disk.mounted() as folder, rli.open_table(folder / "table") as table:
-            # The machine has started since.
-            for path in (folder / "table/.hoodie").glob("*.commit"):
-                os.utime(path, (0, 0))
+            let_machine_start_after(folder / "table")
             table.upsert(records(("new", "x", 1, 0.0)))
             found = {row["id"]: row["ts"] for row in table.read().to_pylist()}
             kept = found.get("a", 0)
             assert kept >= (2 if number > 2 else 0)
             assert found == {"new": 1, **({"a": kept} if kept else {}), **{f"b{i}": 1 for i in range(1, kept + 1)}}
             check_stored(table)
+
+
+def write_often_and_cut(place: Place) -> None:
+    """A child's work: upserts, some of which fail and remove what they promoted; the power goes off now and then."""
+    now, number = 0, 0
+
+    def at_point(_: str) -> None:
+        nonlocal now
+        now += 1
+        if now % 35 == 0:
+            place.cut(now, str(number))
+
+    def fail(step: rli.Step) -> None:
+        if step is rli.Step.PROMOTED:
+            raise RuntimeError
+
+    table = pointed(open_copy(place.disk.mounted_at), at_point)
+    for upsert in range(1, 9):
+        batch = records(("a", "x", 10 + upsert, 0.0), (f"b{upsert}", "y", 1, 0.0))
+        with suppress(RuntimeError):
+            table.upsert(batch, on_step=fail)
+        table.upsert(batch)
+        number = upsert
+
+
+@pytest.mark.invariant("P17")
+@pytest.mark.parametrize("journal", Journal)
+@pytest.mark.parametrize("kind", ["template", "template_leased"])
+def test_names_that_a_power_cut_brings_back_with_other_content_stop_no_write_and_cost_no_row(
+    tmp_path: Path, request: pytest.FixtureRequest, journal: Journal, kind: str
+) -> None:
+    """Without a journal, the record of a lease may hold a commit, and a work folder be that of another write."""
+    place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index")
+    with place.disk.mounted():
+        place.fill(request.getfixturevalue(kind))
+        child = start_child(write_often_and_cut, place)
+        child.join()
+        assert child.exitcode == 0
+    cuts = place.cuts()
+    assert len(cuts) > 8
+    for disk, acknowledged in cuts:
+        place.go_back(disk)
+        with disk.mounted() as folder:
+            let_machine_start_after(folder / "table")
+            with open_copy(folder) as table:
+                assert table.upsert(records(("new", "x", 1, 0.0))).inserted == 1
+                found = {row["id"]: row["ts"] for row in table.read().to_pylist()}
+                written = sum(len(key) == 2 for key in found)
+                # Behind its publication, the next one may be there as well.
+                assert written in {int(acknowledged), int(acknowledged) + 1}
+                assert not written or found["a"] == 10 + written
+                assert table.verify_index().agrees

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,7 +19,7 @@ import rli_spark
 from rli_spark import driver_limits, small_requests
 from rli_spark.request_parts import Parts
 from rli_spark.small_frames import rows_of_small
-from tests.support.spark import small_writes
+from tests.support.spark import REPOSITORY, small_writes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 
 pytestmark = pytest.mark.spark
@@ -176,13 +180,42 @@ def test_a_column_may_have_the_name_of_the_row_number(spark: SparkSession, table
         assert rows_of(table)[0][name] == "kept"
 
 
+@pytest.mark.parametrize("cores", [8, 0])
 def test_rows_that_come_are_less_than_the_results_of_a_job_may_be(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
+    # With none, it is as if the tasks ran on other machines.
+    monkeypatch.setattr(driver_limits, "_LOCAL_CORES", cores)
     monkeypatch.setattr(driver_limits, "_result_bytes", lambda _: 8 << 20)
     with small_writes(spark, 1 << 30):
         limits = driver_limits.DriverLimits.of(spark)
-    assert (limits.brought_bytes, limits.collected_bytes, limits.read_bytes) == (1 << 20, 1 << 20, 1 << 30)
+    assert (limits.brought_bytes, limits.collected_bytes) == (1 << 20, 1 << 20)
+    assert limits.read_bytes == (1 << 30 if cores else 0)
+
+
+@pytest.mark.parametrize("value", ["1", "1k", "64M", "2g", "2gb", "3T", "0", "7b", None])
+def test_the_size_of_results_is_read_as_spark_reads_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    settings = spark.sparkContext._jvm.org.apache.spark.SparkConf(False)  # type: ignore[union-attr]  # noqa: FBT003, SLF001
+    settings.set("size", value or "1g")
+    monkeypatch.setattr(type(spark.conf), "get", lambda *_: value)
+    # With 0, Spark sets no limit.
+    assert driver_limits._result_bytes(spark) == (settings.getSizeAsBytes("size") or sys.maxsize)  # noqa: SLF001
+
+
+def test_a_cluster_whose_jobs_may_give_few_results_writes_what_would_be_small_elsewhere(tmp_path: Path) -> None:
+    paths = [REPOSITORY, REPOSITORY / "backends", REPOSITORY / "spark"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }
+    program = Path(__file__).with_name("cluster_with_small_results.py")
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_however_large_the_setting_is_the_driver_reads_no_more_than_arrow_can_join(spark: SparkSession) -> None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import fsspec
+import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from obstore.store import LocalStore
 
 from rli import SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
 from rli.services.fence import remove_unfinished_drafts
 from rli.storage import Storage, object_stores
+from rli.storage.object_deletions import delete_objects
 from tests.support.object_store import ObjectStore
+from tests.support.requests import at_requests
 from tests.support.tables import records, rows_of
 
 NAMES = ("a b", "50%25", "ä日", "[x]", "{y}", "a#b?c*", "k=v+w", "q'\"", "t~", ".hidden")
@@ -55,6 +62,45 @@ def test_files_are_written_read_listed_and_deleted_under_any_name(storage: Stora
     storage.delete_folder("f")
     assert not storage.exists("f")
     assert storage.list_files(recursive=True) == []
+
+
+def test_files_that_go_in_any_order_go_whether_or_not_they_are_there(storage: Storage) -> None:
+    for name in ("f/1", "f/2", "kept"):
+        storage.write_bytes(name, b"")
+    storage.discard_files([])
+    storage.discard_files(["f/1", "f/nobody", "nobody", "f/2"])
+    assert [file.path for file in storage.list_files(recursive=True)] == ["kept"]
+
+
+def test_objects_go_where_the_store_fails_for_one_that_is_gone(tmp_path: Path) -> None:
+    """S3 says nothing about such a one; others do, and leave those behind it."""
+    store: Any = LocalStore(tmp_path)
+    for key in ("1", "2"):
+        obstore.put(store, key, b"")
+    with pytest.raises(FileNotFoundError):
+        obstore.delete(store, ["gone", "1"])
+    delete_objects(store, ["1", "gone", "2"])
+    delete_objects(store, ["1"])
+    assert obstore.list(store).collect() == []
+
+
+def test_what_a_dead_writer_listed_goes_in_few_requests(object_store: ObjectStore) -> None:
+    """None of it needs to be there: the writer may have died while it waited for the lease."""
+    location = f"s3://{object_store.new_bucket()}/t"
+    dead = "20240101000000000"
+    with create_table(location, record_key="id", index="memory:dead", storage_options=object_store.options) as table:
+        storage = table.definition.storage
+        listed = [f"{uuid4()}-0_{number}-0-0_{dead}.parquet" for number in range(100)]
+        storage.write_bytes(f".hoodie/.rli/work/{dead}/manifest.json", json.dumps(listed).encode())
+        for name in listed[:3]:
+            storage.write_bytes(name, b"half")
+        sent: list[str] = []
+        with at_requests(sent.append):
+            table.upsert(records(("a", "x", 1, 0.1)))
+        assert sent.count("delete") < 50
+        assert len(rows_of(table)) == 1
+        assert not {file.path for file in storage.list_files(recursive=True)}.intersection(listed)
+        table.index.drop()
 
 
 def test_a_folder_is_no_beginning_of_a_name(storage: Storage) -> None:

@@ -488,6 +488,20 @@ def test_work_of_a_dead_writer_is_removed(trips: Table, tmp_path: Path) -> None:
     assert not journal.exists()
 
 
+@pytest.mark.invariant("P17")
+def test_a_manifest_of_another_write_takes_none_of_its_files(trips: Table, tmp_path: Path) -> None:
+    """After a power cut, a file system without a journal may show it in the work folder of a dead writer."""
+    trips.upsert(GOOD)
+    rows = rows_of(trips)
+    work = tmp_path / "trips/.hoodie/.rli/work/20240101000000000"
+    work.mkdir(parents=True)
+    committed = [file.path for file in trips.definition.storage.list_files("x") if file.path.endswith(".parquet")]
+    (work / "manifest.json").write_text(json.dumps(committed))
+    trips.upsert(records(("c", "x", 1, 1.0)))
+    assert rows_of(trips)[: len(rows)] == rows
+    check_stored(trips)
+
+
 def test_pending_instants_of_other_engines_are_left_alone(trips: Table, tmp_path: Path) -> None:
     trips.upsert(GOOD)
     pending = tmp_path / "trips" / ".hoodie" / "20240101000000000.commit.requested"

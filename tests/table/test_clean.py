@@ -12,6 +12,7 @@ from rli import InstantNotFoundError, InvalidInputError, Table, open_table
 from rli.index.record import table_index
 from rli.model import Step
 from rli.services.clean import CleanResult
+from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, commit_version, fingerprint, records, rows_of
 
 
@@ -43,6 +44,25 @@ def test_the_kept_commits_stay_readable_and_older_ones_say_that_they_are_gone(tr
     check_stored(trips)
     commit_version(trips, 7)
     check_stored(trips)
+
+
+@pytest.mark.invariant("P5")
+@pytest.mark.parametrize("step", [Step.WRITTEN, Step.MANIFESTED])
+def test_a_first_write_that_is_overtaken_keeps_its_journals(tmp_path: Path, step: Step) -> None:
+    """It is older than all commits, and its journals are there before it has the lease."""
+    table, other = leased_by_the_table(tmp_path)
+
+    def overtake(reached: Step) -> None:
+        if reached is step:
+            for version in range(3):
+                other.upsert(records(("b", "y", version, 1.0)))
+            other.clean(keep_commits=1)
+
+    assert table.upsert(records(("a", "x", 1, 1.0)), attempts=1, on_step=overtake).inserted == 1
+    # The other index follows by the journals.
+    assert other.lookup(["a", "b"]).column("partition_path").to_pylist() == ["x", "y"]
+    check_stored(table)
+    check_stored(other)
 
 
 def test_cleaning_twice_does_nothing_the_second_time(trips: Table) -> None:

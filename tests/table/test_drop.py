@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli import ConflictError, LeaseBusyError, Table
+from rli import ConflictError, LeaseBusyError, LeasePlace, Table
 from rli.commit.lease import table_lease
 from rli.errors import (
     IndexNotFoundError,
@@ -96,6 +97,31 @@ def test_a_table_that_is_written_is_not_dropped_unless_forced(table: Table, fold
     with table_lease(rli.open_index(index_url).store, "a service"):
         rli.drop_table(folder, force=True)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("lease", LeasePlace)
+@pytest.mark.parametrize("step", rli.Step)
+def test_a_writer_under_whose_hands_a_table_is_dropped_leaves_no_data_and_is_in_nobodys_way(
+    folder: Path, index_url: str, step: rli.Step, lease: LeasePlace
+) -> None:
+    def make() -> Table:
+        return rli.create_table(
+            folder, record_key="id", partition_by="city", ordering="ts", index=index_url, lease=lease
+        )
+
+    def drop_once(reached: rli.Step) -> None:
+        if reached is step and (folder / ".hoodie/hoodie.properties").exists():
+            rli.drop_table(folder, force=True)
+
+    written = make()
+    written.upsert(records(("a", "x", 1, 1.0)))
+    with suppress(rli.RliError):
+        written.upsert(records(("a", "x", 2, 1.0), ("b", "y", 1, 1.0)), on_step=drop_once)
+    # In its folders, one that is about to be made may already have its files.
+    assert not [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
+    with make() as again:
+        assert again.upsert(records(("c", "x", 1, 1.0))).inserted == 1
+        assert again.read().num_rows == 1
 
 
 @pytest.mark.usefixtures("table")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rli import CorruptIndexError, LeaseLostError, LeasePlace, Step, Table, crea
 from rli.commit.lease_breaking import break_lease, lease_holder
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
+from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, commit_version, records, rows_of
 
 HERE = ProcessId.current().host
@@ -142,3 +144,48 @@ def test_a_damaged_record_of_a_request_is_an_error_until_the_lease_is_broken(tab
     break_lease(table.definition, table.index)
 
     assert commit_version(table, 2)
+
+
+TORN = b'{"partitionToWriteStats": {}}'
+
+
+def make_older_than_machine(records: Path) -> None:
+    for path in records.rglob("*"):
+        os.utime(path, (0, 0))
+
+
+@pytest.mark.invariant("P17")
+@pytest.mark.parametrize("name", ["lease", "writer/20200101000000000", f"request/{'0' * 32}"])
+def test_a_record_that_a_power_cut_tore_is_that_of_a_dead_process(tmp_path: Path, name: str) -> None:
+    """Records in files: nothing else has content that may be older than the machine's start."""
+    table, other = leased_by_the_table(tmp_path)
+    commit_version(table, 1)
+    assert records_of(table).compare_and_set(name, None, TORN)
+    make_older_than_machine(tmp_path / "t/.hoodie/.rli/records")
+
+    holder = lease_holder(table.definition, table.index)
+    assert holder is None or holder.damage is None
+    assert commit_version(table, 2)
+    assert commit_version(other, 3)
+    check_stored(table)
+
+
+@pytest.mark.invariant("P4")
+@pytest.mark.parametrize("step", [Step.LEASED, Step.FILE_PROMOTED, Step.PROMOTED])
+def test_a_writer_of_a_torn_lease_publishes_nothing_should_it_live(tmp_path: Path, step: Step) -> None:
+    table, other = leased_by_the_table(tmp_path)
+    commit_version(table, 1)
+    before = rows_of(table)
+    folder = tmp_path / "t/.hoodie/.rli/records"
+
+    def tear() -> None:
+        max(folder.glob("lease.*"), key=lambda path: int(path.suffix[1:])).write_bytes(TORN)
+        make_older_than_machine(folder)
+        assert other.upsert(records(("other", "z", 1, 1.0))).inserted == 1
+
+    with pytest.raises(LeaseLostError):
+        table.upsert(records(("a", "z", 9, 9.0), ("new", "z", 9, 9.0)), attempts=1, on_step=at(step, tear))
+
+    assert [row for row in rows_of(table) if row["id"] != "other"] == before
+    assert commit_version(table, 2)
+    check_stored(table)

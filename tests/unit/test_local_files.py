@@ -79,6 +79,19 @@ def test_content_is_on_the_disk_before_it_has_its_name(
     assert storage.read_bytes(NAME) == b"new"
 
 
+def test_what_is_a_folder_in_place_of_a_file_or_a_file_in_place_of_a_folder_is_removed_and_holds_nothing(
+    tmp_path: Path,
+) -> None:
+    """After a power cut, a file system without a journal may show such."""
+    storage = Storage(str(tmp_path))
+    (tmp_path / "file/of/another").mkdir(parents=True)
+    (tmp_path / "folder").write_bytes(b"another")
+    storage.delete_files(["file", "folder/file"])
+    assert storage.read_bytes("folder/file") is None
+    storage.delete_folder("folder")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_sync_covers_files_their_folders_and_what_leads_to_these(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
