@@ -23,6 +23,8 @@ _FEW: Final = 100
 _SPREAD: Final = 500
 """Records of a batch that changes as many file groups, or a hundredth of them."""
 
+_ROW_GROUPS: Final = 8
+
 _GOAL_OF_FEW, _GOAL_OF_MANY, _GOAL_OF_SPREAD = 3.0, 1.2, 5.0
 
 
@@ -101,7 +103,9 @@ class _Table:
     def make_batch(self, records: int) -> None:
         """Write the file of the next batch, of so many records; those side by side are of all partitions."""
         version = pa.repeat(pa.scalar(next(self._versions)), records)
-        pq.write_table(self._rows.slice(0, records).append_column("version", version), self._batch)
+        # In parts, as a job writes it: Spark reads no row group with more than one task.
+        size = -(-records // _ROW_GROUPS)
+        pq.write_table(self._rows.slice(0, records).append_column("version", version), self._batch, row_group_size=size)
 
     @property
     def frame(self) -> DataFrame:
