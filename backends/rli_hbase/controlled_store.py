@@ -22,7 +22,7 @@ class ControlledStore(Store):
         table: with the control records.
     """
 
-    # A call reads by several requests at a time as it is. More, or writes side by side, make small servers time out.
+    # A call already sends several reads at a time. More reads, or concurrent writes, make small servers time out.
     gains_by_threads: ClassVar[bool] = False
 
     # HBase does not count its rows.

@@ -1,4 +1,4 @@
-"""Looking many sorted keys up in the pages of the data file, as far as these tell."""
+"""Looking many sorted keys up in the pages of the data file. LMDB's seeks find keys that the pages do not decide."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_from_pages(
     """
     found = np.full(len(keys), ABSENT, dtype=np.uint64)
     is_left = np.ones(len(keys), dtype=np.bool_)
-    # Pages that are not what the layout says are left to LMDB, which names the damage.
+    # Pages that do not fit LMDB's layout are damaged. LMDB then reads them, and names the damage.
     with suppress(IndexError, ValueError, struct.error):
         shards = Tree.of(database)
         for start, stop in runs:
@@ -59,7 +59,7 @@ def read_from_pages(
 def _read_shard(
     file: DataFile, shard: Tree, keys: NDArray[np.void], found: Entries, is_left: NDArray[np.bool_]
 ) -> None:
-    """Put in place what the pages of one shard tell: few keys are left, unless many begin alike."""
+    """Fill in the entries that the pages of one shard tell; few keys are left, unless many begin alike."""
     words = np.ascontiguousarray(keys).view(KEY_WORD).reshape(len(keys), -1).astype(np.uint64)
     first = np.ascontiguousarray(words[:, 0])
     places = None if _are_alike(words) else file.find(shard, first)

@@ -1,4 +1,4 @@
-"""The entries of a batch in the order in which LMDB takes them soonest, sorted while others are written."""
+"""The entries of a batch in the order that LMDB writes fastest; a thread sorts them while others are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rli.store import EncodedKeys, Entries
 
 _KEYS_OF_PART: Final = 1 << 17
-"""At least, if there are as many: sorting them takes longer than handing them to a thread."""
+"""The least size of a part, if a batch has as many keys: sorting them takes longer than starting a thread's work."""
 
 
 def sorted_parts(keys: EncodedKeys, entries: Entries) -> Iterator[tuple[EncodedKeys, Entries]]:

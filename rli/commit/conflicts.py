@@ -100,8 +100,8 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
 
 
 def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
-    # The table's schema is that of its newest instant, which need not be the commit that comes last. So a schema is
-    # changed only by a commit that nobody else's came in between, unless that made the same change.
+    # The table's schema is the schema of its newest instant, which need not be the last commit. So a write may change the
+    # schema only if nobody committed in between, or if the table has the same schema by now (P6).
     if not planned.schema.equals(current.schema or pa.schema([])):
         raise ConflictError(
             "another commit added or changed columns of the table: "

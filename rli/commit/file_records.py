@@ -18,10 +18,10 @@ Of a writer's record (``writer/<instant>``) nothing stays once it was removed, o
 its numbers may begin again. Only the writer itself ever makes it: all that can come of it is that a writer which was
 paused, and taken for dead, makes its record once more. It cannot publish (P4), and the record expires.
 
-A power cut may bring deleted names back. Without a journal, a file system then shows in such a file what another one had
-written in its place. The processes of that machine are dead, so a file that nobody can read, and that is older than the machine's
-start, is read as the record of a dead process. Its writers are not known, so all that are at work count as displaced: should
-one of them live on another host, its successor has settled its draft before it looks (P4).
+A power cut may bring deleted names back. Without a journal, the file system may then show the content of another file under such
+a name. The processes of that machine are dead, so an unreadable file older than the start of the machine counts as the record of
+a dead process. The record does not tell its writers, so all writers at work count as displaced. If one of them lives on
+another host, the successor settles its draft before it looks whether it has published (P4).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class FileRecords:
         return 0, None
 
     def _whole(self, path: str, content: bytes) -> bytes:
-        """The content of a record, or of one of a dead process in place of a torn one."""
+        """The content of a record; in place of a torn record, the content of a dead process's record."""
         try:
             Holding.from_json(content)
         except CorruptIndexError:

@@ -81,7 +81,7 @@ class HeldLease:
         """Raise ``LeaseLostError`` if another process has taken over, and what ``require_same`` raises."""
         self._require_same()
         while (own := self._own_record()) is not None:
-            # What is read may be old, where hosts cache files; what is replaced was there.
+            # A read may be stale where hosts cache files. Replacing the record proves that it was current.
             if self._records.compare_and_set(self._name, own, self._content()):
                 return
         raise LeaseLostError(
@@ -139,7 +139,7 @@ def table_lease(
 ) -> Iterator[HeldLease]:
     """Hold the table's lease, or another one of its leases; waits for the present holder to release it, to let it lapse or to die.
 
-    Who takes it over from a holder that did not release it clears up after that one first:
+    A process that takes the lease over from a holder that did not release it must first clear up after that holder:
     ``rli.commit.recovery.exclusive`` does both.
 
     Args:
@@ -186,6 +186,6 @@ def _describe_holder(name: str, stored: bytes | None, patience: float) -> str:
 
 
 def is_left_behind(records: SharedRecords) -> bool:
-    """Whether the table's lease seems to be held by nobody who lives; who takes it finds out."""
+    """Whether the holder of the table's lease seems to be dead; only taking the lease makes sure."""
     stored = records.read_control(LEASE)
     return stored is not None and Holding.from_json(stored).is_over(time.time())

@@ -1,4 +1,4 @@
-"""Taking the lease away from its holder, for operators: what forged and damaged records of writers need.
+"""Taking the lease away from its holder, for operators who find forged or damaged records of writers.
 
 Breaking the lease of a writer that lives is safe. That writer is displaced as if it had been paused past its lease
 (docs/protocol.md, P3 and P4): it fails with ``LeaseLostError``, and what it had written is removed.
@@ -74,7 +74,7 @@ def break_lease(table: TableDefinition, index: TableIndex) -> LeaseHolder | None
 
 
 def _displaced(table: TableDefinition, stored: bytes) -> tuple[str, ...]:
-    """The writers that may still publish: those that the record names, all that are at work if it is damaged."""
+    """The writers that may still publish: the writers named by the record, or all writers at work if it is damaged."""
     try:
         held = Holding.from_json(stored)
         return (held.writer, *held.displaced)
@@ -87,7 +87,7 @@ def _replace_damaged_writers(records: SharedRecords) -> None:
         if not is_instant_time(name.removeprefix(WRITERS)):
             records.compare_and_set(name, content, None)
         elif _is_damaged(content):
-            # In the place of a record that nobody can read, one of a dead writer: recovery rolls its write back.
+            # The record of a dead writer replaces the unreadable record, so that recovery rolls the write back.
             records.compare_and_set(name, content, Holding.unknown().to_json())
     for name, content in records.scan_control(REQUESTS):
         if _is_damaged(content):

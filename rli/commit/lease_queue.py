@@ -17,7 +17,7 @@ _SHORTEST_PAUSE_SECONDS: Final = 0.01
 _LONGEST_PAUSE_SECONDS: Final = 0.05
 
 _SIGN_OF_LIFE_SECONDS: Final = 0.05
-"""For so long a holder that was alive is not asked about again: that costs more than the look at its record."""
+"""For so long a living holder counts as alive without a further check, which costs more than to read its record."""
 
 
 class LeaseQueue:
@@ -61,9 +61,9 @@ class LeaseQueue:
     def pause(self) -> None:
         """Wait until it is time for another look.
 
-        A process looks often at a lease that changes hands, and seldom at one that it has long seen in the same hands. A process
-        that has just come looks more often than the others until the lease changes hands next; then all look equally often,
-        but not in step, or the same one would always be first.
+        The pause grows with the time for which this process has seen the lease unchanged. A new process therefore looks more often
+        than the others, until the lease changes hands. After that, all look equally often. A random factor keeps them out of step:
+        otherwise the same process would always be first.
         """
         seconds = min(
             max(self._watch.silent_seconds * _PAUSE_PER_SILENCE, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS

@@ -1,10 +1,10 @@
 """Which writers are alive.
 
-The death of a process on this host shows at once. Of others only signs of life are known: what they hold is written
-again from time to time. A process that waits for a record looks whether it changes, by its own monotonic clock. A process
-that sees it once has to compare clocks, and allows for those of two hosts to differ.
+The death of a process on this host shows at once. Processes of other hosts only give signs of life: they renew their
+records from time to time. A process that waits for a record watches whether the record changes, by its own monotonic clock. A
+process that sees a record once must compare clocks, and allows for a difference between the clocks of two hosts.
 
-A wrong answer costs the writer that was taken for dead its work, never the table its truth: docs/protocol.md.
+A wrong guess costs a living writer its work, but does no harm to the table: docs/protocol.md, P10.
 """
 
 from __future__ import annotations

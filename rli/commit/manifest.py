@@ -1,7 +1,7 @@
-"""The manifest of a write: which files it is about to bring into the table. Each has the instant of the write in its name.
+"""The manifest of a write: the files that the write is about to bring into the table. Their names hold its instant.
 
-After a power cut, a file system without a journal may show in a folder what an earlier folder had in its place, and so the
-manifest of another write, whose files must stay.
+After a power cut, a file system without a journal may show the content of another folder in a work folder. The manifest there
+may belong to another write, whose files must stay (P17).
 """
 
 from __future__ import annotations

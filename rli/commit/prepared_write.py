@@ -1,4 +1,4 @@
-"""What an engine has written and a commit is to publish."""
+"""The result of an engine's work, which a commit publishes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rli.view.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """What an engine has written, ready to be committed.
+    """The result of an engine's work, ready to be committed.
 
     Attributes:
         results: of the accepted tasks.
@@ -27,7 +27,7 @@ class PreparedWrite:
         operation: Hudi's name of the operation, such as ``UPSERT``.
         unchanged: records that changed nothing and reached no task.
         read: what the write depends on beside what it writes.
-        resizing: what the index keeps of it; None for all but clusterings that the index has planned.
+        resizing: what the index keeps of a clustering that it has planned; None for all other writes.
     """
 
     results: Sequence[FileGroupResult]
@@ -49,7 +49,7 @@ class PreparedWrite:
 
     @property
     def journals(self) -> list[Journal]:
-        """What they change in the index."""
+        """The journals: the changes to the index."""
         return [result.journal for result in self.results if result.journal is not None]
 
     @property
@@ -58,9 +58,9 @@ class PreparedWrite:
         return frozenset(group for result in self.results for group in result.replaces)
 
     def giving_way(self, before: Snapshot, now: Snapshot) -> PreparedWrite:
-        """Without the replacements of file groups that others have changed in between.
+        """This write without results that replace file groups changed by others in between.
 
-        Where none would be left, all are: the check of conflicts tells whose changes those are.
+        If no result would be left, all stay, and the check of conflicts names the other commits.
         """
         changed = frozenset(changed_since(before, now, self.replaced))
         kept = [result for result in self.results if changed.isdisjoint(result.replaces)]

@@ -142,12 +142,12 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     Args:
         table: the table.
         instant: of the write.
-        promoted: what the writer itself has brought, or may have brought, into the table; None for what its manifest lists:
-            that is there before any of it is promoted.
+        promoted: the files that the caller, as the writer, may have brought into the table; None for the files of the
+            manifest, which is written before any of them is promoted.
     """
     storage = table.storage
-    # Unpublished files go first, so that a writer that lives can move no more of them into the table. Only then is the manifest
-    # read: until then that writer may replace it, and promote what the new one lists.
+    # Unpublished files go first, so that a living writer can move no more of them into the table. The manifest is read after
+    # that, because until then the writer may replace the manifest, and promote files of the new list (P9).
     storage.delete_folder(paths.unpublished_files(instant))
     in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
     storage.discard_files(in_table)

@@ -1,7 +1,7 @@
 """One write of a table, as its driver sees it: begin, let an engine write file groups, commit.
 
-Nothing of it is visible before the completed instant is published, in one atomic step; from then on nothing of it
-can be lost: the index is brought up to date from the journal, by this process or by the next writer's sync.
+No part of a write is visible before one atomic step publishes the completed instant. From then on, no part can be lost:
+this process, or the next writer's sync, brings the index up to date from the journals.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class WriteTransaction:
         return max(1.0, estimate)
 
     def commit(self, prepared: PreparedWrite) -> CommitResult:
-        """Publish what the accepted tasks wrote, and bring the index up to date.
+        """Publish the files of the accepted tasks, and bring the index up to date.
 
         Raises:
             ConflictError: another writer got there first; nothing of this write is left.
@@ -233,12 +233,12 @@ class WriteTransaction:
             with exclusive(self.table, self.index, self.instant, patience=self._patience) as lease:
                 with self._naming_the_loss(lease):
                     self.on_step(Step.LEASED)
-                    # From here on nobody rolls this write back but one who takes the lease over.
+                    # From here on, only a process that takes the lease over can roll this write back.
                     self._require_not_undone()
                     published = self._check_and_publish(prepared, lease)
                 if self._shares_index:
-                    # Whoever has the lease next must have this commit in the index before its check of conflicts. It would
-                    # read the journals from the disk, and both would write the same entries.
+                    # The next holder's check of conflicts needs this commit in the index. If the lease were free now, the
+                    # next holder would read the journals from the disk, and both would write the same entries.
                     self._bring_index_up_to_date(published)
             if not self._shares_index:
                 self._bring_index_up_to_date(published)
@@ -253,11 +253,11 @@ class WriteTransaction:
 
     @property
     def _shares_index(self) -> bool:
-        """Whether all that wait for the lease use this index; with the lease elsewhere, hosts may have one each."""
+        """Whether all writers of the table share this index; with the lease elsewhere, each host may have its own."""
         return self.table.require_settings().lease is LeasePlace.INDEX
 
     def _bring_index_up_to_date(self, published: PreparedWrite) -> None:
-        """Apply the commit, which stands whatever happens to the index: the next sync brings that up to date."""
+        """Apply the published commit. If that fails, the commit stands, and the next sync applies it."""
         try:
             synced = self.index.sync(
                 self.table,
@@ -268,12 +268,12 @@ class WriteTransaction:
             )
             self.timeline_after = synced.timeline
         except RliError:
-            # The index that the table has since follows this commit; the former one may be gone (P37).
+            # The table may have another index now, which follows this commit; the former index may be gone (P37).
             if not has_other_index(self.table):
                 raise
 
     def _tidy_up(self) -> None:
-        """Remove the work folder; the next writer does so where this one cannot."""
+        """Remove the work folder; if this writer cannot, the next writer does."""
         try:
             self.table.storage.delete_folder(paths.work_folder(self.instant))
         except OSError as error:
@@ -300,7 +300,7 @@ class WriteTransaction:
         )
 
     def abort(self) -> None:
-        """Remove every trace of the write; if it was published, only what it needs no more."""
+        """Remove every trace of the write; if it was published, only its work folder and its writer's record."""
         if self._published:
             self._tidy_up()
             return

@@ -1,6 +1,6 @@
-"""Merging work rows into file groups: who stays, who goes, who wins. Pure functions over Arrow arrays.
+"""Merging work rows into file groups: which records stay, go and win. Pure functions over Arrow arrays.
 
-Many small file groups are merged together: what a call costs, whatever the number of rows, is then paid once for all of them.
+Many small file groups are merged together, so that they share the fixed cost of each call.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class MergePlan:
         of_stored: shape (stored records,): the number of the file group of each.
         fates: shape (stored records,), int64: the work row that replaces the record, or keep, or remove.
         added: positions of the work rows that add a record.
-        counts: what that does to each file group; an arriving record counts as moved, a departing one not at all.
-        may_change_nothing: of each file group whether its records are only replaced by others with the same ordering value, so
-            that it takes a look at their other values to know whether anything changes.
+        counts: of each file group; a record that moves in counts as moved, a record that moves out not at all.
+        may_change_nothing: whether the records of each file group are only replaced by records with the same ordering value.
+            Only their other values tell whether anything changes.
     """
 
     rows: pa.Table
@@ -118,7 +118,7 @@ def plan_merge(
     """Decide what work rows do to the stored records of their file groups.
 
     A work row loses against a stored record with a greater ordering value; on a tie the work row wins. A stored record that
-    has expired counts as absent; where its key comes again, it goes.
+    has expired counts as absent; if its key comes again, it is removed.
 
     Args:
         groups: the file groups.

@@ -14,7 +14,7 @@ from rli.view.file_slice_reader import READ_BATCH_ROWS, FileSliceReader
 
 @dataclass(frozen=True, slots=True)
 class StoredRecords:
-    """The records of some file groups, those of one after those of the one before.
+    """The records of some file groups, in the order of the file groups.
 
     Attributes:
         readers: of their slices, closed unless some columns are still to be read; None for new file groups.
@@ -28,7 +28,7 @@ class StoredRecords:
 
     @classmethod
     def of(cls, parts: Sequence[tuple[FileSliceReader | None, pa.Table]]) -> Self:
-        """The records of readers, with what has been read of each: of several file groups all that will be asked for."""
+        """The records of readers, with the columns read so far; of several file groups, these are all columns needed."""
         readers, tables = zip(*parts, strict=True)
         return cls(readers, pa.concat_tables(tables).combine_chunks(), numbers_of([part.num_rows for part in tables]))
 

@@ -38,10 +38,10 @@ from rli.view.paths import unpublished_file, unpublished_files
 _FEW: Final = 100
 
 TOGETHER_BYTES: Final = 4 * 1024 * 1024
-"""Of base files that are read whole: where nothing changes in a larger one, it pays to have read the compared columns alone."""
+"""The largest base file that is read whole. A larger file may turn out unchanged after a read of the compared columns alone."""
 
 _HELD_BYTES: Final = 32 * 1024 * 1024
-"""Of records that are merged together, in memory: no further file is read. Small files may hold much that compresses well."""
+"""Size in memory of records merged together; beyond it, no further file is added. Small files may decompress to much more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def write_file_groups(
         context: the write.
         targets: the file groups.
         rows: their work rows (``work_schema(context.schema)``), one for a key in each file group; those of one file group
-            follow those of the one before.
+            follow those of the previous file group.
         counts: how many rows each file group has.
 
     Returns:
@@ -148,7 +148,7 @@ def write_file_groups(
 def _stored(
     context: WriteContext, targets: Sequence[FileGroupTarget]
 ) -> Generator[tuple[range, StoredRecords], None, None]:
-    """What file groups hold, a part of them at a time: several small ones, of which all is read, or a single other one.
+    """The stored records of file groups, in parts: several small file groups, read whole, or a single larger file group.
 
     A single file is open at a time: processes may have few of them, on some systems 256.
     """

@@ -1,4 +1,4 @@
-"""Deleting objects, whether or not they are there. Some stores say nothing about one that is gone, others fail."""
+"""Deleting objects that may be missing. Some stores ignore a missing object, others fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def delete_objects(store: ObjectStore, keys: Sequence[str]) -> None:
         try:
             obstore.delete(store, keys)
         except FileNotFoundError:
-            # It has stopped there, and left others.
+            # The call stopped at a missing object, and may have left others.
             with ThreadPoolExecutor(_DELETED_AT_ONCE) as threads:
                 for _ in threads.map(lambda key: _delete(store, key), keys):
                     pass

@@ -84,7 +84,7 @@ def sync(table: OpenTable, tasks: TaskRunner, patience: float) -> IndexState:
 
 
 def repair(table: OpenTable, tasks: TaskRunner, patience: float) -> VerifyReport:
-    """Make the index say what the table says; see ``Table.repair_index``."""
+    """Correct the index by the table; see ``Table.repair_index``."""
     definition, index = table.refreshed()
     # Under the lease from the first look on: entries are corrected as those of the next commit.
     with exclusive(definition, index, _writer("repair"), patience=patience):
@@ -109,8 +109,8 @@ def drop(table: OpenTable) -> None:
 
 
 def _undo_torn(table: OpenTable, definition: TableDefinition) -> None:
-    """Undo what a power cut has torn, as far as the index that is about to go tells it."""
-    # Its scope may be another one than that of the index to be.
+    """Undo torn commits, as far as the index to be replaced knows them."""
+    # The old index may have another scope than the new one.
     with suppress(IndexNotReadyError, IndexNotFoundError), closing(table.kind.open_to_relocate(definition)) as index:
         undo_torn(definition, index, _writer("bootstrap"), is_index_kept=False)
 

@@ -1,4 +1,4 @@
-"""A table as one process has it open: definition and index, which go over to another index when the table gets one."""
+"""An open table of one process: its definition and its index, replaced when the table is given another index."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class OpenTable:
         return definition
 
     def follow(self) -> TableDefinition:
-        """The definition as it is stored now; goes over to another index if it names one."""
+        """The definition as it is stored now; if it names another index, the next use opens that index."""
         definition = as_stored_now(self.definition)
         with self._opening:
             if not has_index_of(self.definition, definition):
-                # Other threads may have done so since it was read, and may be using the former index.
+                # Another thread may have replaced the definition since this one was read. Others may use the former index.
                 definition = as_stored_now(self.definition)
                 if not has_index_of(self.definition, definition):
                     self._former += [] if self._index is None else [self._index]

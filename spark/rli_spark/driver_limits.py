@@ -1,7 +1,7 @@
 """How much of a write the driver does itself, because the jobs of Spark would take longer than their work.
 
-On a cluster this goes for small writes. On a local master, tasks run on the machine of the driver: rows gain nothing by going
-to them.
+On a cluster, the driver does small writes itself. With a local master, tasks run on the driver's machine, so moving rows to tasks
+gains nothing.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _BROUGHT_BYTES: Final = 16 * 1024 * 1024
 """Of rows that come to the driver with the results of a job, which its heap holds."""
 
 _COLLECTED_BYTES: Final = 64 * 1024 * 1024
-"""Of rows that come to the driver of a local master as Arrow, from Spark's own tasks: no worker needs to have them in between.
-Its heap, of 1 GiB by default, holds them for a moment."""
+"""Of rows that come to the driver of a local master as Arrow, from Spark's own tasks, without Python workers. The driver's heap,
+1 GiB by default, holds these rows for a moment."""
 
 _HEAPS_OF_ROWS: Final = 4
-"""On a local master the driver reads rows of up to a quarter of its heap. Python holds them beside it, so this tells the memory
-of the machine only roughly."""
+"""On a local master the driver reads rows of up to a quarter of its heap. Python holds these rows outside of the heap, so the heap
+tells the memory of the machine only roughly."""
 
 _HEAPS_COLLECTED: Final = 12
-"""Spark has rows that come as Arrow several times in its heap for a moment."""
+"""For a moment, Spark's heap holds several copies of the rows that come as Arrow."""
 
 _RESULT_SIZE: Final = "spark.driver.maxResultSize"
 _UNITS: Final = ("", "k", "m", "g", "t", "p")
 _SIZE: Final = re.compile(f"(?P<number>[0-9]+)(?P<unit>[{''.join(_UNITS)}]?)b?")
 
 _RESULTS_OF_JOB: Final = 8
-"""Spark fails a job whose results are more than that setting, with any master. Each of its tasks has a part of its own."""
+"""A part of ``spark.driver.maxResultSize``: with any master, Spark fails a job whose results exceed it."""
 
 _MOST_READ_BYTES: Final = 1024 * 1024 * 1024
 """Whatever the heap: Python takes about five times as much, and Arrow puts at most 2 GiB of text into an array."""
@@ -69,7 +69,7 @@ class DriverLimits:
         spark: the session.
         brought_bytes: of rows that come to the driver with the results of the request's job.
         collected_bytes: of a frame whose rows come as Arrow, past all workers.
-        read_bytes: of all rows where it reads those from the request's files; 0: it reads none.
+        read_bytes: of rows that the driver reads from the request's files; 0: it reads none.
         is_local: whether tasks run on the machine of the driver, a few at a time.
     """
 

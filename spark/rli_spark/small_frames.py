@@ -1,8 +1,8 @@
-"""Small frames: their rows come to the driver from Spark's own tasks, as Arrow and past all Python workers.
+"""Small frames: their rows come to the driver from Spark's own tasks, as Arrow and without Python workers.
 
-Spark's statistics tell beforehand that a frame is small, without a job. They are estimates, so each task gives a bounded
-number of rows, and leaves the content of those out that are wider than expected. A frame that turns out to have more is left to
-workers, and no row that came counts.
+Spark's statistics tell that a frame is small, without a job. The statistics are estimates, so each task gives a bounded number
+of rows, and omits the content of rows that are wider than expected. If a frame turns out to be larger, the driver drops the rows
+that came, and Python workers compute the frame again.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ def rows_of_small(frame: DataFrame, most: int, each: int) -> pa.Table | None:
 
     Args:
         frame: the input.
-        most: about how many bytes of rows may come to the driver. Of a harmonic series each task takes its part, so that it need
-            not know how many tasks there are.
-        each: how many of a single task may come in any case.
+        most: about how many bytes of rows may come to the driver. Task n may give an n-th of these, so that a task need not know
+            how many tasks there are.
+        each: about how many bytes a single task may give in any case.
     """
     if not most or is_connect(frame.sparkSession):
         return None
-    # Spark takes names for equal whatever their case. Which of two columns of one name is meant, nobody knows.
+    # Spark ignores the case of names. With two columns of one name, a reference to a column is ambiguous.
     names = {name.casefold() for name in frame.columns}
     if _NUMBER in names or len(names) < len(frame.columns):
         return None
-    # Files of rows that compress well are small, and the rows may still be more than the driver's heap holds.
+    # Small files may hold rows that compress well, and decompressed rows may exceed the driver's heap.
     row_bytes = max(_LEAST_ROW_BYTES, frame._jdf.schema().defaultSize())  # noqa: SLF001  (Python has no name for it)
     total, least = most // row_bytes, min(most, each) // row_bytes
     last = f"greatest({least}, {total} div (shiftright({_NUMBER}, {_TASK_BITS}) + 1))"
     numbered = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
-    # One row more shows that a task has more than may come.
+    # One additional row shows that a task has too many rows.
     first = numbered.where(f"({_NUMBER} & {_ROW_MASK}) <= {last}")
     if _expected_bytes(first) * _GROWTH > most:
         return None
@@ -132,6 +132,6 @@ def _width_of_items(array: Column, kind: DataType) -> Column:
 
 
 def _expected_bytes(frame: DataFrame) -> int:
-    """By the statistics of its plan; those of sources without any are huge."""
+    """The size of a frame by the statistics of its plan; huge for sources without statistics."""
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  (Python has no name for it)
     return int(str(plan.stats().sizeInBytes()))
