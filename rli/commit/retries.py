@@ -13,7 +13,7 @@ from typing import Final
 from tenacity import (
     RetryCallState,
     Retrying,
-    retry_if_exception_type,
+    retry_if_exception,
     stop_after_attempt,
     wait_random_exponential,
 )
@@ -54,9 +54,12 @@ def write_until_committed(
         What was committed: by this call, or by an earlier one with the same transaction of the caller.
     """
     report = WriteReport(attempts, operation)
+    write: WriteTransaction | None = None
 
     def attempt() -> CommitResult:
+        nonlocal write
         report.attempt_began()
+        write = None
         write = begin()
         report.attempt_announced(write)
         try:
@@ -68,10 +71,15 @@ def write_until_committed(
             write.require_own_failure(error)
             raise
 
+    def may_be_repeated(error: BaseException) -> bool:
+        # Once published, what fails is a step of the caller's: another attempt would find its own records.
+        is_published = write is not None and write.is_published
+        return isinstance(error, ConflictError | VoidAttemptError) and not is_published
+
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
-        retry=retry_if_exception_type((ConflictError, VoidAttemptError)),
+        retry=retry_if_exception(may_be_repeated),
         before_sleep=lambda state: report.retried(_failure_of(state)),
         retry_error_callback=_give_up,
         sleep=_pause,

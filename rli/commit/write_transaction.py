@@ -24,7 +24,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
 from rli.commit.step_clock import StepClock
-from rli.errors import ConflictError, IndexNotFoundError, LeaseLostError, RliError
+from rli.errors import ConflictError, LeaseLostError, RliError
 from rli.file_group.journal_list import save_journals
 from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
@@ -227,6 +227,7 @@ class WriteTransaction:
         if not prepared.stats and not self._caller.is_given:
             self.abort()
             return prepared.result(None, self.on_step.seconds)
+        published: PreparedWrite | None = None
         try:
             self._write_ahead(prepared)
             self.on_step(Step.MANIFESTED)
@@ -244,12 +245,19 @@ class WriteTransaction:
                 self._bring_index_up_to_date(published)
             if self.timeline_after is not None:
                 self.on_step(Step.APPLIED)
-        except BaseException:
+        except BaseException as error:
             self.abort()
-            raise
+            # To give the lease back may fail where it was in a former index that nobody serves any more.
+            if published is None or not isinstance(error, RliError) or not has_other_index(self.table):
+                raise
         self._tidy_up()
         self.on_step(Step.FINISHED)
         return published.result(self.instant, self.on_step.seconds)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the commit stands: whatever fails afterwards, the write must not be tried again."""
+        return self._published
 
     @property
     def _shares_index(self) -> bool:
@@ -281,7 +289,8 @@ class WriteTransaction:
         finally:
             try:
                 self._holding.release()
-            except IndexNotFoundError:
+            except RliError:
+                # With the index that it is kept in, a record is gone, or nobody asks for it.
                 if not has_other_index(self.table):
                     raise
 
@@ -385,7 +394,8 @@ class WriteTransaction:
         try:
             yield
         except FileNotFoundError:
-            lease.require_held()
+            if not self._published:
+                lease.require_held()
             raise
 
     def _still_writable(self) -> TableDefinition:

@@ -136,7 +136,7 @@ def _result_bytes(spark: SparkSession) -> int:
     """The greatest size of the results of a job; raises ``SettingsError`` if the setting is no size."""
     value = spark.conf.get(_RESULT_SIZE, None) or "1g"
     # A client of Spark Connect has no JVM that would read it.
-    size = _SIZE.fullmatch(value.lower())
+    size = _SIZE.fullmatch(value.strip().lower())
     if size is None:
         raise SettingsError(f"not a size: {_RESULT_SIZE}={value}; set it to a number of bytes, or to one such as 2g")
     return int(size["number"]) * 1024 ** _UNITS.index(size["unit"]) or sys.maxsize

@@ -24,6 +24,7 @@ from rli import (
     MigrationStep,
     SettingsError,
     Step,
+    StoreUnavailableError,
     Table,
     create_table,
     drop_table,
@@ -43,6 +44,7 @@ from rli.table.migration import MIGRATION_LEASE, Migration, target_of
 from rli.tasks import InProcess
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli_lmdb.store import LmdbStore
 from tests.support.hbase import hbase_url
 from tests.support.hbase import new_table as new_hbase_table
 from tests.support.index_kinds import KINDS, stored_rows
@@ -250,6 +252,30 @@ def test_a_commit_stands_whose_index_goes_while_it_is_applied(tmp_path: Path, st
     assert table.lookup(["k"])["partition_path"].to_pylist() == ["y"]
     assert table.index.url == OTHER.format(folder=tmp_path)
     check_stored(table)
+
+
+@pytest.mark.parametrize("failing", [Step.CHANGES_APPLIED, Step.APPLIED])
+def test_a_commit_is_made_once_though_the_store_of_the_former_index_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: Step
+) -> None:
+    table, former = new_table(tmp_path), RECORD.format(folder=tmp_path)
+    read, steps = LmdbStore.read_control, list[Step]()
+
+    def unless_gone(store: LmdbStore, name: str) -> bytes | None:
+        if failing in steps and store.url == former:
+            raise StoreUnavailableError("the server is gone")
+        return read(store, name)
+
+    def on_step(reached: Step) -> None:
+        steps.append(reached)
+        if reached is failing:
+            # As if another process had taken the lease over meanwhile.
+            settings = table.settings.model_copy(update={"index_url": OTHER.format(folder=tmp_path)})
+            table.definition.storage.write_bytes(paths.SETTINGS, settings.to_json())
+
+    monkeypatch.setattr(LmdbStore, "read_control", unless_gone)
+    result = table.upsert(records(("k", "y", 2, 2.0)), on_step=on_step)
+    assert (result.inserted, steps.count(Step.PUBLISHED)) == (1, 1)
 
 
 def test_the_former_index_is_dropped_when_that_is_asked_for(tmp_path: Path) -> None:
