@@ -144,7 +144,7 @@ def test_stage_takes_whatever_upsert_takes(index: RecordIndex, given: Callable[[
 
 
 def test_what_is_no_table_is_refused(index: RecordIndex) -> None:
-    with index.begin() as transaction, pytest.raises(InvalidInputError, match=r"give a pyarrow\.Table or a data frame"):
+    with index.begin() as transaction, pytest.raises(InvalidInputError, match=r"give a pyarrow\.Table, record batches"):
         transaction.stage([{"record_key": "k"}])
 
 
