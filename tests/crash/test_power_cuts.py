@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 import rli
+from rli.view import paths
 from tests.crash.writes import (
     AFTER,
     BATCH,
@@ -284,9 +285,14 @@ def test_names_that_a_power_cut_brings_back_with_other_content_stop_no_write_and
         assert child.exitcode == 0
     cuts = place.cuts()
     assert len(cuts) > 8
+    lost = 0
     for disk, acknowledged in cuts:
         place.go_back(disk)
         with disk.mounted() as folder:
+            if journal is Journal.OFF and not (folder / "table" / paths.SETTINGS).exists():
+                # Without a journal, the check of the file system may move folders away (docs/protocol.md, P17).
+                lost += 1
+                continue
             let_machine_start_after(folder / "table")
             with open_copy(folder) as table:
                 assert table.upsert(records(("new", "x", 1, 0.0))).inserted == 1
@@ -296,3 +302,4 @@ def test_names_that_a_power_cut_brings_back_with_other_content_stop_no_write_and
                 assert written in {int(acknowledged), int(acknowledged) + 1}
                 assert not written or found["a"] == 10 + written
                 assert table.verify_index().agrees
+    assert lost < len(cuts) / 2
