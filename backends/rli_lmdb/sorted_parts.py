@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rli.store import EncodedKeys, Entries
+from rli_lmdb.keyspace import shard_runs
 
 _KEYS_OF_PART: Final = 1 << 17
 """The least size of a part, if a batch has as many keys: sorting them takes longer than starting a thread's work."""
@@ -40,10 +41,10 @@ def sorted_parts(keys: EncodedKeys, entries: Entries) -> Iterator[tuple[EncodedK
 def _parts(shards: NDArray[np.uint16]) -> list[NDArray[np.intp]]:
     """The positions of the keys of each part."""
     by_shard = np.argsort(shards, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(shards[by_shard])) + 1, len(shards))
+    ends = np.array([end for _, end in shard_runs(shards[by_shard])], dtype=np.int64)
     # Of the shards that end in the same multiple of a part's size, the last one ends a part.
     multiples = ends // _KEYS_OF_PART
-    borders = ends[np.append(multiples[1:] != multiples[:-1], True)]
+    borders = ends[np.diff(multiples, append=-1) != 0]
     return [by_shard[start:end] for start, end in pairwise([0, *borders.tolist()])]
 
 

@@ -454,8 +454,7 @@ class WriteTransaction:
     def _promote(self, stats: Sequence[WriteStat], records: Sequence[str]) -> None:
         """Move the accepted files to where readers will look, once the instant has completed."""
         storage = self.table.storage
-        for partition_path in {stat.partition_path for stat in stats}:
-            write_partition_metadata(storage, partition_path, self.instant)
+        write_partition_metadata(storage, {stat.partition_path for stat in stats}, self.instant)
         for path in (*(stat.path for stat in stats), *records):
             self._promoted.append(path)
             storage.move(paths.unpublished_file(self.instant, path), path)

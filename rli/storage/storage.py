@@ -85,6 +85,10 @@ class Storage:
         """The same storage, whose changes do not wait for the disk: the caller syncs them together."""
         return self.durable(wanted=False) if self.is_local and self.is_durable else self
 
+    def synced(self) -> Storage:
+        """The same storage, whose changes wait for the disk; not opened again if they do."""
+        return self.durable(wanted=True) if self.is_local and not self.is_durable else self
+
     def durable(self, *, wanted: bool) -> Storage:
         """The same storage, whose changes wait for the disk, or do not."""
         return replace(self, location=self._lasting_location, is_durable=wanted)

@@ -83,14 +83,16 @@ def latest_slices(
     }
 
 
-def write_partition_metadata(storage: Storage, partition_path: str, instant: str) -> None:
-    """Mark a folder as a partition: Hudi's Spark reader passes over the records of others.
+def write_partition_metadata(storage: Storage, partition_paths: Iterable[str], instant: str) -> None:
+    """Mark folders as partitions: Hudi's Spark reader passes over the records of others.
 
-    The mark is written once, so it waits for the disk in tables whose commits do not. Where a power cut has left an empty one,
+    A mark is written once, so it waits for the disk in tables whose commits do not. Where a power cut has left an empty one,
     it is written again.
     """
-    path = f"{partition_path}/{PARTITION_METADATA}" if partition_path else PARTITION_METADATA
-    if not storage.filesystem.get_file_info(storage.full_path(path)).size:
-        depth = len(partition_path.split("/")) if partition_path else 0
-        content = f"#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n".encode()
-        storage.durable(wanted=True).write_bytes(path, content)
+    synced = storage.synced()
+    for partition_path in partition_paths:
+        path = f"{partition_path}/{PARTITION_METADATA}" if partition_path else PARTITION_METADATA
+        if not storage.filesystem.get_file_info(storage.full_path(path)).size:
+            depth = len(partition_path.split("/")) if partition_path else 0
+            content = f"#partition metadata\ncommitTime={instant}\npartitionDepth={depth}\n".encode()
+            synced.write_bytes(path, content)
