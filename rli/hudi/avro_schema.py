@@ -3,25 +3,20 @@
 The record is ``<table>_record`` in the namespace ``hoodie.<table>``. A struct is a record named after its column,
 in a namespace of the names above it; a decimal is a ``fixed`` of the fewest bytes that hold its digits. Nullable
 means a union with null that defaults to null.
-
-Names are held to the Avro specification (ASCII letters, digits, ``_``, no digit first). Hudi's writers refuse any
-name with other signs, and of the letters that Java would accept beyond that hudi-rs refuses all.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from rli.errors import CorruptTableError, SchemaError
+from rli.hudi.column_names import below, require_name, sanitised
 from rli.json_text import parse_json
 
-_AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_INVALID: Final = re.compile(r"[^A-Za-z0-9_]")
 _MOST_LEVELS: Final = 64
 _MOST_FIELDS: Final = 100_000
 
@@ -74,7 +69,7 @@ def to_avro(schema: pa.Schema, table_name: str) -> str:
     Raises:
         SchemaError: a column has a name that Avro does not allow, or another type; names the column.
     """
-    name = _sanitised(table_name)
+    name = sanitised(table_name)
     return json.dumps(_record(f"{name}_record", f"hoodie.{name}", schema, ""), separators=(",", ":"))
 
 
@@ -94,28 +89,18 @@ def from_avro(text: str) -> pa.Schema:
         ) from error
 
 
-def _sanitised(table_name: str) -> str:
-    first_valid = table_name if re.match(r"[A-Za-z_]", table_name) else "__" + table_name[1:]
-    return _INVALID.sub("__", first_valid)
-
-
 def _record(name: str, namespace: str, fields: Iterable[pa.Field], path: str) -> dict[str, Any]:
     inner = f"{namespace}.{name}"
     return {
         "type": "record",
         "name": name,
         "namespace": namespace,
-        "fields": [_field(field, inner, _below(path, field.name)) for field in fields],
+        "fields": [_field(field, inner, below(path, field.name)) for field in fields],
     }
 
 
 def _field(field: pa.Field, namespace: str, path: str) -> dict[str, Any]:
-    if not _AVRO_NAME.fullmatch(field.name):
-        suggestion = _sanitised(field.name) or "column"
-        raise SchemaError(
-            f"a column has a name that Hudi cannot hold, only ASCII letters, digits and _ are allowed: column={path!r}; "
-            f"rename it, for example to {suggestion!r}"
-        )
+    require_name(field.name, path)
     kind = _nullable(field.nullable, _type(field.type, field.name, namespace, path))
     return {"name": field.name, "type": kind, **({"default": None} if field.nullable else {})}
 
@@ -168,19 +153,15 @@ def decimal_width(precision: int) -> int:
 
 
 def _list(kind: pa.DataType, name: str, namespace: str, path: str) -> object:
-    items = _type(kind.value_type, name, namespace, _below(path, "element"))
+    items = _type(kind.value_type, name, namespace, below(path, "element"))
     return {"type": "array", "items": _nullable(kind.value_field.nullable, items)}
 
 
 def _map(kind: pa.DataType, name: str, namespace: str, path: str) -> object:
     if kind.key_type not in {pa.string(), pa.large_string()}:
         raise _unsupported(path, kind)
-    values = _type(kind.item_type, name, namespace, _below(path, "value"))
+    values = _type(kind.item_type, name, namespace, below(path, "value"))
     return {"type": "map", "values": _nullable(kind.item_field.nullable, values)}
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 _Convert = Callable[[pa.DataType, str, str, str], object]
@@ -215,15 +196,15 @@ class _FromAvro:
         return [self._field(field["name"], field["type"], namespace, path) for field in record["fields"]]
 
     def _field(self, name: str, kind: Any, namespace: str, path: str) -> pa.Field:
-        below = _below(path, name)
+        full_path = below(path, name)
         self._count(1)
-        if below.count(".") >= _MOST_LEVELS:
+        if full_path.count(".") >= _MOST_LEVELS:
             raise ValueError(f"columns nest deeper than {_MOST_LEVELS} levels")
         branches = kind if isinstance(kind, list) else [kind]
         others = [branch for branch in branches if branch != "null"]
         if len(others) != 1:
-            raise _unsupported(below, kind)
-        return pa.field(name, self._type(others[0], namespace, below), nullable=len(others) < len(branches))
+            raise _unsupported(full_path, kind)
+        return pa.field(name, self._type(others[0], namespace, full_path), nullable=len(others) < len(branches))
 
     def _type(self, kind: Any, namespace: str, path: str) -> pa.DataType:
         if isinstance(kind, str):

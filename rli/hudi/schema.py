@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import SchemaError
+from rli.hudi.column_names import require_names
 
 RESERVED_PREFIX: Final = "_rli_"
 _MAX_DECIMAL_PRECISION: Final = 38
@@ -47,12 +48,11 @@ def written_schema(schema: pa.Schema) -> pa.Schema:
     """The schema that records of ``schema`` are written with: every type the smallest one that holds all its values.
 
     Raises:
-        SchemaError: a column has a type that a table cannot hold, occurs twice, or has a reserved name.
+        SchemaError: a column has a type that a table cannot hold, or a column or struct field has a name that no table
+            can hold, a reserved name, or the name of another one but for letter case.
     """
-    names = [name.casefold() for name in schema.names]
+    require_names(schema)
     for name in schema.names:
-        if names.count(name.casefold()) > 1:
-            raise SchemaError(f"a column occurs twice (letter case does not count): column={name}; rename one")
         if name.startswith(RESERVED_PREFIX):
             raise SchemaError(f"a column has a reserved name: column={name}; rename it")
     return pa.schema([pa.field(field.name, _written_type(field.type, field.name)) for field in schema])

@@ -15,6 +15,7 @@ import pyarrow as pa
 from rli.commit.lease_stores import lease_store
 from rli.errors import SchemaError, SettingsError, TableExistsError, TableNotFoundError
 from rli.hudi.avro_schema import to_avro
+from rli.hudi.column_names import require_distinct, require_name
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
 from rli.index.contract import IndexOptions
@@ -211,6 +212,9 @@ def _require_columns(
     reserved = [column for column in named if column.startswith((RESERVED_PREFIX, "_hoodie_"))]
     if reserved:
         raise SettingsError(f"these column names are reserved: columns={reserved}; rename the columns")
+    for column in named:
+        require_name(column, column)
+    require_distinct(dict.fromkeys(named))
     missing = [column for column in named if schema is not None and column not in schema.names]
     if missing:
         raise SchemaError(f"the schema lacks columns: columns={missing} found={schema and schema.names}; add them")

@@ -40,13 +40,22 @@ def map_tables(frame: DataFrame, function: TableFunction, schema: pa.Schema) -> 
         function: picklable; runs in executors; gives tables of ``schema``.
         schema: of the output.
     """
+    names = frame.columns
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         watch_zip_directories()
-        for table in function(pa.table(batch) for batch in batches):
+        for table in function(pa.table(batch).rename_columns(names) for batch in batches):
             yield from table.cast(schema).combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
 
-    return frame.mapInArrow(run, spark_schema(schema))
+    return _with_plain_names(frame).mapInArrow(run, spark_schema(schema))
+
+
+def _with_plain_names(frame: DataFrame) -> DataFrame:
+    """The frame under names that PySpark can refer to: it takes a dot for a field of a struct, and ignores letter case."""
+    names = frame.columns
+    if all(map(str.isidentifier, names)) and len({name.casefold() for name in names}) == len(names):
+        return frame
+    return frame.toDF(*(f"c{number}" for number in range(len(names))))
 
 
 def map_numbers(

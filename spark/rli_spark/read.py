@@ -34,6 +34,10 @@ _OPERATORS: Final[dict[str, Callable[[Column, Any], Column]]] = {
     "not in": lambda column, values: ~column.isin(list(values)),
 }
 
+_CALENDAR: Final = {"datetimeRebaseMode": "CORRECTED"}
+"""Dates and times of files that do not name their calendar are Gregorian at all times, as Hudi's writers and rli store
+them. Spark 3 would refuse those before 1582 and 1900."""
+
 
 def read(
     spark: SparkSession,
@@ -85,7 +89,7 @@ def read(
         frame = spark.createDataFrame([], spark_schema(full))
     else:
         paths = hadoop_paths(spark, table.definition.storage, (only_base_file(file_slice).path for file_slice in live))
-        frame = spark.read.schema(spark_schema(full)).parquet(*paths)
+        frame = spark.read.options(**_CALENDAR).schema(spark_schema(full)).parquet(*paths)
     if filters is not None:
         frame = frame.where(_condition(filters))
     return _columns_of(frame, scan.schema.names)

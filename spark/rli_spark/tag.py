@@ -151,5 +151,5 @@ def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) ->
     next(with_keys(iter([schema.empty_table()])))
     frame = map_tables(df, with_keys, keyed)
     tags = map_numbers(spark, tasks, stored_keys, stored)
-    columns = [f"`{name.replace('`', '``')}`" for name in (*schema.names, *TAG_COLUMNS)]
-    return frame.join(tags, on=on, how="left").select(*columns)
+    # A reference to one of the other columns may be ambiguous.
+    return frame.join(tags, on=on, how="left").drop(*on)

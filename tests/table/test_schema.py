@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rli import InvalidInputError, SchemaError, Table
+from rli import InvalidInputError, SchemaError, Table, create_table
 from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of
 
 NOON = datetime(2024, 5, 31, 12, 0, 0, 123456, tzinfo=UTC)
@@ -124,6 +125,43 @@ def test_names_that_cannot_be_written_are_refused(trips: Table, name: str) -> No
     with pytest.raises(SchemaError, match="column"):
         trips.upsert(with_column(name, pa.array([1])))
     assert fingerprint(trips) == before
+
+
+def test_names_of_struct_fields_are_checked(trips: Table) -> None:
+    fields = {"x": pa.int64(), "X": pa.int64()}
+    hostile = [
+        (pa.struct(fields), r"column=c\.X other=c\.x"),
+        (pa.list_(pa.struct(fields)), r"column=c\.element\.X"),
+        (pa.map_(pa.string(), pa.struct([("deep", pa.struct(fields))])), r"column=c\.value\.deep\.X"),
+        (pa.struct({"a.b": pa.int64()}), r"column='c\.a\.b'"),
+    ]
+    before = fingerprint(trips)
+    for kind, named in hostile:
+        with pytest.raises(SchemaError, match=named):
+            trips.upsert(with_column("c", pa.nulls(1, kind)))
+        with pytest.raises(SchemaError, match=named):
+            trips.insert(with_column("c", pa.nulls(1, kind)))
+    assert fingerprint(trips) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"record_key": "a.b"}, r"column='a\.b'"),
+        ({"record_key": "id", "partition_by": "ID"}, "column=ID other=id"),
+        ({"record_key": "id", "ordering": "t s"}, "column='t s'"),
+        ({"record_key": "id", "schema": pa.schema({"id": pa.string(), "ID": pa.string()})}, "column=ID other=id"),
+        (
+            {"record_key": "id", "schema": pa.schema({"id": pa.string(), "s": pa.struct({"x": "int8", "X": "int8"})})},
+            r"column=s\.X other=s\.x",
+        ),
+    ],
+    ids=["dot", "case", "blank", "schema", "struct"],
+)
+def test_names_are_checked_at_creation(tmp_path: Path, memory_url: str, arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(SchemaError, match=named):
+        create_table(tmp_path / "t", index=memory_url, **arguments)
+    assert not (tmp_path / "t").exists() or not [*(tmp_path / "t").rglob("*.properties")]
 
 
 # What a batch may be ---------------------------------------------------------------------------------------------
