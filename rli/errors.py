@@ -125,6 +125,10 @@ class StoreUnavailableError(RliError):
     """The store does not answer, is full, or refuses to write; what was acknowledged before is kept."""
 
 
+class StoreReadOnlyError(StoreUnavailableError):
+    """This process may read the store, but not write it."""
+
+
 class StoreRestartedError(StoreUnavailableError):
     """A server of the store was restarted or replaced, and may have lost commits that this call goes by; call again."""
 

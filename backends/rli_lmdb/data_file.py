@@ -100,12 +100,13 @@ class DataFile:
 
     Attributes:
         size: bytes that are mapped.
+        page_size: bytes of a page.
     """
 
     def __init__(self, mapped: mmap.mmap, page_size: int) -> None:
         self.size = len(mapped)
         self._mapped = mapped
-        self._page_size = page_size
+        self.page_size = page_size
         self._halves = np.frombuffer(mapped, np.dtype("<u2"), self.size // 2)
         self._words = np.frombuffer(mapped, np.dtype("<u8"), self.size // WORD)
 
@@ -128,10 +129,16 @@ class DataFile:
         """Whether the file has not grown since it was mapped."""
         return self._mapped.size() == self.size
 
+    def content(self, start: int, size: int) -> bytes:
+        """A copy of some bytes of the file; raises ``IndexError`` where it ends before."""
+        if start < 0 or start + size > self.size:
+            raise IndexError("the file ends before a page that it names")
+        return self._mapped[start : start + size]
+
     def words(self, numbers: Offsets) -> Words:
         """The words of the file with these numbers, in the order in which bytes are compared."""
-        # Of the modes, the others copy more. On a read-only medium, a page may be overwritten while it is read: then the numbers on
-        # it lead anywhere, and the read is repeated.
+        # Of the modes, the others copy more. Where writers do not know of a read, a page may be overwritten while it is read: then
+        # the numbers on it lead anywhere, and the read is repeated.
         return self._words.take(numbers, mode="clip").byteswap(inplace=True)
 
     def duplicates(self, tree: Tree, key: bytes) -> Tree | None:
@@ -171,13 +178,13 @@ class DataFile:
             is_tied |= lowest[at] == wanted
         if not self._are_all(pages[np.flatnonzero(np.bincount(at, minlength=len(pages)))], _LEAF2):
             return None
-        words = self._last_records(pages[at] * self._page_size, tree.record_size // WORD, wanted)
+        words = self._last_records(pages[at] * self.page_size, tree.record_size // WORD, wanted)
         return Places(words, self.words(words), is_tied)
 
     def _last_records(self, starts: Offsets, words_of_record: int, wanted: Words) -> Offsets:
         """The first word of the last record in each key's leaf that is not behind it; else of the first record."""
         counts = self._counts(starts)
-        if _HEADER + int(counts.max(initial=0)) * words_of_record * WORD > self._page_size:
+        if _HEADER + int(counts.max(initial=0)) * words_of_record * WORD > self.page_size:
             raise ValueError("a leaf has more records than room")
         found = starts + _HEADER >> _WORD_BITS
         last = found + (counts - 1) * words_of_record
@@ -193,7 +200,7 @@ class DataFile:
         Raises:
             ValueError: the pages are damaged.
         """
-        starts = pages * self._page_size
+        starts = pages * self.page_size
         counts = self._counts(starts)
         firsts = np.cumsum(counts) - counts
         pointers = np.repeat((starts + _HEADER >> 1) - firsts, counts) + np.arange(counts.sum())
@@ -202,7 +209,7 @@ class DataFile:
         words = self.words(nodes + 1)
         words[firsts] = lowest
         is_in_order = bool((words[1:] >= words[:-1]).all())
-        if not is_in_order or int(offsets.max(initial=0)) >= self._page_size or (offsets & (WORD - 1)).any():
+        if not is_in_order or int(offsets.max(initial=0)) >= self.page_size or (offsets & (WORD - 1)).any():
             raise ValueError("a branch page has nodes out of order")
         below = self._words.take(nodes, mode="clip") & _PAGE_BELOW
         return below.astype(np.int64), words
@@ -212,17 +219,17 @@ class DataFile:
         return ends - _HEADER >> 1
 
     def _are_all(self, pages: Offsets, flags: int) -> bool:
-        if int(pages.max(initial=0)) >= self.size // self._page_size:
+        if int(pages.max(initial=0)) >= self.size // self.page_size:
             return False
-        found = self._halves.take(pages * self._page_size + _FLAGS_AT >> 1, mode="clip")
+        found = self._halves.take(pages * self.page_size + _FLAGS_AT >> 1, mode="clip")
         return bool(((found & flags) == flags).all())
 
     def _flags(self, page: int) -> int:
-        return int(self._halves[page * self._page_size + _FLAGS_AT >> 1])
+        return int(self._halves[page * self.page_size + _FLAGS_AT >> 1])
 
     def _last_node(self, page: int, key: bytes, first: int) -> int:
         """Offset of the last node, from the one numbered ``first`` on, whose key is not behind ``key``; else the one before."""
-        start = page * self._page_size
+        start = page * self.page_size
         count = int(self._halves[start + _POINTERS_END_AT >> 1]) - _HEADER >> 1
         nodes = range(first, count)
         behind = first + bisect_right(nodes, key, key=lambda number: self._key(self._node(start, number)))

@@ -3,9 +3,7 @@
 LMDB asks three things of a process, and this module keeps them: an environment is opened once and not used after
 a fork; the map is resized, and databases are opened, while no transaction is under way.
 
-On a file system that is mounted read only, LMDB keeps no list of readers, so writers elsewhere (through another mount)
-do not know of a reader and use its pages again. There each read asks at its end whether a commit came meanwhile, and if
-so is made again: pages of one state are not used again before the next one is committed.
+A process that may not write the lock file reads by an ``UnlistedEnvironment``.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from typing import Final, TypeVar
 import lmdb
 
 from rli.errors import StoreUnavailableError
+from rli_lmdb.access import DATA_FILE, identity_of, may_write, refusal_to_write
 from rli_lmdb.data_file import DataFile
 from rli_lmdb.entries import Database, Transaction
 from rli_lmdb.errors import translated_errors
@@ -26,16 +25,9 @@ from rli_lmdb.keyspace import MAX_DATABASES
 
 T = TypeVar("T")
 
-DATA_FILE: Final = "data.mdb"
-LOCK_FILE: Final = "lock.mdb"
-
 _MIN_MAP_BYTES: Final = 64 << 20
 _MAX_READERS: Final = 1024
 _ATTEMPTS: Final = 64
-
-
-class _OvertakenError(Exception):
-    """Another process committed during a read that nothing protects. Ends the attempt; no caller sees it."""
 
 
 class Environment:
@@ -43,13 +35,13 @@ class Environment:
 
     Attributes:
         path: the folder.
-        is_read_only: whether the file system is mounted read only.
+        is_read_only: whether this process may write the list of readers, but not the data.
         identity: device and inode of the data file, which tell it from one that took its place.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+        self.is_read_only = not may_write(path, DATA_FILE)
         self._guard = SharedGuard()
         self._writer = Lock()
         self._growths = 0
@@ -72,19 +64,16 @@ class Environment:
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """The result of ``work`` in a read transaction; ``work`` may be called more than once."""
-        return self._run(self._attempt_unlisted_read if self.is_read_only else self._attempt_read, work)
+        return self._run(self._attempt_read, work)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """The result of ``work`` in a write transaction, committed; ``work`` may be called more than once.
 
         Raises:
-            StoreUnavailableError: the file system is mounted read only.
+            StoreReadOnlyError: this process may not write the files.
         """
         if self.is_read_only:
-            raise StoreUnavailableError(
-                f"the index lies on read-only media: path={self.path}; look-ups and reads work there, writes where it can "
-                "be written"
-            )
+            raise refusal_to_write(self.path)
         return self._run(self._attempt_write, work)
 
     def flush(self) -> None:
@@ -142,32 +131,17 @@ class Environment:
             return self._lmdb.begin(write=True)
 
     def _run(self, attempt: Callable[[Callable[[Transaction], T]], T], work: Callable[[Transaction], T]) -> T:
-        overtaken = False
         for _ in range(_ATTEMPTS):
             growths = self._growths
             try:
                 return attempt(work)
-            except _OvertakenError:
-                overtaken = True
             except lmdb.MapFullError:
                 self._grow(growths)
             except lmdb.MapResizedError:
                 self._adopt_size()
             except lmdb.ReadersFullError as error:
                 self._free_readers(error)
-        if overtaken:
-            raise StoreUnavailableError(
-                f"the index changes too fast to be read without locks: path={self.path}; mount it for writing, too"
-            )
         raise self._no_room()
-
-    def _attempt_unlisted_read(self, work: Callable[[Transaction], T]) -> T:
-        with self._guard.shared(), translated_errors(self.path), self._lmdb.begin() as transaction:
-            try:
-                return work(transaction)
-            finally:
-                if self._lmdb.info()["last_txnid"] != transaction.id():
-                    raise _OvertakenError
 
     def _attempt_read(self, work: Callable[[Transaction], T]) -> T:
         with self._guard.shared(), translated_errors(self.path), self._lmdb.begin() as transaction:
@@ -222,15 +196,6 @@ class Environment:
             f"the index file's map cannot grow: path={self.path} bytes={self._map_size()}; "
             "check the limit of address space of this process"
         )
-
-
-def identity_of(path: str) -> tuple[int, int] | None:
-    """Device and inode of the data file in a folder, None where there is none."""
-    try:
-        status = os.stat(os.path.join(path, DATA_FILE))
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _size(path: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from rli.store import Finding, Verdict
-from rli_lmdb.environment import DATA_FILE
+from rli_lmdb.access import DATA_FILE
 from rli_lmdb.errors import translated_errors
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")

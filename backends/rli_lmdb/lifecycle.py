@@ -20,11 +20,11 @@ from weakref import finalize
 from rli.errors import IndexMismatchError, IndexNotFoundError, SettingsError
 from rli.storage.local_files import sync, sync_folders_above
 from rli.store import home_of_file
+from rli_lmdb.access import DATA_FILE, LOCK_FILE, identity_of
 from rli_lmdb.entries import Database, Transaction
-from rli_lmdb.environment import DATA_FILE, LOCK_FILE, Environment, identity_of
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.keyspace import CONTROL, GENERATION, META, VERSION, is_ours
-from rli_lmdb.registry import abandon, acquire, release
+from rli_lmdb.registry import AnyEnvironment, abandon, acquire, release
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class OpenIndex:
         control: the database of the control records.
     """
 
-    environment: Environment
+    environment: AnyEnvironment
     generation: bytes
     meta: Database
     control: Database
@@ -143,7 +143,7 @@ def open_index(path: str, *, create: bool) -> OpenIndex:
         return opened
 
 
-def _sync(path: str, environment: Environment) -> None:
+def _sync(path: str, environment: AnyEnvironment) -> None:
     """Make a new index survive a power cut, with the folders that lead to it."""
     environment.flush()
     sync([path])
@@ -171,7 +171,7 @@ def _remove_leftovers(path: str) -> None:
     _remove_files(path)
 
 
-def _opened(environment: Environment, *, create: bool) -> OpenIndex:
+def _opened(environment: AnyEnvironment, *, create: bool) -> OpenIndex:
     generation = _generation(environment)
     is_new = generation is None and create
     control = environment.database(CONTROL, create=is_new)
@@ -183,7 +183,7 @@ def _opened(environment: Environment, *, create: bool) -> OpenIndex:
     return OpenIndex(environment, generation, meta, control)
 
 
-def _write_generation(environment: Environment, meta: Database) -> bytes:
+def _write_generation(environment: AnyEnvironment, meta: Database) -> bytes:
     generation = bytes([VERSION]) + uuid4().bytes
     environment.write(lambda transaction: transaction.put(GENERATION, generation, db=meta))
     environment.flush()
@@ -194,7 +194,7 @@ def _names(transaction: Transaction) -> list[bytes]:
     return list(transaction.cursor().iternext(values=False))
 
 
-def _generation(environment: Environment) -> bytes | None:
+def _generation(environment: AnyEnvironment) -> bytes | None:
     meta = environment.database(META, create=False)
     if meta is None:
         return None

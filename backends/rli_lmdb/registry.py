@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 from collections import deque
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 from rli.errors import StoreUnavailableError
-from rli_lmdb.environment import Environment, identity_of
+from rli_lmdb.access import LOCK_FILE, identity_of, may_write
+from rli_lmdb.environment import Environment
+from rli_lmdb.unlisted_environment import UnlistedEnvironment
+
+AnyEnvironment: TypeAlias = Environment | UnlistedEnvironment
 
 
 class _Registry:
     def __init__(self) -> None:
         self._lock = Lock()
-        self._current: dict[str, Environment] = {}
-        self._users: dict[Environment, int] = {}
-        self._inherited: list[Environment] = []
-        self._abandoned: deque[Environment] = deque()
+        self._current: dict[str, AnyEnvironment] = {}
+        self._users: dict[AnyEnvironment, int] = {}
+        self._inherited: list[AnyEnvironment] = []
+        self._abandoned: deque[AnyEnvironment] = deque()
 
-    def acquire(self, path: str) -> Environment:
+    def acquire(self, path: str) -> AnyEnvironment:
         path = os.path.realpath(path)
         with self._lock:
             environment = self._current.get(path)
@@ -30,17 +34,17 @@ class _Registry:
                     "close it before the fork, or start processes with spawn"
                 )
             if environment is None or environment.identity != identity:
-                environment = self._current[path] = Environment(path)
+                environment = self._current[path] = _environment(path)
             self._users[environment] = self._users.get(environment, 0) + 1
             self._release_abandoned()
             return environment
 
-    def release(self, environment: Environment) -> None:
+    def release(self, environment: AnyEnvironment) -> None:
         with self._lock:
             self._release(environment)
             self._release_abandoned()
 
-    def abandon(self, environment: Environment) -> None:
+    def abandon(self, environment: AnyEnvironment) -> None:
         # The garbage collector may call this in a thread that holds the lock.
         self._abandoned.append(environment)
 
@@ -48,7 +52,7 @@ class _Registry:
         while self._abandoned:
             self._release(self._abandoned.popleft())
 
-    def _release(self, environment: Environment) -> None:
+    def _release(self, environment: AnyEnvironment) -> None:
         # Nothing is known of an environment that was opened before a fork: it belongs to the parent.
         if environment not in self._users:
             return
@@ -70,11 +74,15 @@ class _Registry:
         self._abandoned = deque()
 
 
+def _environment(path: str) -> AnyEnvironment:
+    return Environment(path) if may_write(path, LOCK_FILE) else UnlistedEnvironment(path)
+
+
 _REGISTRY: Final = _Registry()
 os.register_at_fork(after_in_child=_REGISTRY.forget_after_fork)
 
 
-def acquire(path: str) -> Environment:
+def acquire(path: str) -> AnyEnvironment:
     """The environment in the folder ``path``, opened or shared; to be given back with ``release``.
 
     Raises:
@@ -83,11 +91,11 @@ def acquire(path: str) -> Environment:
     return _REGISTRY.acquire(path)
 
 
-def release(environment: Environment) -> None:
+def release(environment: AnyEnvironment) -> None:
     """Give an environment back; the last one to do so closes it."""
     _REGISTRY.release(environment)
 
 
-def abandon(environment: Environment) -> None:
+def abandon(environment: AnyEnvironment) -> None:
     """Give an environment back when the process next opens or closes one; never blocks."""
     _REGISTRY.abandon(environment)

@@ -23,9 +23,9 @@ from rli.store import (
     sequences,
     supersedes,
 )
+from rli_lmdb.access import DATA_FILE, LOCK_FILE
 from rli_lmdb.control import compare_and_set, read_record, scan_records
 from rli_lmdb.entries import EntryTable, Transaction
-from rli_lmdb.environment import DATA_FILE, LOCK_FILE
 from rli_lmdb.errors import translated_errors
 from rli_lmdb.fixed_table import FixedTable
 from rli_lmdb.health import folder_health

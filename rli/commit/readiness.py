@@ -17,7 +17,7 @@ from rli.commit.lease import LEASE
 from rli.commit.liveness import Holding, Watch
 from rli.commit.recovery import recover, writer_record
 from rli.commit.shared_records import shared_records
-from rli.errors import IndexNotReadyError, LeaseBusyError
+from rli.errors import IndexNotReadyError, LeaseBusyError, StoreReadOnlyError
 from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes
 from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
 from rli.index.reports import Unseen
@@ -78,7 +78,7 @@ class _Waiting:
         self._pause = _FIRST_PAUSE_SECONDS
         self._watches: defaultdict[str, Watch] = defaultdict(Watch)
         self._orphans: frozenset[str] = frozenset()
-        self._failure: OSError | LeaseBusyError | None = None
+        self._failure: OSError | LeaseBusyError | StoreReadOnlyError | None = None
         self._unseen: Unseen | None = None
         self._is_logged = False
 
@@ -103,7 +103,7 @@ class _Waiting:
             elif self._may_help(unseen) or self._is_orphan_again([writer_record(time) for time in unseen.unapplied]):
                 self._index.sync(self._table, InProcess(), on_part=lambda: self._require_time_left(unseen))
                 return
-        except (OSError, LeaseBusyError) as error:
+        except (OSError, LeaseBusyError, StoreReadOnlyError) as error:
             # This process may be allowed to read alone; or another one has the lease.
             self._failure = error
         time.sleep(min(self._pause, self._seconds_left()))
