@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import typer
+from rich.text import Text
 
 from rli.cli.app import app
 
@@ -28,7 +29,7 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         for child in sorted(command.commands):
             yield from _commands(command.commands[child], f"{name} {child}")
         return
-    yield f"\n## {name}\n\n{inspect.cleandoc(command.help or '')}\n"
+    yield f"\n## {name}\n\n{_plain(inspect.cleandoc(command.help or ''))}\n"
     usage = command.collect_usage_pieces(typer.Context(command))
     yield f"```\n{name} {' '.join(usage)}\n```\n"
     yield from _options(command)
@@ -53,8 +54,13 @@ def _name(parameter: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return " ".join(_plain(text).split()).replace("|", "\\|")
 
 
 def _one_a_line(epilog: str) -> str:
-    return "\n".join(line for line in map(str.strip, epilog.splitlines()) if line and line != "Examples")
+    return "\n".join(line for line in map(str.strip, _plain(epilog).splitlines()) if line and line != "Examples")
+
+
+def _plain(text: str) -> str:
+    """The text without the markup of rich, in which the commands write their help."""
+    return Text.from_markup(text).plain

@@ -23,7 +23,7 @@ from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
 from rli.index.reports import Unseen
 from rli.model import LeasePlace
 from rli.tasks import InProcess
-from rli.telemetry import events
+from rli.telemetry import events, metrics
 from rli.telemetry.waits import waiting
 from rli.view.definition import TableDefinition
 
@@ -36,7 +36,7 @@ _LONGEST_PAUSE_SECONDS: Final = 0.5
 
 def require_synced(table: TableDefinition, index: TableIndex) -> IndexState:
     """The state of an index that has seen all of the table; raises ``IndexNotReadyError`` for one that has not."""
-    state, unseen = index.unseen(table)
+    state, unseen = _unseen(table, index)
     if unseen:
         raise _not_ready(table, index, unseen)
     return state
@@ -54,15 +54,21 @@ def await_synced(table: TableDefinition, index: TableIndex, seconds: float = LOO
         IndexNotReadyError: the index was never bootstrapped, cannot follow the timeline, or has not seen all of the
             table after so many seconds.
     """
-    state, unseen = index.unseen(table)
+    state, unseen = _unseen(table, index)
     if not unseen:
         return state
     helper = _Waiting(table, index, seconds)
     with waiting(helper.describe):
         while unseen:
             helper.wait_or_help(unseen)
-            state, unseen = index.unseen(table)
+            state, unseen = _unseen(table, index)
         return state
+
+
+def _unseen(table: TableDefinition, index: TableIndex) -> tuple[IndexState, Unseen]:
+    state, unseen = index.unseen(table)
+    metrics.INDEX_LAG.set(unseen.lag, table=table.location)
+    return state, unseen
 
 
 class _Waiting:

@@ -55,7 +55,12 @@ class Unseen:
     withdrawn: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.unapplied or self.withdrawn)
+        return self.lag > 0
+
+    @property
+    def lag(self) -> int:
+        """How many instants the index has still to follow."""
+        return len(self.unapplied) + len(self.withdrawn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from rli.table.agreement import Wanted
 from rli.table.creation import claimed
 from rli.table.options import TableOptions, new_settings, require_known
 from rli.table.table import Table
-from rli.urls import without_secrets
+from rli.urls import has_secrets, without_secrets
 from rli.view import paths
 from rli.view.definition import TableDefinition, durable_as, load_definition
 from rli.view.index_location import default_index_url, to_stored
@@ -98,7 +98,10 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
             definition = load_definition(storage)
             # As the table is stored, not as the caller's index would have it.
             wanted.require(Table(definition))
-            return Table(definition if index is None else with_index_at(definition, index, default_lease(index)))
+            # It is the stored index, of which the caller may know the password.
+            if index is None or not has_secrets(index):
+                return Table(definition)
+            return Table(with_index_at(definition, index, default_lease(index)))
         try:
             return _create(storage, wanted)
         except TableExistsError:

@@ -13,6 +13,7 @@ from rli.index.contract import TableIndex
 from rli.index.reports import IndexFacts
 from rli.model import Scope
 from rli.settings import TableSettings
+from rli.telemetry import metrics
 from rli.urls import without_password
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot, told_of_now
@@ -143,7 +144,8 @@ def _index_info(table: TableDefinition, index: TableIndex, problems: list[str]) 
     try:
         facts = index.facts()
         _, missing = index.unseen(table)
-        unseen = len(missing.unapplied) + len(missing.withdrawn)
+        unseen = missing.lag
+        metrics.INDEX_LAG.set(unseen, table=table.location)
     except RliError as error:
         problems.append(str(error))
     return IndexInfo(

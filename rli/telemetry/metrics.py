@@ -29,13 +29,20 @@ class Metric:
     """
 
     name: str
-    kind: Literal["counter", "histogram"]
+    kind: Literal["counter", "gauge", "histogram"]
     unit: str
     description: str
     attributes: tuple[str, ...] = ()
 
     def add(self, value: float, **attributes: str) -> None:
         """Add to a counter, or record a duration in seconds."""
+        self._record(value, attributes)
+
+    def set(self, value: float, **attributes: str) -> None:
+        """Set a gauge."""
+        self._record(value, attributes)
+
+    def _record(self, value: float, attributes: dict[str, str]) -> None:
         record = _recorder(self)
         if record is not None:
             record(value, attributes)
@@ -47,6 +54,11 @@ METRICS: Final[dict[str, Metric]] = {}
 
 def _counter(name: str, unit: str, description: str, *attributes: str) -> Metric:
     METRICS[name] = metric = Metric(name, "counter", unit, description, attributes)
+    return metric
+
+
+def _gauge(name: str, unit: str, description: str, *attributes: str) -> Metric:
+    METRICS[name] = metric = Metric(name, "gauge", unit, description, attributes)
     return metric
 
 
@@ -63,6 +75,8 @@ def _recorder(metric: Metric) -> Callable[[float, dict[str, str]], None] | None:
         return None
     if metric.kind == "counter":
         return meter.create_counter(metric.name, metric.unit, metric.description).add
+    if metric.kind == "gauge":
+        return meter.create_gauge(metric.name, metric.unit, metric.description).set
     try:
         histogram = meter.create_histogram(
             metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=_SECONDS
@@ -93,6 +107,7 @@ LEASE_SECONDS: Final = _durations("rli.lease.wait", "Time from asking for the le
 RECOVERED_WRITERS: Final = _counter(
     "rli.recovered_writers", "{writer}", "Dead writers that were cleared up after", "outcome"
 )
+INDEX_LAG: Final = _gauge("rli.index.lag", "{commit}", "Commits of a table that its index has not applied", "table")
 APPLIED_COMMITS: Final = _counter("rli.sync.commits", "{commit}", "Commits applied to an index")
 SYNC_SECONDS: Final = _durations("rli.sync.duration", "Duration of a sync that applied commits")
 COMPARISONS: Final = _counter(

@@ -119,6 +119,14 @@ def upsert_and_die(folder: Path) -> None:
     open_table(folder).upsert(LATER, on_step=die_when_promoted)
 
 
+def publish_and_die(folder: Path) -> None:
+    def die_when_published(step: Step) -> None:
+        if step is Step.PUBLISHED:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    open_table(folder).upsert(LATER, on_step=die_when_published)
+
+
 def test_a_dead_writer_that_was_recovered_is_logged(tmp_path: Path, told: Told) -> None:
     with create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts") as table:
         table.upsert(BEFORE)
@@ -163,6 +171,12 @@ def test_metrics_are_recorded_where_a_provider_is_configured(tmp_path: Path) -> 
     assert exit_code(write_and_measure, tmp_path) == 0
 
 
+def test_lag_is_a_gauge(tmp_path: Path) -> None:
+    create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts").close()
+    assert was_killed(publish_and_die, tmp_path / "t")
+    assert exit_code(measure_lag, tmp_path) == 0
+
+
 def test_nothing_is_recorded_and_nothing_fails_without_opentelemetry(tmp_path: Path) -> None:
     assert exit_code(write_without_opentelemetry, tmp_path) == 0
 
@@ -184,6 +198,16 @@ def write_and_measure(folder: Path) -> None:
     assert after["rli.write.duration", "upsert"] == 2
     assert after["rli.store.keys", "memory", "put"] == 4
     assert {name for name, *_ in after} <= METRICS.keys()
+
+
+def measure_lag(folder: Path) -> None:
+    reader = InMemoryMetricReader()
+    metrics.set_meter_provider(MeterProvider([reader]))
+    with open_table(folder / "t") as table:
+        table.info()
+        assert measured(reader)["rli.index.lag", table.location] == 1
+        table.lookup(["a"])
+        assert measured(reader)["rli.index.lag", table.location] == 0
 
 
 def write_without_opentelemetry(folder: Path) -> None:
