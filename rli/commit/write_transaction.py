@@ -34,7 +34,7 @@ from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import IndexState, TableIndex
+from rli.index.contract import FileIndex, IndexState, TableIndex
 from rli.index.locators import Locator
 from rli.model import CommitResult, FileGroupId, LeasePlace, Step
 from rli.tasks import TaskRunner
@@ -45,11 +45,12 @@ from rli.view.caller_transactions import delete_superseded, require_first, save_
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
 from rli.view.history import facts_of_commit
+from rli.view.lost_files import require_files, sums_after
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.registration import has_other_index, require_same_lease
+from rli.view.slice_sums import SLICE_SUMS, SliceSums
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
-from rli.view.whole_commits import require_last_files
 
 _MARK_VERSION: Final = "1"
 
@@ -225,7 +226,10 @@ class WriteTransaction:
         """
         # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
         if not prepared.stats and not self._caller.is_given:
-            self.abort()
+            try:
+                self._require_files_read(self.snapshot, prepared)
+            finally:
+                self.abort()
             return prepared.result(None, self.on_step.seconds)
         published: PreparedWrite | None = None
         try:
@@ -373,20 +377,33 @@ class WriteTransaction:
             require_no_conflict(planned, changes, current, self._tasks)
         # If nobody else has written, the files that this write has merged are those of the last commit.
         is_last = synced.timeline.latest_write == self.snapshot.timeline.latest_write
-        require_last_files(
-            self.snapshot if is_last else current,
-            {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats} | prepared.replaced,
-        )
+        checked = self.snapshot if is_last else current
+        self._require_files_read(checked, prepared)
+        written = {FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats}
+        sums = sums_after(checked, synced.timeline, self.instant, written, prepared.replaced)
         records = [*self._transaction_records(synced.timeline, prepared), *self._files_of_index(prepared, current)]
         if records or len(prepared.results) < len(whole.results):
             self._write_ahead(prepared, records)
         self._promote(prepared.stats, records)
-        self._publish(synced.timeline, prepared, lease)
+        self._publish(synced.timeline, prepared, sums, lease)
         self._published = True
         self.on_step(Step.PUBLISHED)
         if prepared.resizing is not None:
             prepared.resizing.completed(self.table.storage, self.instant, prepared.replaced)
         return prepared
+
+    def _require_files_read(self, checked: Snapshot, prepared: PreparedWrite) -> None:
+        """Raise ``CorruptTableError`` if a file is lost that this write should have read, but for those of its own file groups.
+
+        Args:
+            checked: the state that shows the file groups.
+            prepared: the write.
+        """
+        others = prepared.read.groups - prepared.replaced - {result.group for result in prepared.results if result.stat}
+        require_files(checked, others)
+        if isinstance(self.index, FileIndex):
+            # A lost file may have held the keys that were found nowhere.
+            require_files(self.snapshot, partition_paths=self.snapshot.slices.listed)
 
     @contextmanager
     def _naming_the_loss(self, lease: HeldLease) -> Iterator[None]:
@@ -461,7 +478,7 @@ class WriteTransaction:
             self.on_step(Step.FILE_PROMOTED)
         self.on_step(Step.PROMOTED)
 
-    def _publish(self, timeline: Timeline, prepared: PreparedWrite, lease: HeldLease) -> None:
+    def _publish(self, timeline: Timeline, prepared: PreparedWrite, sums: SliceSums, lease: HeldLease) -> None:
         storage = self.table.storage
         switch_off_metadata_table(storage, self.table.reloaded().properties)
         metadata = CommitMetadata(
@@ -475,6 +492,7 @@ class WriteTransaction:
             extra={
                 **self._caller.extra,
                 **facts_of_commit(prepared.counts, self.instant, self.table.now()),
+                SLICE_SUMS: sums.to_text(),
                 COMMIT_MARK: _MARK_VERSION,
             },
         )

@@ -39,10 +39,10 @@ from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.lost_files import require_files
 from rli.view.scan import wanted_columns
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import RemovedFiles, is_whole_for
-from rli.view.whole_commits import require_last_files
 
 _SAMPLE: Final = 5
 
@@ -124,7 +124,7 @@ def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
     # Each column once, and one in any case: without one, nothing would say how many records there are.
     read = dict.fromkeys(wanted.names) or dict.fromkeys(snapshot.schema.names[:1])
     schema = wanted_columns(snapshot.schema, list(read))
-    require_last_files(snapshot, located.groups())
+    require_files(snapshot, located.groups())
     tasks = InThreads() if len(located.parts) > 1 else InProcess()
     found = list(tasks.run(partial(read_part, snapshot, schema), located.parts))
     if not found:
@@ -178,12 +178,12 @@ def slices_of(snapshot: Snapshot, groups: Sequence[FileGroupId]) -> dict[FileGro
     """The file slices of some file groups; None if others have rewritten or undone them since the snapshot.
 
     Raises:
-        CorruptTableError: a base file of the last commit is missing.
+        CorruptTableError: a base file is lost.
     """
     found, no_keys, no_positions = snapshot.slices.of_groups(groups), pa.array([], pa.string()), np.empty(0, np.intp)
     parts = [KeysOfGroup(group, found.get(group), no_keys, no_positions) for group in groups]
     with _unless_outdated(LocatedKeys(snapshot, parts)):
-        require_last_files(snapshot, groups)
+        require_files(snapshot, groups)
         if is_whole_for(snapshot, groups):
             return {part.group: part.file_slice for part in parts}
     return None
@@ -212,8 +212,14 @@ def has_seen_all(locator: Locator, snapshot: Snapshot) -> bool:
     """Whether the keys that a look-up did not find are absent from a state.
 
     Where files are asked, a clean may have removed some before they were listed (P16).
+
+    Raises:
+        CorruptTableError: a file is lost that may have held the keys.
     """
-    return not isinstance(locator, FileLocator) or is_whole_for(replace(snapshot))
+    if not isinstance(locator, FileLocator):
+        return True
+    require_files(snapshot, partition_paths=snapshot.slices.listed)
+    return is_whole_for(replace(snapshot))
 
 
 def records_of(

@@ -39,6 +39,7 @@ from rli.view import paths
 from rli.view.caller_transactions import delete_uncommitted_records
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.lost_files import require_all_files
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.snapshot import Snapshot
 
@@ -70,6 +71,9 @@ def archive(
         keep_commits: how many commits stay.
         fence: of the caller.
         most_commits: how many commits leave at most, the oldest first; by default all.
+
+    Raises:
+        CorruptTableError: a base file is lost that a commit of the active timeline has written.
     """
     if keep_commits < 1:
         raise InvalidInputError(
@@ -96,6 +100,8 @@ def archive(
         if part.instant < boundary and not timeline.is_visible(part.instant)
         for file in part.files
     ]
+    # Nothing would tell of a lost file once the commit that wrote it has left.
+    require_all_files(snapshot)
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     table.storage.discard_files(dead)
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})

@@ -65,6 +65,11 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
             self._found = {**self._live(self._listing.all_slices()), **self._found}
             self._is_whole = True
 
+    @property
+    def listed(self) -> frozenset[str] | None:
+        """The partitions that were listed so far; None for all of them."""
+        return None if self._is_whole else frozenset(self._listed)
+
     def first_deleted(self) -> FileSlice | None:
         """A slice that was listed and that lacks a file by now; None if all are whole."""
         return next((found for found in self._found.values() if not self.has_files(found)), None)

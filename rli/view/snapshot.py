@@ -61,10 +61,17 @@ class Snapshot:
         return read_commit(self.table.storage, self.timeline, instant)
 
     @cached_property
+    def last_commit(self) -> CommitMetadata | None:
+        """The completed write that came last; None in a table without one. Raises as ``commit``, which reads the file each time."""
+        latest = self.timeline.latest_write
+        return None if latest is None else self.commit(latest)
+
+    @cached_property
     def schema(self) -> pa.Schema | None:
         """Schema of the records without meta columns; None in a table that was never written."""
         for instant in reversed(self.timeline.completed_writes):
-            avro = self.commit(instant).avro_schema
+            commit = self.last_commit if instant is self.timeline.latest_write else self.commit(instant)
+            avro = commit and commit.avro_schema
             if avro:
                 return _without_meta(from_avro(avro))
         if self.table.properties.create_schema:

@@ -8,9 +8,9 @@ from rli.errors import InstantNotFoundError, RliError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.lost_files import require_all_files, require_files
 from rli.view.slice_diff import FirstChange, first_changes
 from rli.view.snapshot import Snapshot, told_of_now
-from rli.view.whole_commits import require_last_files
 
 
 def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot:
@@ -22,7 +22,7 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
 
     Raises:
         InstantNotFoundError: the table had no commit yet, files of that state were cleaned, or its commits archived.
-        CorruptTableError: a base file of the last commit is missing.
+        CorruptTableError: a base file is lost.
     """
     if as_of is None:
         return told_of_now(table, _whole_with_schema)
@@ -47,16 +47,50 @@ def _whole(current: Snapshot, as_of: str | None) -> Snapshot:
             require_files_as_of(current, chosen)
         elif missing_group(current, chosen) is not None:
             continue
-        if _is_visible(current, chosen):
-            require_last_files(chosen)
+        if not _is_visible(current, chosen):
+            continue
+        try:
+            require_files(chosen)
+        except InstantNotFoundError:
+            if is_latest(current):
+                raise
+            current = Snapshot.now(current.table)
+        else:
             return chosen
 
 
+def verified_snapshot(table: TableDefinition) -> Snapshot:
+    """As ``whole_snapshot`` of now, where no file is lost that any commit of the active timeline has written.
+
+    Raises:
+        CorruptTableError: a base file is lost, or a commit cannot be read.
+    """
+    return told_of_now(table, _verified)
+
+
+def _verified(current: Snapshot) -> Snapshot:
+    whole = _whole_with_schema(current)
+    require_all_files(whole)
+    return whole
+
+
 def is_whole(snapshot: Snapshot) -> bool:
-    """Whether a snapshot of the present state lists all its files; if not, it is out of date (P16)."""
+    """Whether a snapshot of the present state lists all its files; if not, it is out of date (P16).
+
+    Raises:
+        CorruptTableError: a base file is lost, or a commit cannot be read.
+    """
     snapshot.slices.list_all()
     current = Snapshot.now(snapshot.table)
-    return missing_group(current, snapshot) is None and _is_visible(current, snapshot)
+    if missing_group(current, snapshot) is not None or not _is_visible(current, snapshot):
+        return False
+    try:
+        require_all_files(snapshot)
+    except InstantNotFoundError:
+        if is_latest(snapshot):
+            raise
+        return False
+    return True
 
 
 def _require_begun(current: Snapshot, past: Snapshot) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from rli.errors import CorruptTableError
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, WriteStat
+from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.hudi.timeline.instant import Instant
-from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.snapshot import Snapshot
 
@@ -32,33 +30,6 @@ def broken_part(snapshot: Snapshot, instant: Instant) -> str | None:
         return snapshot.timeline.layout.path(instant.file_name)
     storage = snapshot.table.storage
     return next((stat.path for stat in commit.write_stats if not _is_whole(storage, stat)), None)
-
-
-def require_last_files(snapshot: Snapshot, groups: Collection[FileGroupId] | None = None) -> None:
-    """Pass a state of the table if the base files of its last commit are there.
-
-    Without this check an older version would count in the place of a file that is gone.
-
-    Args:
-        snapshot: the state. No file of its last commit has been removed by a clean, or by what undoes the commit.
-        groups: the file groups to look at; all of them by default.
-
-    Raises:
-        CorruptTableError: a base file is missing; names it. Commits of other engines are passed over.
-    """
-    latest = snapshot.timeline.latest_write
-    if latest is None or COMMIT_MARK not in (commit := snapshot.commit(latest)).extra:
-        return
-    written = {FileGroupId(stat.partition_path, stat.file_id): stat.path for stat in commit.write_stats}
-    asked = [group for group in written if (groups is None or group in groups) and group not in snapshot.replaced]
-    held = snapshot.slices.of_groups(asked)
-    for group in asked:
-        if group not in held or held[group].instant < latest.time:
-            raise CorruptTableError(
-                f"a base file of the last commit is missing: file={written[group]} instant={latest.time}; restore it from a "
-                "backup, or roll the commit back: rli rollback TABLE INSTANT. If the power went off, write to the table: "
-                "the next write rolls a torn commit back"
-            )
 
 
 def _is_whole(storage: Storage, stat: WriteStat) -> bool:

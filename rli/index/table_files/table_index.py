@@ -21,7 +21,7 @@ from rli.model import Scope
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import RemovedFiles, whole_snapshot
+from rli.view.time_travel import RemovedFiles, verified_snapshot, whole_snapshot
 
 
 class TableFilesIndex(FileIndex):
@@ -160,14 +160,14 @@ class TableFilesIndex(FileIndex):
     ) -> VerifyReport:
         removed = RemovedFiles()
         while True:
-            snapshot = whole_snapshot(table)
+            snapshot = verified_snapshot(table)
             try:
                 return self.verify(snapshot)
             except (CorruptTableError, IndexMismatchError) as error:
                 removed.require_removed(snapshot, error)
 
     def repair_from(self, table: TableDefinition, tasks: TaskRunner) -> VerifyReport:  # noqa: ARG002
-        report = self.verify(whole_snapshot(table))
+        report = self.verify(verified_snapshot(table))
         self.require_sound(table, report)
         return report
 

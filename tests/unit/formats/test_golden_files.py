@@ -34,6 +34,7 @@ from rli.processes import ProcessId
 from rli.settings import IndexSettings, Maintenance, TableSettings
 from rli.storage import Storage
 from rli.store.registry import open_store
+from rli.view.slice_sums import SliceSum, SliceSums, WrittenAt
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 INSTANT = "20240531120000123"
@@ -69,6 +70,18 @@ CHECKPOINT_UNDOING = LogRecord(
     file_groups=(),
     writer="20240531120007000",
     undoes=(INSTANT,),
+)
+SLICE_SUMS = SliceSums(
+    instant=INSTANT,
+    number=7,
+    whole=SliceSum(3, 7_411_254_327),
+    partitions={
+        "são paulo": (SliceSum(2, 5_000_000_000), WrittenAt(7, INSTANT)),
+        "": (SliceSum(1, 2_411_254_327), WrittenAt(5, "20240530120000000")),
+    },
+    others=WrittenAt(4, "20240529120000000"),
+    pending=("20240531115959999",),
+    later=("20240531120000456",),
 )
 INDEX_SETTINGS = IndexSettings(
     hash_seed=0x726C69,
@@ -351,3 +364,16 @@ def test_a_missing_journal_is_refused(storage: Storage) -> None:
     storage.delete_files([JOURNAL.path])
     with pytest.raises(CorruptTableError, match=r"f1-0_0-0-0\.parquet"):
         list(JOURNAL.placed_keys(storage))
+
+
+def test_sums_of_file_slices() -> None:
+    assert SliceSums.from_text(golden("slice-sums-1.json").decode(), INSTANT) == SLICE_SUMS
+    assert SLICE_SUMS.to_text().encode() == golden("slice-sums-1.json")
+    assert SliceSum.of([(FileGroupId("são paulo", "f1-0"), INSTANT)]) == SliceSum(1, 2_219_273_454)
+
+
+def test_sums_of_another_commit_or_version_are_none() -> None:
+    text = golden("slice-sums-1.json").decode()
+    assert SliceSums.from_text(text, "20240531120000124") is None
+    assert SliceSums.from_text(text.replace('"version":1', '"version":2'), INSTANT) is None
+    assert SliceSums.from_text(text[:-9], INSTANT) is None

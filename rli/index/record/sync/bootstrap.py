@@ -19,7 +19,7 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.synced_commits import sync_table
-from rli.view.time_travel import whole_snapshot
+from rli.view.time_travel import verified_snapshot
 
 BOOTSTRAP: Final = "bootstrap"
 """Action in the commit log: entries that were read from base files."""
@@ -33,12 +33,12 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     found by the next sync.
 
     Raises:
-        CorruptTableError: a record key lives in more than one place.
+        CorruptTableError: a record key lives in more than one place, or a base file is lost.
         IndexNotReadyError: a server of the index was replaced meanwhile.
     """
     began = time.monotonic()
     applied = index.store.applied()
-    snapshot = whole_snapshot(table)
+    snapshot = verified_snapshot(table)
     # The log names all partitions: also an index of some of them has to know whether there are others.
     groups = sorted(snapshot.slices)
     slices = known_slices(snapshot, index)

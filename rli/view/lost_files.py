@@ -1,0 +1,266 @@
+"""Is each file there that the commits of the active timeline have written last?
+
+Where the newest file of a file group is lost, the version before it would count in its place, and the next merge would make
+the loss permanent. Every claim that a file is lost is made here, and made only if a second look says the same: others may
+have undone the commit, or removed what it replaced, while a reader listed the files.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from rli.errors import CorruptTableError, InstantNotFoundError
+from rli.hudi.file_names import BaseFileName
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
+from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.timeline import Timeline
+from rli.model import FileGroupId
+from rli.view.file_slices import FileSlice
+from rli.view.slice_sums import SLICE_SUMS, SliceSum, SliceSums, WrittenAt, sums_by_partition
+from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """The newest base file of a file group, which is not there.
+
+    Attributes:
+        group: the file group.
+        instant: of the commit that wrote the file.
+        path: relative to the table.
+    """
+
+    group: FileGroupId
+    instant: str
+    path: str
+
+
+LostFiles = Mapping[FileGroupId, LostFile]
+
+
+def require_files(
+    snapshot: Snapshot,
+    groups: Collection[FileGroupId] | None = None,
+    partition_paths: Collection[str] | None = None,
+) -> None:
+    """Pass a state of the table if no file of it is lost. No commit is read but the last one, unless a file seems to be lost.
+
+    Where another engine made the last commit, or an earlier version of rli, only the files of the last commit are checked,
+    if rli made it.
+
+    Args:
+        snapshot: the state.
+        groups: the file groups that matter; by default all.
+        partition_paths: the partitions that matter; by default those of the file groups, or all.
+
+    Raises:
+        CorruptTableError: a base file is lost; names it.
+        InstantNotFoundError: the table has changed meanwhile, and shows no loss any more; look again.
+    """
+    if groups is not None:
+        partition_paths = {group.partition_path for group in groups}
+    sums = recorded_sums(snapshot)
+    if sums is None:
+        _claim(snapshot, _lost_of_last(snapshot, partition_paths), groups)
+    elif not _agrees(snapshot, sums, partition_paths):
+        _claim(snapshot, lost_files(snapshot, partition_paths), groups)
+
+
+def require_all_files(snapshot: Snapshot) -> None:
+    """Pass a state of the table if no file is lost that a commit of the active timeline has written, of any engine.
+
+    It reads every commit. Raises as ``require_files``.
+    """
+    _claim(snapshot, lost_files(snapshot), None)
+
+
+def lost_files(snapshot: Snapshot, partition_paths: Collection[str] | None = None) -> dict[FileGroupId, LostFile]:
+    """The lost files of some partitions, by default of all, told by every commit of the active timeline.
+
+    Raises:
+        CorruptTableError: a commit cannot be read.
+        InstantNotFoundError: a commit was undone or archived meanwhile.
+    """
+    first, latest = snapshot.timeline.first, snapshot.timeline.latest_write
+    newest: dict[FileGroupId, LostFile] = {}
+    for instant in snapshot.timeline.completed_writes:
+        # What a savepoint keeps behind commits that were archived may have been replaced by those.
+        if first is None or instant.time >= first or instant is latest:
+            for file in _written(snapshot.commit(instant), partition_paths):
+                newest[file.group] = max(newest.get(file.group, file), file, key=_instant_of)
+    return _missing(snapshot, newest)
+
+
+def recorded_sums(snapshot: Snapshot) -> SliceSums | None:
+    """The sums that the commit published last has kept; None if they do not describe the state.
+
+    Args:
+        snapshot: the state.
+    """
+    writes = {write.time: write for write in snapshot.timeline.completed_writes}
+    found: dict[str, SliceSums] = {}
+    asked = [snapshot.timeline.latest_write]
+    while asked:
+        instant = asked.pop()
+        sums = None if instant is None else _sums_of(snapshot, instant)
+        if sums is None:
+            return None
+        found[sums.instant] = sums
+        # Of two overlapping writes, the one with the smaller instant may have been published last.
+        asked += [writes[time] for time in sums.pending if time in writes and time not in found]
+    last = max(found.values(), key=lambda sums: sums.number)
+    # A commit that was undone since, or that a view of the past does not show, is counted in.
+    return last if all(time in writes for time in last.later) else None
+
+
+def sums_after(
+    snapshot: Snapshot,
+    timeline: Timeline,
+    instant: str,
+    written: Collection[FileGroupId],
+    replaced: Collection[FileGroupId],
+) -> SliceSums:
+    """The sums that a commit keeps.
+
+    Args:
+        snapshot: the state before the commit; the caller holds the lease.
+        timeline: as it is now.
+        instant: of the commit.
+        written: file groups that the commit writes.
+        replaced: file groups that it replaces.
+
+    Raises:
+        CorruptTableError: a file of these file groups is lost.
+        InstantNotFoundError: as ``require_files``.
+    """
+    groups = {*written, *replaced}
+    partition_paths = {group.partition_path for group in groups}
+    sums = recorded_sums(snapshot)
+    if sums is None:
+        lost: LostFiles = lost_files(snapshot)
+        sums = _first_sums(snapshot, lost)
+    else:
+        lost = {} if _agrees(snapshot, sums, partition_paths) else lost_files(snapshot, partition_paths)
+    _claim(snapshot, lost, groups)
+    held = snapshot.slices.of_groups(groups)
+    gone = sums_by_partition((group, file_slice.instant) for group, file_slice in held.items())
+    came = sums_by_partition((group, instant) for group in written)
+    before = _sums_of_slices(snapshot.slices.of_partitions(partition_paths), lost)
+    after = {path: _of(before, path) - _of(gone, path) + _of(came, path) for path in partition_paths}
+    expected = _expected(snapshot, sums, partition_paths)
+    # What no lost file explains is put right, or each reader would look for its cause again.
+    changes = (after[path] - (_of(before, path) if (told := expected[path]) is None else told) for path in after)
+    return replace(
+        sums.after(instant, sum(changes, sums.whole), after),
+        pending=tuple(i.time for i in timeline.pending if i.is_write and i.time != instant),
+        later=tuple(write.time for write in timeline.completed_writes if write.time > instant),
+    )
+
+
+def _of(sums: Mapping[str, SliceSum], partition_path: str) -> SliceSum:
+    return sums.get(partition_path, SliceSum())
+
+
+def _first_sums(snapshot: Snapshot, lost: LostFiles) -> SliceSums:
+    """The sums of a state whose last commit keeps none."""
+    by_partition = _sums_of_slices(snapshot.slices.values(), lost)
+    partitions = {path: (found, WrittenAt(0, "")) for path, found in by_partition.items()}
+    return SliceSums("", 0, sum(by_partition.values(), SliceSum()), partitions)
+
+
+def _sums_of_slices(slices: Iterable[FileSlice], lost: LostFiles) -> dict[str, SliceSum]:
+    """The sums by partition as they would be if no file were lost."""
+    versions = {file_slice.group: file_slice.instant for file_slice in slices}
+    versions |= {group: file.instant for group, file in lost.items()}
+    return sums_by_partition(versions.items())
+
+
+def _agrees(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[str] | None) -> bool:
+    """Whether the slices of some partitions, or of all, are those that commits have recorded."""
+    if partition_paths is None:
+        return sums.whole == SliceSum.of((group, held.instant) for group, held in snapshot.slices.items())
+    found = _sums_of_slices(snapshot.slices.of_partitions(partition_paths), {})
+    expected = _expected(snapshot, sums, partition_paths)
+    return all(expected[path] is None or expected[path] == _of(found, path) for path in partition_paths)
+
+
+def _expected(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[str]) -> dict[str, SliceSum | None]:
+    """The recorded sum of each of some partitions; None where no commit of the active timeline wrote into it."""
+    writes = {write.time: write for write in snapshot.timeline.completed_writes}
+    found: dict[str, SliceSum | None] = {}
+    known: dict[str, SliceSums | None] = {sums.instant: sums}
+    for path in partition_paths:
+        last: SliceSums | None = sums
+        while last is not None and path not in last.partitions and last.others is not None:
+            time = last.others.instant
+            if time not in known:
+                known[time] = _sums_of(snapshot, writes[time]) if time in writes else None
+            last = known[time]
+        found[path] = None if last is None else last.partitions.get(path, (SliceSum(), None))[0]
+    return found
+
+
+def _sums_of(snapshot: Snapshot, instant: Instant) -> SliceSums | None:
+    """The sums that a commit keeps; None if it keeps none, as those of other engines."""
+    is_last = instant is snapshot.timeline.latest_write
+    commit = (snapshot.last_commit if is_last else None) or snapshot.commit(instant)
+    text = commit.extra.get(SLICE_SUMS) if COMMIT_MARK in commit.extra else None
+    return None if text is None else SliceSums.from_text(text, instant.time)
+
+
+def _lost_of_last(snapshot: Snapshot, partition_paths: Collection[str] | None) -> LostFiles:
+    """The lost files of the last commit if rli made it."""
+    commit = snapshot.last_commit
+    if commit is None or COMMIT_MARK not in commit.extra:
+        return {}
+    return _missing(snapshot, {file.group: file for file in _written(commit, partition_paths)})
+
+
+def _written(commit: CommitMetadata, partition_paths: Collection[str] | None) -> Iterator[LostFile]:
+    """The base files of a commit in some partitions, each of which may be lost."""
+    for stat in commit.write_stats:
+        if partition_paths is None or stat.partition_path in partition_paths:
+            name = BaseFileName.parse(posixpath.basename(stat.path))
+            yield LostFile(FileGroupId(stat.partition_path, name.file_id), name.instant, stat.path)
+
+
+def _missing(snapshot: Snapshot, newest: LostFiles) -> dict[FileGroupId, LostFile]:
+    """Those of some files in whose place there is an older version, or none."""
+    asked = [group for group in newest if group not in snapshot.replaced]
+    held = snapshot.slices.of_groups(asked)
+    return {group: newest[group] for group in asked if group not in held or held[group].instant < newest[group].instant}
+
+
+def _claim(snapshot: Snapshot, lost: LostFiles, groups: Collection[FileGroupId] | None) -> None:
+    """Raise ``CorruptTableError`` for the first of some lost files that matters, after a second look; see ``require_files``.
+
+    An undoing hides a commit before it removes the files. So a file that was not there when it was listed, and whose commit
+    a later timeline shows, is lost.
+    """
+    first = min((file for group, file in lost.items() if groups is None or group in groups), key=_path_of, default=None)
+    if first is None:
+        return
+    again = Snapshot.now(snapshot.table)
+    if snapshot.timeline.as_of is not None:
+        again = again.as_of(snapshot.timeline.as_of)
+    if lost_files(again, {first.group.partition_path}).get(first.group) != first:
+        raise InstantNotFoundError(
+            f"the table was changed while its files were listed: file={first.path} instant={first.instant}; read again"
+        )
+    last = again.timeline.latest_write
+    which = "the last commit" if last is not None and last.time == first.instant else "a commit"
+    raise CorruptTableError(
+        f"a base file of {which} is missing: file={first.path} instant={first.instant}; restore it from a backup, or go "
+        "back to before that commit: rli rollback TABLE INSTANT undoes the last one, rli restore TABLE INSTANT several. If "
+        "the power went off, write to the table: the next write rolls a torn commit back"
+    )
+
+
+def _instant_of(file: LostFile) -> str:
+    return file.instant
+
+
+def _path_of(file: LostFile) -> str:
+    return file.path
