@@ -1,15 +1,45 @@
 """The error tree, grouped by what a caller does about an error.
 
-Every message says what happened, on what (values last, as ``key=value``), and then what to do. The error of a
-driver or of the file system is kept as ``__cause__``. Every class survives pickling, because executors send
+Every message says what happened, on what (values last, as ``key=value``), and then, after the last semicolon, what to do. The
+error of a driver or of the file system is kept as ``__cause__``. Every class survives pickling, because executors send
 their errors to the driver.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+_REMEDY: Final = "; "
+
 
 class RliError(Exception):
-    """Base of every error that rli raises on purpose."""
+    """Base of every error that rli raises on purpose.
+
+    >>> error = SettingsError("no such option: option=nme; use name")
+    >>> error.problem, error.remedy
+    ('no such option: option=nme', 'use name')
+
+    Args:
+        message: the whole message; or only what happened, with a ``remedy``.
+        remedy: what to do. Without it, the words after the message's last semicolon say so.
+    """
+
+    def __init__(self, message: str = "", *, remedy: str | None = None) -> None:
+        super().__init__(message if remedy is None else f"{message}{_REMEDY}{remedy}")
+        self._remedy = remedy
+
+    @property
+    def problem(self) -> str:
+        """What happened, and on what."""
+        return str(self) if self.remedy is None else str(self).removesuffix(f"{_REMEDY}{self.remedy}")
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do; None if the message does not say."""
+        if self._remedy is not None:
+            return self._remedy
+        _, semicolon, remedy = str(self).rpartition(_REMEDY)
+        return remedy if semicolon else None
 
 
 # Fix the input -------------------------------------------------------------------------------------------------
@@ -98,15 +128,21 @@ class ConflictError(RliError):
     """
 
     def __init__(
-        self, message: str, *, keys: tuple[str, ...] = (), key_count: int = 0, instants: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        keys: tuple[str, ...] = (),
+        key_count: int = 0,
+        instants: tuple[str, ...] = (),
+        remedy: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, remedy=remedy)
         self.keys = keys
         self.key_count = key_count
         self.instants = instants
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_conflict, (type(self), str(self), self.keys, self.key_count, self.instants)
+        return _restore_conflict, (type(self), self.problem, self.keys, self.key_count, self.instants, self.remedy)
 
 
 class LeaseLostError(ConflictError):
@@ -134,6 +170,11 @@ class StoreRestartedError(StoreUnavailableError):
 
 
 def _restore_conflict(
-    kind: type[ConflictError], message: str, keys: tuple[str, ...], key_count: int, instants: tuple[str, ...]
+    kind: type[ConflictError],
+    problem: str,
+    keys: tuple[str, ...],
+    key_count: int,
+    instants: tuple[str, ...],
+    remedy: str | None,
 ) -> ConflictError:
-    return kind(message, keys=keys, key_count=key_count, instants=instants)
+    return kind(problem, keys=keys, key_count=key_count, instants=instants, remedy=remedy)

@@ -39,9 +39,10 @@ def require_lasting(client: Client, families: Sequence[bytes], thrift: Any) -> N
         if family is not None and family.timeToLive != FOR_EVER:
             raise SettingsError(
                 f"the table expires entries of the index: store={client.settings.location} family={name.decode()} "
-                f"ttl={family.timeToLive}; expired keys would be inserted twice: in the HBase shell: "
+                f"ttl={family.timeToLive}",
+                remedy="expired keys would be inserted twice: in the HBase shell: "
                 f"alter '{client.settings.table}', {{NAME => '{name.decode()}', TTL => 'FOREVER'}}; then bootstrap the "
-                "index again if it had entries"
+                "index again if it had entries",
             )
 
 

@@ -27,8 +27,8 @@ def refusal_to_write(path: str) -> StoreReadOnlyError:
             f"the index lies on read-only media: path={path}; look-ups and reads work there, writes where it can be written"
         )
     return StoreReadOnlyError(
-        f"this user may only read the index: path={path} uid={os.geteuid()}; look-ups and reads work; write as a user who "
-        "may write its files"
+        f"this user may only read the index: path={path} uid={os.geteuid()}",
+        remedy="look-ups and reads work; write as a user who may write its files",
     )
 
 

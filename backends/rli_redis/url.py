@@ -217,8 +217,8 @@ def _with_log_in(address: Address) -> Address:
     login = log_in(address.url, address.servers, address.username, address.password)
     if login.needs_tls and not address.has_checked_certificates:
         raise SettingsError(
-            f"the credentials of this server are for TLS with a checked certificate: store={address.public_url}; use "
-            "rediss:// without ssl_cert_reqs and ssl_check_hostname; if the URL has ssl_ca_certs, pass it with --index"
+            f"the credentials of this server are for TLS with a checked certificate: store={address.public_url}",
+            remedy="use rediss:// without ssl_cert_reqs and ssl_check_hostname; if the URL has ssl_ca_certs, pass it with --index",
         )
     return replace(
         address,

@@ -21,8 +21,8 @@ _BUG: Final = 2
 def main() -> None:
     """Run the command that the process's arguments name, and leave with its exit status.
 
-    0: done; 1: a check found something; 2: wrong usage or input, or a failure; 130: interrupted; 141: the reader of the
-    output has closed it.
+    0: done; 1: a check found something; 2: wrong usage or input, or a failure; 3: other writers were first, or kept the lease;
+    4: a store does not answer; 130: interrupted; 141: the reader of the output has closed it.
     """
     watch_for_interruption()
     _open_standard_streams()

@@ -29,7 +29,11 @@ from rli.settings import StoredSettings
 FOUND: Final = 1
 """Exit status of a check that found something."""
 FAILED: Final = 2
-"""Exit status after wrong usage or input, or a failure."""
+"""Exit status after wrong usage or input, or a failure that no other status names."""
+CONFLICT: Final = 3
+"""Exit status where other writers were first or kept the lease: the same command may succeed later."""
+UNREACHABLE: Final = 4
+"""Exit status where a store does not answer, is full, or refuses to write."""
 
 _TABLE: Final = re.compile(r"\bTABLE\b(?!\|)")
 _ARGUMENT: Final = re.compile(r'\b(lease|missing|on_existing|on_partition_change)="(\w+)"')

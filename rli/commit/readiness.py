@@ -161,8 +161,9 @@ def _not_ready(table: TableDefinition, index: TableIndex, unseen: Unseen) -> Ind
     if unseen.withdrawn:
         return IndexNotReadyError(
             f"commits of the table are being rolled back: table={table.location} index={index.url} "
-            f"instants={list(unseen.withdrawn)}; try again later; if its process is dead, write to the "
-            "table (another engine: with that engine) or run: rli index sync TABLE"
+            f"instants={list(unseen.withdrawn)}",
+            remedy="try again later; if its process is dead, write to the table (another engine: with that engine) or run: "
+            "rli index sync TABLE",
         )
     return IndexNotReadyError(
         f"the index is older than the table: table={table.location} index={index.url} "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Final, TypeVar
 
@@ -19,6 +21,23 @@ T = TypeVar("T")
 DEFAULT_DEADLINE_SECONDS: Final = 30.0
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0
+
+_REMEDY_FOR_SILENCE: Final = (
+    "check that it runs and can be reached (`rli doctor`), then try again: no commit of a table is lost, and an index that its "
+    "store lost is built again from the table"
+)
+
+_GIVE_UP_AT: ContextVar[float] = ContextVar("rli give up at", default=float("inf"))
+
+
+@contextmanager
+def answers_within(seconds: float) -> Iterator[None]:
+    """While the block runs, its thread gives stores up after so many seconds in all, whatever their own deadlines."""
+    token = _GIVE_UP_AT.set(min(_GIVE_UP_AT.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _GIVE_UP_AT.reset(token)
 
 
 class Retries:
@@ -61,23 +80,28 @@ class Retries:
             Exception: what ``call`` raised, if that is not transient.
         """
         causes: dict[type, BaseException] = {}
+        began = time.monotonic()
+        seconds = min(self._deadline_seconds, _GIVE_UP_AT.get() - began)
+        if seconds <= 0:
+            raise StoreUnavailableError(
+                f"the store did not answer earlier calls: store={self._store}", remedy=_REMEDY_FOR_SILENCE
+            )
         attempts = Retrying(
-            stop=stop_before_delay(self._deadline_seconds),
+            stop=stop_before_delay(seconds),
             wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
             retry=retry_if_exception(self._is_transient),
             after=partial(_note, causes),
             before_sleep=self._log_attempt,
-            retry_error_callback=partial(self._give_up, causes),
+            retry_error_callback=partial(self._give_up, causes, seconds),
         )
-        began = time.monotonic()
-        with waiting(partial(self._describe, causes)):
+        with waiting(partial(self._describe, causes, seconds)):
             answer = attempts(call)
         note_if_slow(self._store, "request", 0, time.monotonic() - began)
         return answer
 
-    def _describe(self, causes: dict[type, BaseException]) -> str:
+    def _describe(self, causes: dict[type, BaseException], seconds: float) -> str:
         last = list(causes.values())[-1:]
-        return f"an answer of the store: store={self._store} timeout={self._deadline_seconds:g} s" + (
+        return f"an answer of the store: store={self._store} timeout={seconds:.3g} s" + (
             f" last cause={_describe(last[0])}" if last else ""
         )
 
@@ -87,21 +111,18 @@ class Retries:
             store=self._store, attempt=state.attempt_number, seconds=state.seconds_since_start, cause=_cause_of(state)
         )
 
-    def _give_up(self, causes: dict[type, BaseException], state: RetryCallState) -> None:
+    def _give_up(self, causes: dict[type, BaseException], seconds: float, state: RetryCallState) -> None:
         cause = _cause_of(state)
         for other in (cause, *reversed(causes.values())):
             if other is not None and (explained := self._explain(other)) is not None:
                 raise explained from other
-        events.STORE_UNAVAILABLE.log(
-            store=self._store, attempts=state.attempt_number, seconds=self._deadline_seconds, cause=cause
-        )
+        events.STORE_UNAVAILABLE.log(store=self._store, attempts=state.attempt_number, seconds=seconds, cause=cause)
         earlier = [_describe(other) for other in causes.values() if other is not cause]
         raise StoreUnavailableError(
             f"the store does not answer: store={self._store} attempts={state.attempt_number} "
-            f"seconds={self._deadline_seconds:g} last cause={_describe(cause)}"
-            f"{f' earlier causes={earlier}' if earlier else ''}; "
-            "check that it runs and can be reached (`rli doctor`), then try again: no commit of a table is lost, and an "
-            "index that its store lost is built again from the table"
+            f"seconds={seconds:.3g} last cause={_describe(cause)}"
+            f"{f' earlier causes={earlier}' if earlier else ''}",
+            remedy=_REMEDY_FOR_SILENCE,
         ) from cause
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ from rli.services.purge import purge_tombstones
 from rli.services.restore import RestoreResult
 from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
+from rli.store.retries import answers_within
 from rli.table import index_upkeep
 from rli.table.info import TableInfo, table_info
 from rli.table.migration import OnMigrationStep
@@ -60,6 +61,9 @@ from rli.write.options import WriteOptions, pass_over
 from rli.write.upsert import upsert
 
 Found = TypeVar("Found")
+
+_INFO_SECONDS: Final = 5.0
+"""For how long a report on a table waits for the store of its index."""
 
 
 class Table:
@@ -583,7 +587,8 @@ class Table:
     def info(self) -> TableInfo:
         """What the table is and how it is: schema, settings, sizes, index, problems.
 
-        It lists files and reads the timeline, but no records. A missing index is one of the ``problems``.
+        It lists files and reads the timeline, but no records. A missing index is one of the ``problems``, and so is a store that
+        does not answer within five seconds.
 
         Example:
             >>> table.info().record_key
@@ -593,7 +598,8 @@ class Table:
             CorruptTableError: the timeline cannot be read.
         """
         try:
-            return table_info(*self.refreshed())
+            with answers_within(_INFO_SECONDS):
+                return table_info(*self.refreshed())
         except (
             IndexNotReadyError,
             IndexMismatchError,

@@ -46,11 +46,11 @@ def look_at_index(url: str) -> Iterator[Finding]:
 
 
 def problem(check: str, error: RliError) -> Finding:
-    """An error as a finding; its message ends with what to do."""
-    detail, _, advice = str(error).replace(" (`rli doctor`)", "").rpartition("; ")
+    """An error as a finding, with what to do."""
+    advice = error.remedy and error.remedy.replace(" (`rli doctor`)", "")
     if isinstance(error, IndexNotFoundError):
         advice = "run: rli index bootstrap TABLE"
-    return Finding(check, Verdict.PROBLEM, detail or advice, advice if detail else None)
+    return Finding(check, Verdict.PROBLEM, error.problem, advice)
 
 
 def _round_trip(store: Store) -> Finding:

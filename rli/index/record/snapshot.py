@@ -42,9 +42,9 @@ class IndexSnapshot:
         if _home_of(store) != self.home or not self._is_of(store):
             raise IndexNotReadyError(
                 f"another index than this work's index is at this URL on this host: url={without_password(store.url)} host={platform.node()} "
-                f"expected={self.identity}@{self.home} found={_identity_of(store)}@{_home_of(store)}; if several hosts "
-                "work on the table, use a store that all hosts reach, such as redis or hbase; if the index was replaced, "
-                "begin again"
+                f"expected={self.identity}@{self.home} found={_identity_of(store)}@{_home_of(store)}",
+                remedy="if several hosts work on the table, use a store that all hosts reach, such as redis or hbase; if the "
+                "index was replaced, begin again",
             )
         if self.applied is not None:
             require_applied(store, self.applied)
@@ -62,8 +62,8 @@ def require_applied(store: Store, sequence: int) -> int:
     if applied is None or applied < sequence:
         raise IndexNotReadyError(
             f"the index is behind the snapshot of its look-ups: url={without_password(store.url)} "
-            f"host={platform.node()} applied sequence={applied} expected={sequence}; if several hosts work on "
-            "the table, use a store that all hosts reach; otherwise run: rli index sync TABLE"
+            f"host={platform.node()} applied sequence={applied} expected={sequence}",
+            remedy="if several hosts work on the table, use a store that all hosts reach; otherwise run: rli index sync TABLE",
         )
     return applied
 

@@ -89,9 +89,10 @@ def require_known_location(table: TableDefinition, index: RecordIndex) -> None:
     if not _is_known_by_another_path(table, index, place):
         raise IndexMismatchError(
             f"the index serves this table at another location: table={here} known={list(place.locations)} "
-            f"index={index.url}; if the table was moved: rli relocate {here}; if hosts see it under different paths: "
+            f"index={index.url}",
+            remedy=f"if the table was moved: rli relocate {here}; if hosts see it under different paths: "
             f"rli relocate {here} --also; if it is a copy, give it an index of its own: "
-            f"rli index bootstrap {here} --index URL"
+            f"rli index bootstrap {here} --index URL",
         )
 
 
