@@ -7,7 +7,8 @@ their errors to the driver.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 _REMEDY: Final = "; "
 
@@ -142,7 +143,8 @@ class ConflictError(RliError):
         self.instants = instants
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_conflict, (type(self), self.problem, self.keys, self.key_count, self.instants, self.remedy)
+        state = {"keys": self.keys, "key_count": self.key_count, "instants": self.instants, "remedy": self.remedy}
+        return _restore_conflict, (type(self), self.problem, state)
 
 
 class LeaseLostError(ConflictError):
@@ -169,12 +171,5 @@ class StoreRestartedError(StoreUnavailableError):
     """A server of the store was restarted or replaced, and may have lost commits that this call goes by; call again."""
 
 
-def _restore_conflict(
-    kind: type[ConflictError],
-    problem: str,
-    keys: tuple[str, ...],
-    key_count: int,
-    instants: tuple[str, ...],
-    remedy: str | None,
-) -> ConflictError:
-    return kind(problem, keys=keys, key_count=key_count, instants=instants, remedy=remedy)
+def _restore_conflict(kind: type[ConflictError], problem: str, state: Mapping[str, Any]) -> ConflictError:
+    return kind(problem, **state)

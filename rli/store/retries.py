@@ -82,7 +82,7 @@ class Retries:
         causes: dict[type, BaseException] = {}
         began = time.monotonic()
         seconds = min(self._deadline_seconds, _GIVE_UP_AT.get() - began)
-        if seconds <= 0:
+        if began >= _GIVE_UP_AT.get():
             raise StoreUnavailableError(
                 f"the store did not answer earlier calls: store={self._store}", remedy=_REMEDY_FOR_SILENCE
             )

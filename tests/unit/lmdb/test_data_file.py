@@ -14,8 +14,8 @@ from rli.codec.entries import pack
 from rli.store import ABSENT, TOMBSTONE, Entries, Store
 from rli.testing.processes import run_in_process
 from rli_lmdb import LmdbStore, data_file, fixed_table, open_lmdb_store, page_reads
-from rli_lmdb.entries import Transaction
 from rli_lmdb.access import DATA_FILE
+from rli_lmdb.entries import Transaction
 from rli_lmdb.environment import Environment
 
 _WIDTHS = (8, 16, 24)
