@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 
 from rli.errors import InvalidInputError, SettingsError
 from rli.hudi.key_generator import KeyGenerator
+from rli.hudi.table_keys import TableKeys
+from rli.model import Scope
 from rli.settings import MEBIBYTE
 from rli.view.file_slice_reader import READ_BATCH_ROWS
 from rli.view.file_slices import FileSlice
@@ -151,7 +153,7 @@ class TableSource(KeySource):
             yield pa.table([keys, pa.repeat(path, len(keys))], schema=KEYED_SCHEMA)
 
     def keyed(self, records: pa.Table) -> pa.Table:
-        return _keyed(self._snapshot.table.key_generator, records)
+        return _keyed(self._snapshot.table_keys, records)
 
     def _footer(self, file_slice: FileSlice) -> StoredFile:
         started = time.perf_counter()
@@ -225,7 +227,7 @@ class ParquetSource(KeySource):
                 yield self.keyed(pa.table(batch))
 
     def keyed(self, records: pa.Table) -> pa.Table:
-        return _keyed(self._generator, records)
+        return _keyed(TableKeys.of(self._generator, None), records)
 
 
 class _naming:  # noqa: N801  (used as a function)
@@ -286,10 +288,10 @@ def _unread(file_slice: FileSlice, rows_per_byte: float) -> StoredFile:
     )
 
 
-def _keyed(generator: KeyGenerator, records: pa.Table) -> pa.Table:
-    paths = generator.partition_paths(records).cast(pa.string())
-    keys = generator.record_keys(records)
-    return pa.table([keys, paths], schema=KEYED_SCHEMA)
+def _keyed(keys: TableKeys, records: pa.Table) -> pa.Table:
+    paths = keys.partition_paths(records, Scope.GLOBAL).cast(pa.string())
+    record_keys = keys.record_keys(records)
+    return pa.table([record_keys, paths], schema=KEYED_SCHEMA)
 
 
 def _by_partition(keyed: pa.Table) -> Iterator[tuple[str, pa.Array]]:

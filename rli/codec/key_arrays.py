@@ -37,13 +37,16 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if not (
-        pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type)
-    ):
+    if not is_text(array.type):
         raise InvalidKeyError(f"record keys are not text: type={array.type}; cast them to strings")
     if array.null_count:
         raise InvalidKeyError(f"{array.null_count} record keys are null; every look-up needs a key")
     return array.cast(pa.string()) if not pa.types.is_string(array.type) else array
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether the values of a type are texts."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def joined_texts(columns: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:

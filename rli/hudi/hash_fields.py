@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_NULL: Final = "__null__"
-_EMPTY: Final = "__empty__"
+from rli.hudi.key_generator import EMPTY_PART, NULL_PART
+
 _VALUE: Final = "[^,]*(?:,[^,:]*)*"
 """A value goes to the last comma before the next column's colon; colons before its first comma are its own."""
 
@@ -50,8 +50,8 @@ def _escaped(name: str) -> str:
 
 def _named(values: pa.Array) -> pa.Array:
     """Values as they were before they were written into a key."""
-    filled = pc.if_else(pc.equal(values, _EMPTY), "", values)
-    return pc.if_else(pc.equal(values, _NULL), pa.scalar(None, pa.string()), filled)
+    filled = pc.if_else(pc.equal(values, EMPTY_PART), "", values)
+    return pc.if_else(pc.equal(values, NULL_PART), pa.scalar(None, pa.string()), filled)
 
 
 def _lists(columns: Sequence[pa.Array]) -> pa.ListArray:
@@ -85,7 +85,7 @@ def _parsed(key: str, fields: Sequence[str]) -> list[str | None]:
         name, end = key[start:colon], _end_of_value(key, colon)
         if name in fields:
             value = key[colon + 1 : end]
-            values.append(None if value == _NULL else "" if value == _EMPTY else value)
+            values.append(None if value == NULL_PART else "" if value == EMPTY_PART else value)
         start = end + 1
     return values or [key]
 

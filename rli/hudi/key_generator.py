@@ -15,10 +15,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.codec.key_arrays import is_text
 from rli.errors import InvalidKeyError, SchemaError
 
-_NULL_PART: Final = "__null__"
-_EMPTY_PART: Final = "__empty__"
+NULL_PART: Final = "__null__"
+EMPTY_PART: Final = "__empty__"
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _METADATA_FOLDER: Final = ".hoodie"
 _MAX_SEGMENT_BYTES: Final = 255
@@ -33,7 +34,10 @@ _ESCAPED: Final = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in ran
 
 @dataclass(frozen=True, slots=True)
 class KeyGenerator:
-    """Forms record keys and partition paths for one table.
+    """Forms record keys and partition paths for one table, of values in the types of its columns.
+
+    Records of a caller go through ``TableKeys``, which sees to their types and refuses values of which the text is
+    ambiguous.
 
     Attributes:
         record_key_fields: one or more columns.
@@ -68,7 +72,7 @@ class KeyGenerator:
             )
         parts = [
             pc.binary_join_element_wise(
-                name, pc.if_else(pc.equal(filled := pc.fill_null(column, _NULL_PART), ""), _EMPTY_PART, filled), ":"
+                name, pc.if_else(pc.equal(filled := pc.fill_null(column, NULL_PART), ""), EMPTY_PART, filled), ":"
             )
             for name, column in zip(self.record_key_fields, columns, strict=True)
         ]
@@ -142,17 +146,7 @@ def _text(records: pa.Table, name: str, role: str) -> pa.Array:
         )
     column = records.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    regular = (
-        pa.types.is_null(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_decimal(kind)
-    )
-    if not regular:
+    if not is_key_type(kind):
         raise SchemaError(
             f"the {role} column has a type that is no key: column={name} type={kind}; "
             "use text, a whole number, a boolean, a date or a decimal, or cast it to text"
@@ -161,6 +155,18 @@ def _text(records: pa.Table, name: str, role: str) -> pa.Array:
     if isinstance(text, pa.ChunkedArray):
         return text.combine_chunks() if text.num_chunks != 1 else text.chunk(0)
     return text
+
+
+def is_key_type(kind: pa.DataType) -> bool:
+    """Whether record keys and partition paths are formed of values of a type."""
+    return (
+        pa.types.is_null(kind)
+        or is_text(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_decimal(kind)
+    )
 
 
 def _escape(value: str) -> str:

@@ -14,7 +14,6 @@ from typing import Any, Final, Self, TypeVar
 import pyarrow as pa
 
 from rli.arrow_tables import as_arrow_table
-from rli.codec.key_arrays import as_key_array
 from rli.commit.readiness import await_synced
 from rli.commit.undo import restore, roll_back
 from rli.commit.write_transaction import OnStep
@@ -26,8 +25,6 @@ from rli.errors import (
     SettingsError,
     StoreUnavailableError,
 )
-from rli.hudi.key_generator import require_record_keys
-from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.timeline.instant import Instant, parse_instant_time
 from rli.index.contract import LOOKUP_SECONDS, IndexOptions, IndexState, TableIndex
 from rli.index.reports import VerifyReport
@@ -48,6 +45,7 @@ from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
+from rli.view.given_keys import given_keys, key_rows
 from rli.view.history import HistoryEntry, history
 from rli.view.registration import has_index_of, stored_form
 from rli.view.scan import Scan
@@ -217,7 +215,7 @@ class Table:
 
     def delete(
         self,
-        record_keys: Sequence[str] | pa.Array | pa.ChunkedArray,
+        keys: Any,
         *,
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
@@ -227,7 +225,9 @@ class Table:
         """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
 
         Args:
-            record_keys: texts; of composite keys in the form ``a:1,b:2``.
+            keys: whole record keys as texts (a sequence, an Arrow array or column, a series), of composite keys in
+                the form ``a:1,b:2``; values of the record-key column, such as ints, decimals or dates; or anything that
+                ``upsert`` takes, with the record-key columns or with whole keys in ``_hoodie_record_key``.
             attempts: as for ``upsert``.
             transaction: as for ``upsert``.
             metadata: as for ``upsert``.
@@ -240,7 +240,7 @@ class Table:
         Raises:
             RliError: as for ``upsert``.
         """
-        source = pa.table({RECORD_KEY: as_key_array(record_keys)})
+        source = key_rows(self.definition, keys)
         options = WriteOptions.of(attempts, transaction, metadata, on_step)
         return self.write_with(lambda definition, index: delete(definition, index, LocalEngine(), source, options))
 
@@ -484,8 +484,7 @@ class Table:
         its record once. With an index of partition scope a key gives its record in each partition.
 
         Args:
-            keys: texts (a sequence, an Arrow array or column), of composite keys in the form ``a:1,b:2``; or the
-                record-key columns: a ``pyarrow.Table``, record batches or a data frame.
+            keys: as for ``delete``.
             columns: names; by default all but Hudi's meta columns, which can be named.
             timeout: as for ``lookup``.
 
@@ -495,17 +494,12 @@ class Table:
 
         Raises:
             InvalidInputError: an argument is of the wrong kind.
-            InvalidKeyError: a key is null, or not text.
-            SchemaError: a column does not exist.
+            InvalidKeyError: a key is null or empty, or would change in the table's column.
+            SchemaError: a column does not exist, or its type does not fit.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
             CorruptIndexError, CorruptTableError: index or table is damaged.
         """
-        record_keys = (
-            self._opened.reloaded().key_generator.record_keys(as_arrow_table(keys))
-            if is_tabular(keys)
-            else as_key_array(keys)
-        )
-        require_record_keys(record_keys)
+        record_keys = given_keys(self.definition, keys)
         return self.look_up_with(
             lambda definition, index: get_records(definition, index, record_keys, columns, timeout)
         )
@@ -535,16 +529,14 @@ class Table:
         text = as_of.isoformat() if isinstance(as_of, date) else as_of
         return whole_snapshot(self._opened.reloaded(), None if text is None else parse_instant_time(text))
 
-    def lookup(
-        self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray, *, timeout: float = LOOKUP_SECONDS
-    ) -> pa.Table:
+    def lookup(self, keys: Any, *, timeout: float = LOOKUP_SECONDS) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.
 
         All commits that were acknowledged before are shown. A writer is given a moment to bring its commit into the
         index; then the look-up does it. It also finishes a rollback or restore whose process died.
 
         Args:
-            record_keys: texts without nulls; they may repeat.
+            keys: as for ``delete``; they may repeat.
             timeout: seconds; for how long to wait for writers, and to apply their commits.
 
         Example:
@@ -552,17 +544,17 @@ class Table:
             ['Rome', None]
 
         Raises:
-            InvalidKeyError: a key is null, empty or not text: no table holds such a key.
+            InvalidKeyError: a key is null or empty, or would change in the table's column: no table holds such a key.
+            SchemaError: a column is missing, or its type does not fit.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
-        keys = as_key_array(record_keys)
-        require_record_keys(keys)
+        record_keys = given_keys(self.definition, keys)
         latest = time.monotonic() + timeout
 
         def locate(definition: TableDefinition, index: TableIndex) -> pa.Table:
             await_synced(definition, index, max(0.0, latest - time.monotonic()))
             left = max(0.0, latest - time.monotonic())
-            return index.locate_now(definition, keys, left, partial(await_synced, definition, index))
+            return index.locate_now(definition, record_keys, left, partial(await_synced, definition, index))
 
         return self.look_up_with(locate)
 
@@ -787,13 +779,3 @@ def _patience(timeout: float | None) -> float:
             f"timeout must be 0 or more seconds: timeout={timeout}; None waits until the lease is free"
         )
     return timeout
-
-
-def is_tabular(keys: Any) -> bool:
-    """Whether record keys are given as columns of their own, and not as one sequence or array."""
-    if isinstance(keys, pa.Array | pa.ChunkedArray | Sequence):
-        return False
-    if isinstance(keys, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        return True
-    # Data frames have columns; a column of one (a series) has not.
-    return hasattr(keys, "columns")

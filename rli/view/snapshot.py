@@ -13,6 +13,7 @@ from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from rli.hudi.properties import KeyGeneratorKind
+from rli.hudi.table_keys import TableKeys
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
@@ -81,6 +82,11 @@ class Snapshot:
             return None
         with self.reader(newest) as reader:
             return _without_meta(reader.schema)
+
+    @property
+    def table_keys(self) -> TableKeys:
+        """Forms the keys of records that callers give, in the types of the table's columns."""
+        return TableKeys.of(self.table.key_generator, self.schema)
 
     @cached_property
     def slices(self) -> FileSystemView:

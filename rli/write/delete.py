@@ -19,6 +19,7 @@ from rli.write.keying import KeysAlone
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, read_set, run_plan
+from rli.write.requesting import write_request
 from rli.write.tagging import DeleteTagging
 
 _OPERATION: Final = "DELETE"
@@ -39,7 +40,8 @@ def delete(
     """
     attempts = options.attempts_of(table)
     require_writable(table.properties)
-    with engine.request(source, KeysAlone(table.key_generator), table, index) as request:
+
+    def write(request: Request) -> CommitResult:
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
             partial(_write_deletes, engine, request),
@@ -47,6 +49,8 @@ def delete(
             engine.tasks,
             _OPERATION,
         )
+
+    return write_request(table, index, engine, source, keying_of=KeysAlone, write=write)
 
 
 def _write_deletes(engine: Engine, request: Request, write: WriteTransaction) -> PreparedWrite:

@@ -15,8 +15,8 @@ from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
-from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
+from rli.hudi.table_keys import TableKeys
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.following import Position, relocated, relocations_of, unseen_writes
 from rli.index.locators import Comparisons, FileLocator, FoundLocations, Locator, PruningLocator, Unlocated
@@ -29,6 +29,7 @@ from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
+from rli.view.given_keys import table_keys
 from rli.view.paths import stream_folder
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import RemovedFiles
@@ -69,7 +70,6 @@ __all__ = [
     "FileSlice",
     "FirstRecordKeying",
     "FoundLocations",
-    "KeyGenerator",
     "Keying",
     "LateMoves",
     "LocalRows",
@@ -89,6 +89,7 @@ __all__ = [
     "Storage",
     "TableDefinition",
     "TableIndex",
+    "TableKeys",
     "TaggedBatch",
     "TaggedRows",
     "Tagging",
@@ -119,6 +120,7 @@ __all__ = [
     "split_by_code",
     "stream_folder",
     "sum_of",
+    "table_keys",
     "unseen_writes",
     "upsert",
     "with_meta_columns",

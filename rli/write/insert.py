@@ -15,6 +15,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.work_rows import Change
 from rli.hudi.table_features import require_writable
+from rli.hudi.table_keys import TableKeys
 from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys
 from rli.model import CommitResult, OnExisting, Step
@@ -25,6 +26,7 @@ from rli.write.keying import FirstRecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
+from rli.write.requesting import require_same_key_types, write_request
 from rli.write.tagging import InsertTagging, UndecidedTagging
 
 _OPERATION: Final = "INSERT"
@@ -55,8 +57,11 @@ def insert(
     choice = one_of(OnExisting, "on_existing", on_existing)
     attempts = options.attempts_of(table)
     require_writable(table.properties)
-    keying = FirstRecordKeying(table.key_generator, table.properties.ordering_field, index.scope)
-    with engine.request(source, keying, table, index) as request:
+
+    def keying_of(keys: TableKeys) -> FirstRecordKeying:
+        return FirstRecordKeying(keys, table.properties.ordering_field, index.scope)
+
+    def write(request: Request) -> CommitResult:
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
             partial(_insert_records, engine, request, choice),
@@ -65,10 +70,13 @@ def insert(
             _OPERATION,
         )
 
+    return write_request(table, index, engine, source, keying_of=keying_of, write=write)
+
 
 def _insert_records(
     engine: Engine, request: Request, on_existing: OnExisting, write: WriteTransaction
 ) -> PreparedWrite:
+    require_same_key_types(write, request.schema)
     schema = write.schema_with(request.schema)
     with tagged_rows(write, request, InsertTagging(schema, on_existing), _undecided(schema, on_existing)) as rows:
         write.on_step(Step.TAGGED)

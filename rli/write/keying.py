@@ -8,11 +8,9 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from rli.codec.key_arrays import as_key_array
 from rli.file_group import work_rows
 from rli.file_group.merge import first_records
-from rli.hudi.key_generator import KeyGenerator, require_record_keys
-from rli.hudi.meta_columns import RECORD_KEY
+from rli.hudi.table_keys import TableKeys
 from rli.model import Scope
 from rli.write.tagging import newest_of, scoped_keys, with_keys
 
@@ -31,7 +29,8 @@ class Keying(ABC):
 
         Raises:
             SchemaError: a column is missing or of a wrong type.
-            InvalidKeyError: a key is null or empty, or a partition value cannot name a folder.
+            InvalidKeyError: a key is null or empty, a partition value cannot name a folder, or one of them would change
+                in its column, or would not be told apart from another one.
         """
 
     @abstractmethod
@@ -59,18 +58,18 @@ class RecordKeying(Keying):
     Of several records with one key the one with the greatest ordering value stays, of equals the last.
 
     Attributes:
-        key_generator: of the table.
+        keys: of the table.
         ordering_field: of the table; None if it has none.
         scope: where a key is unique.
     """
 
-    key_generator: KeyGenerator
+    keys: TableKeys
     ordering_field: str | None
     scope: Scope = Scope.GLOBAL
     has_records: ClassVar[bool] = True
 
     def keyed(self, rows: pa.Table) -> pa.Table:
-        return with_keys(rows, self.key_generator, self.ordering_field)
+        return with_keys(rows, self.keys, self.ordering_field, self.scope)
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
         return newest_of(keyed, self.ordering_field, self.scope)
@@ -94,19 +93,14 @@ class KeysAlone(Keying):
     """Record keys: whole ones in the column ``_hoodie_record_key``, if there is one, or formed from the key columns.
 
     Attributes:
-        key_generator: of the table.
+        keys: of the table.
     """
 
-    key_generator: KeyGenerator
+    keys: TableKeys
     has_records: ClassVar[bool] = False
 
     def keyed(self, rows: pa.Table) -> pa.Table:
-        if RECORD_KEY in rows.column_names:
-            keys = as_key_array(rows.column(RECORD_KEY))
-            require_record_keys(keys)
-        else:
-            keys = self.key_generator.record_keys(rows)
-        return pa.table([keys], schema=_KEYS_ALONE)
+        return pa.table([self.keys.given_keys(rows)], schema=_KEYS_ALONE)
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
         keys = keyed.column(work_rows.RECORD_KEY)

@@ -18,9 +18,9 @@ from rli.file_group import work_rows
 from rli.file_group.merge import is_late, newest_records, require_absent
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import read_stored
-from rli.hudi.key_generator import KeyGenerator
 from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.schema import conform, written_schema
+from rli.hudi.table_keys import TableKeys
 from rli.index.contract import Placement
 from rli.index.locators import Locator
 from rli.locations import NamedGroups, named_groups
@@ -163,26 +163,30 @@ class LateMoves:
         return moves.filter(pa.array(~late)) if late.any() else moves
 
 
-def with_keys(records: pa.Table, key_generator: KeyGenerator, ordering_field: str | None) -> pa.Table:
+def with_keys(records: pa.Table, keys: TableKeys, ordering_field: str | None, scope: Scope) -> pa.Table:
     """Records as they will be written, behind their record key and wanted partition path.
 
     Args:
         records: any types that a table can hold; Hudi's meta columns are left out.
-        key_generator: of the table.
+        keys: of the table.
         ordering_field: must hold a value in every record; None if the table has none.
+        scope: where a key is unique.
 
     Raises:
         SchemaError: a column is missing or has a type that cannot be written, or an ordering value is missing.
-        InvalidKeyError: a key is null or empty, or a partition value cannot name a folder.
+        InvalidKeyError: a key is null or empty, a partition value cannot name a folder, or one of them would change
+            in its column, or would not be told apart from another one.
     """
-    data = without_meta_columns(records)
+    data = keys.fitted(without_meta_columns(records))
     schema = written_schema(data.schema)
-    keys = key_generator.record_keys(data)
-    partition_paths = key_generator.partition_paths(data).cast(pa.string())
+    record_keys = keys.record_keys(data)
+    partition_paths = keys.partition_paths(data, scope).cast(pa.string())
     if ordering_field is not None:
         _require_ordering(data, ordering_field)
     fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
-    return pa.table([keys, partition_paths, *conform(data, schema).columns], schema=pa.schema([*fields, *schema]))
+    return pa.table(
+        [record_keys, partition_paths, *conform(data, schema).columns], schema=pa.schema([*fields, *schema])
+    )
 
 
 def fitted(keyed: pa.Table, schema: pa.Schema) -> pa.Table:

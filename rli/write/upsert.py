@@ -12,6 +12,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.work_rows import Change
 from rli.hudi.table_features import require_writable
+from rli.hudi.table_keys import TableKeys
 from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys
 from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step
@@ -22,6 +23,7 @@ from rli.write.keying import RecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
 from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
+from rli.write.requesting import require_same_key_types, write_request
 from rli.write.tagging import LateMoves, UndecidedTagging, UpsertTagging, require_no_moves, require_slices
 
 _OPERATION: Final = "UPSERT"
@@ -55,8 +57,11 @@ def upsert(
     )
     on_missing = one_of(MissingColumns, "missing", missing)
     require_writable(table.properties)
-    keying = RecordKeying(table.key_generator, table.properties.ordering_field, index.scope)
-    with engine.request(source, keying, table, index) as request:
+
+    def keying_of(keys: TableKeys) -> RecordKeying:
+        return RecordKeying(keys, table.properties.ordering_field, index.scope)
+
+    def write(request: Request) -> CommitResult:
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
             partial(_write_records, engine, request, on_change, on_missing),
@@ -64,6 +69,8 @@ def upsert(
             engine.tasks,
             _OPERATION,
         )
+
+    return write_request(table, index, engine, source, keying_of=keying_of, write=write)
 
 
 def _write_records(
@@ -73,6 +80,7 @@ def _write_records(
     missing: MissingColumns,
     write: WriteTransaction,
 ) -> PreparedWrite:
+    require_same_key_types(write, request.schema)
     schema = write.schema_with(request.schema, may_lack=missing is not MissingColumns.FAIL)
     kept = write.missing_in(request.schema) if missing is MissingColumns.KEEP else ()
     with tagged_rows(

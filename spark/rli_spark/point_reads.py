@@ -20,9 +20,10 @@ from rli.write.engine import (
     Locator,
     RemovedFiles,
     Snapshot,
-    TableDefinition,
+    TableKeys,
     await_synced,
     point_reads,
+    table_keys,
 )
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
@@ -80,7 +81,8 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
     """
     definition, index = table.refreshed()
     require_reachable(keys.sparkSession, index)
-    definition.key_generator.record_keys(arrow_schema(keys).empty_table())
+    forming = table_keys(definition)
+    forming.record_keys(arrow_schema(keys).empty_table())
     fields = keys.select(*(F.col(f"`{name}`") for name in definition.key_generator.record_key_fields))
     deadline = time.monotonic() + timeout
     removed = RemovedFiles()
@@ -90,7 +92,7 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
             with unwrapped_errors():
                 locator = index.locator(state)
                 # Kept: the same keys may be elsewhere when the frame is computed.
-                located = _located(fields, definition, locator).localCheckpoint()
+                located = _located(fields, forming, locator).localCheckpoint()
                 rows = located.select(*_GROUP, _CHANGED).distinct().collect()
         except point_reads.MISSING as error:
             removed.require_removed(state.snapshot, error)
@@ -103,13 +105,11 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
         point_reads.require_time_left(index, deadline)
 
 
-def _located(keys: DataFrame, definition: TableDefinition, locator: Locator) -> DataFrame:
-    key_generator = definition.key_generator
-
+def _located(keys: DataFrame, forming: TableKeys, locator: Locator) -> DataFrame:
     def find(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in for_look_ups(tables):
             try:
-                found = locator.locate_all(pc.unique(key_generator.record_keys(table)))
+                found = locator.locate_all(pc.unique(forming.record_keys(table)))
             except ConflictError:
                 yield pa.table([*([None] for _ in _LOCATED.names[1:]), [True]], schema=_LOCATED)
                 return

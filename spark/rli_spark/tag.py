@@ -15,10 +15,9 @@ from rli.write.engine import (
     LOOKUP_SECONDS,
     FileIndex,
     FileLocator,
-    KeyGenerator,
     Scope,
-    TableDefinition,
     TableIndex,
+    TableKeys,
     await_synced,
 )
 from rli_spark.arguments import require_frame_and_table
@@ -72,12 +71,19 @@ def tag(
         definition, index = target.refreshed()
         require_reachable(df.sparkSession, index)
         state = await_synced(definition, index, timeout)
+        keys = state.snapshot.table_keys
         # Fails here, on no records, if a column is missing.
-        definition.key_generator.record_keys(schema.empty_table())
-        _wanted_paths(schema.empty_table(), definition.key_generator, index)
+        keys.record_keys(schema.empty_table())
+        _wanted_paths(schema.empty_table(), keys, index)
         if isinstance(index, FileIndex):
-            return _joined(df, definition.key_generator, index.locator(state))
-        return map_tables(df, lambda tables: _tagged(tables, definition, index, tagged, timeout), tagged)
+            return _joined(df, keys, index.locator(state))
+
+        def locate(records: pa.Table) -> pa.Table:
+            # A commit whose writer died since the frame was tagged is brought into the index here.
+            await_commits, wanted = partial(await_synced, definition, index), _wanted_paths(records, keys, index)
+            return index.locate_now(definition, keys.record_keys(records), timeout, await_commits, wanted)
+
+        return map_tables(df, lambda tables: _tagged(tables, locate, tagged), tagged)
     if dict(df.dtypes).get(record_key) != "string":
         raise SchemaError(
             f"a text column of record keys is missing: column={record_key} found={df.columns}; name it with record_key="
@@ -98,33 +104,24 @@ def tag(
 def _looked_up(
     tables: Iterator[pa.Table], record_key: str, look_up: Callable[[pa.ChunkedArray], pa.Table], schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    for table in for_look_ups(tables):
-        locations = look_up(table.column(record_key))
-        yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)
+    return _tagged(tables, lambda records: look_up(records.column(record_key)), schema)
 
 
 def _tagged(
-    tables: Iterator[pa.Table], definition: TableDefinition, index: TableIndex, schema: pa.Schema, timeout: float
+    tables: Iterator[pa.Table], locate: Callable[[pa.Table], pa.Table], schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    key_generator = definition.key_generator
     for table in for_look_ups(tables):
-        keys = key_generator.record_keys(table)
-        # A commit whose writer died since the frame was tagged is brought into the index here.
-        await_commits = partial(await_synced, definition, index)
-        locations = index.locate_now(
-            definition, keys, timeout, await_commits, _wanted_paths(table, key_generator, index)
-        )
-        yield pa.table([*table.columns, *locations.columns[1:]], schema=schema)
+        yield pa.table([*table.columns, *locate(table).columns[1:]], schema=schema)
 
 
-def _wanted_paths(table: pa.Table, key_generator: KeyGenerator, index: TableIndex) -> pa.Array | None:
+def _wanted_paths(table: pa.Table, keys: TableKeys, index: TableIndex) -> pa.Array | None:
     """The partition of each row by its own values, where keys are unique in their partition only."""
     if index.scope is Scope.GLOBAL:
         return None
-    return key_generator.partition_paths(table).cast(pa.string())
+    return keys.partition_paths(table, index.scope).cast(pa.string())
 
 
-def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) -> DataFrame:
+def _joined(df: DataFrame, keys: TableKeys, locator: FileLocator) -> DataFrame:
     """The frame, joined with the keys that the table's files hold."""
     spark, schema = df.sparkSession, arrow_schema(df)
     on = [_KEY] if locator.scope is Scope.GLOBAL else [_KEY, _PARTITION_PATH]
@@ -134,9 +131,9 @@ def _joined(df: DataFrame, key_generator: KeyGenerator, locator: FileLocator) ->
 
     def with_keys(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in tables:
-            columns = {_KEY: key_generator.record_keys(table)}
+            columns = {_KEY: keys.record_keys(table)}
             if _PARTITION_PATH in on:
-                columns[_PARTITION_PATH] = key_generator.partition_paths(table).cast(pa.string())
+                columns[_PARTITION_PATH] = keys.partition_paths(table, locator.scope).cast(pa.string())
             yield pa.table([*table.columns, *columns.values()], schema=keyed)
 
     def stored_keys(numbers: Iterator[int]) -> Iterator[pa.Table]:

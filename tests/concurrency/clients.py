@@ -394,9 +394,9 @@ def _without_conflict_check() -> None:
 
 
 def _without_whole_commits() -> None:
-    def lookup(self: Table, record_keys: Any, *, timeout: float = 0) -> Any:  # noqa: ARG001
-        keys = as_key_array(record_keys)
-        return record_index(self).locations(keys, record_index(self).get(keys))
+    def lookup(self: Table, keys: Any, *, timeout: float = 0) -> Any:  # noqa: ARG001
+        record_keys = as_key_array(keys)
+        return record_index(self).locations(record_keys, record_index(self).get(record_keys))
 
     Table.lookup = lookup  # type: ignore[method-assign]
 

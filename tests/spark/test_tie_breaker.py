@@ -12,6 +12,7 @@ import pytest
 
 import rli
 from rli.model import Scope
+from rli.view.given_keys import table_keys
 from rli.write.keying import FirstRecordKeying, RecordKeying
 from rli_spark.tie_breaker import Tied, content_hashes
 
@@ -53,7 +54,7 @@ def test_columns_that_exchange_their_values_have_another_hash() -> None:
 @pytest.mark.parametrize("kind", [RecordKeying, FirstRecordKeying])
 def test_the_same_row_wins_in_every_order(kind: type[RecordKeying], tmp_path: Path) -> None:
     with rli.create_table(tmp_path / "table", record_key="id", partition_by="city", ordering="ts") as table:
-        keying = Tied(kind(table.definition.key_generator, "ts", Scope.GLOBAL))
+        keying = Tied(kind(table_keys(table.definition), "ts", Scope.GLOBAL))
     rows = pa.table({"id": ["k", "k", "k", "other"], "city": ["a"] * 4, "ts": [1, 1, 1, 1], "n": [3, 1, 2, 7]})
     kept = {
         tuple(sorted(keying.distinct(keying.keyed(rows.take(order))).column("n").to_pylist()))

@@ -104,16 +104,6 @@ def test_a_double_that_is_no_integer_is_named(prices: Table, wrong: float) -> No
         prices.upsert(with_numbers([1.0, 2.0], pa.array([1.0, wrong])))
 
 
-def test_doubles_are_no_keys_and_no_partition_values_of_integers(tmp_path: Path, memory_url: str) -> None:
-    """Their text is another one: 1.0 in place of 1."""
-    table = create_table(tmp_path / "t", record_key="id", partition_by="day", index=memory_url)
-    table.upsert(pa.table({"id": [1, 2], "day": [7, 7]}))
-    with pytest.raises(SchemaError, match="column=id type=double"):
-        table.upsert(pa.table({"id": [1.0, 3.0], "day": [7, 7]}))
-    with pytest.raises(SchemaError, match="column=day type=double"):
-        table.upsert(pa.table({"id": [1, 3], "day": [7.0, 7.0]}))
-
-
 @pytest.mark.parametrize("missing", ["null", "keep"])
 def test_a_column_that_differs_in_letter_case_alone_is_not_added(trips: Table, missing: str) -> None:
     trips.upsert(STORED)

@@ -394,14 +394,12 @@ def delete(
     report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
 
 
-def _keys_in(path: str, table: Table) -> list[str]:
+def _keys_in(path: str, table: Table) -> list[str] | pa.Table:
     try:
         file = RecordFile.at(path)
     except SettingsError:
         return read_lines(path)
-    records = file.read(ExpectedColumns.of(table))
-    keys: list[str] = table.definition.key_generator.record_keys(records).to_pylist()
-    return keys
+    return file.read(ExpectedColumns.of(table))
 
 
 def _fields(result: CommitResult) -> dict[str, object]:

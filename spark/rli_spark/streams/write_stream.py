@@ -29,6 +29,7 @@ from rli.write.engine import (
     pass_over,
     routing_hashes,
     stream_folder,
+    table_keys,
     work_rows,
 )
 from rli.write.engine import insert as write_insert
@@ -151,7 +152,7 @@ def _tagged_by_state(
 def _keyed_frame(df: DataFrame, table: TableDefinition, mode: StreamMode, index: FileIndex) -> tuple[DataFrame, Keying]:
     """The frame that is keyed, and what keys its rows."""
     kind = RecordKeying if mode is StreamMode.UPSERT else FirstRecordKeying
-    keying = kind(table.key_generator, table.properties.ordering_field, index.scope)
+    keying = kind(table_keys(table), table.properties.ordering_field, index.scope)
     return df.drop(*META_COLUMNS), Tied(keying)
 
 
