@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 from urllib.parse import quote, unquote
 
+from rli.durations import duration_text, parse_duration
 from rli.errors import SettingsError
 from rli.model import Scope
 from rli.urls import StoredUrl, without_password
@@ -19,10 +20,6 @@ _SCOPE: Final = "scope"
 _PARTITIONS: Final = "partitions"
 _TTL: Final = "ttl"
 _OPTIONS: Final = frozenset({_SCOPE, _PARTITIONS, _TTL})
-
-_DURATION: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])")
-_SECONDS_OF: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""Units of a time to live, the longest first."""
 
 _PLAIN: Final = "/:@!$'()*,;=?[]{}|^\\"
 """Characters of a pattern that a query may hold as they are."""
@@ -77,7 +74,7 @@ class IndexUrl:
         options = [
             *([] if self.scope is Scope.GLOBAL else [f"{_SCOPE}={self.scope}"]),
             *([] if self.partitions is None else [f"{_PARTITIONS}={quote(self.partitions, safe=_PLAIN)}"]),
-            *([] if self.ttl is None else [f"{_TTL}={_duration(self.ttl)}"]),
+            *([] if self.ttl is None else [f"{_TTL}={duration_text(self.ttl)}"]),
         ]
         if not options:
             return self.store
@@ -134,16 +131,10 @@ def _ttl_in(own: list[str], url: str) -> int | None:
     stored = _value_of(_TTL, own, url)
     if stored is None:
         return None
-    found = _DURATION.fullmatch(stored)
-    if found is None:
+    seconds = parse_duration(stored)
+    if seconds is None:
         raise SettingsError(
             f"not a time to live: ttl={stored} url={without_password(url)}; give a number of days, hours, minutes or "
             "seconds, such as ttl=30d, ttl=12h, ttl=90m or ttl=45s"
         )
-    return int(found[1]) * _SECONDS_OF[found[2]]
-
-
-def _duration(seconds: int) -> str:
-    """Seconds in the longest unit that fits."""
-    unit, length = next((unit, length) for unit, length in _SECONDS_OF.items() if seconds % length == 0)
-    return f"{seconds // length}{unit}"
+    return seconds

@@ -31,6 +31,8 @@ MOST_LEASE_SECONDS: Final = 24 * 3600.0
 
 DEFAULT_WRITE_ATTEMPTS: Final = 8
 
+DEFAULT_TOMBSTONES: Final = 7 * 24 * 3600
+
 _DIGEST_KEY_BYTES: Final = 32
 _DIGEST_KEY: Final = re.compile(r"[0-9a-f]{64}")
 _STORED: Final = "stored"
@@ -190,6 +192,8 @@ class TableSettings(StoredSettings):
         lease: where the writers agree on which of them commits: a place, or the URL of a store.
         durability: what an acknowledged commit survives.
         maintenance: what writers do for the table after their commits; nothing where an earlier version made the table.
+        tombstones: seconds for which deleted keys keep the ordering values of their deletes; None: not at all, as in a table that an
+            earlier version made.
     """
 
     format_version: Literal[1] = 1
@@ -205,6 +209,7 @@ class TableSettings(StoredSettings):
     lease: LeasePlace | str = LeasePlace.INDEX
     durability: Durability = Durability.DISK
     maintenance: Maintenance = Maintenance.off()
+    tombstones: Annotated[int, Field(ge=1)] | None = None
 
     @field_validator("lease", mode="before")
     @classmethod

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import ConflictError
+from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.journal import Journal
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY
 from rli.hudi.timeline.commit_metadata import WriteStat
@@ -30,7 +31,7 @@ from rli.view.snapshot import Snapshot
 _SAMPLE: Final = 10
 
 
-def no_keys(_: ChangedKeys) -> SomeKeys:
+def no_keys(_: object) -> SomeKeys:
     """For writes that act on all that they look up."""
     return NO_KEYS
 
@@ -42,10 +43,12 @@ class ReadSet:
     Attributes:
         groups: the file groups that hold its keys: also those where every record came too late to change anything.
         changed_keys: finds the keys that it looked up, and did nothing about, among those that others changed.
+        deleted_keys: finds its keys among those that others deleted with ordering values.
     """
 
     groups: frozenset[FileGroupId]
     changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys
+    deleted_keys: Callable[[DeletedKeys], SomeKeys] = no_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,44 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
             f"keys={list(taken.sample)} instants={list(instants)}; write again",
             keys=taken.sample,
             key_count=taken.count,
+            instants=instants,
+        )
+
+
+def require_same_deletes(
+    read: ReadSet, before: Snapshot, known: DeletedKeys, current: Snapshot, now: Callable[[], DeletedKeys]
+) -> None:
+    """Check a write that asked for deleted keys against deletes that were committed or undone since (P42).
+
+    Index and file groups do not tell of a delete of a key that the table did not hold. The caller holds the lease.
+
+    Args:
+        read: what the write has looked at.
+        before: the state that it builds on.
+        known: the deleted keys of that state.
+        current: the state of the table now.
+        now: the deleted keys of that state.
+
+    Raises:
+        ConflictError: the write may not be published.
+    """
+    if current.timeline.completed_writes == before.timeline.completed_writes:
+        return
+    undone = tuple({file.instant for file in known.files if not current.timeline.is_visible(file.instant)})
+    if undone:
+        raise ConflictError(
+            f"deletes that this write builds on were undone meanwhile: instants={list(undone)}; write again",
+            instants=undone,
+        )
+    later = now().without(known)
+    deleted = read.deleted_keys(later) if later else NO_KEYS
+    if deleted.count:
+        instants = tuple(file.instant for file in later.files)
+        raise ConflictError(
+            f"another commit deleted record keys of this write: count={deleted.count} keys={list(deleted.sample)} "
+            f"instants={list(instants)}; write again",
+            keys=deleted.sample,
+            key_count=deleted.count,
             instants=instants,
         )
 

@@ -28,6 +28,7 @@ class PreparedWrite:
         unchanged: records that changed nothing and reached no task.
         read: what the write depends on beside what it writes.
         resizing: what the index keeps of a clustering that it has planned; None for all other writes.
+        deleted_keys: files of deleted keys, which lie among the unpublished files.
     """
 
     results: Sequence[FileGroupResult]
@@ -36,6 +37,7 @@ class PreparedWrite:
     unchanged: int
     read: ReadSet
     resizing: Resizing | None = None
+    deleted_keys: Sequence[str] = ()
 
     @property
     def counts(self) -> WriteCounts:

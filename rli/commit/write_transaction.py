@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from rli.commit.conflicts import PlannedCommit, require_no_conflict
+from rli.commit.conflicts import PlannedCommit, require_no_conflict, require_same_deletes
 from rli.commit.exclusive_service import made_ready
 from rli.commit.keygen_check import require_known_key_generation
 from rli.commit.lease import HeldLease
@@ -25,6 +25,7 @@ from rli.commit.recovery import exclusive, is_published, undo_unpublished, write
 from rli.commit.shared_records import shared_records
 from rli.commit.step_clock import StepClock
 from rli.errors import ConflictError, LeaseLostError, RliError
+from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.journal_list import save_journals
 from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
@@ -32,7 +33,7 @@ from rli.hudi.schema import evolved_schema, missing_columns
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
-from rli.hudi.timeline.instant import Action, new_instant_time
+from rli.hudi.timeline.instant import Action, instant_before, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import FileIndex, IndexState, TableIndex
 from rli.index.locators import Locator
@@ -91,6 +92,7 @@ class WriteTransaction:
         self._was_held = True
         self._promoted: list[str] = []
         self._is_synced = True
+        self._deleted_keys: DeletedKeys | None = None
         self.instant, self._holding = _announce(table, index, timeline, action)
         try:
             self.state = self._sync_behind_instant()
@@ -146,6 +148,24 @@ class WriteTransaction:
     def locator(self) -> Locator:
         """Locates record keys as of that state."""
         return self.index.locator(self.state, self.instant)
+
+    @property
+    def keeps_deleted_keys(self) -> bool:
+        """Whether deletes keep their keys and ordering values, to compare them with records that come later."""
+        return self.table.properties.ordering_field is not None and self.table.require_settings().tombstones is not None
+
+    @property
+    def deleted_keys(self) -> DeletedKeys:
+        """The deleted keys that count in that state."""
+        if self._deleted_keys is None:
+            self._deleted_keys = self._deleted_keys_of(self.snapshot)
+        return self._deleted_keys
+
+    def _deleted_keys_of(self, snapshot: Snapshot) -> DeletedKeys:
+        seconds = self.table.require_settings().tombstones
+        if not self.keeps_deleted_keys or seconds is None:
+            return DeletedKeys(self.table.storage)
+        return DeletedKeys.of(self.table.storage, snapshot.timeline, instant_before(self.instant, seconds))
 
     @property
     def expired_before(self) -> str | None:
@@ -225,7 +245,7 @@ class WriteTransaction:
             RepeatedTransactionError: another writer committed the caller's transaction; nothing of this write is left.
         """
         # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
-        if not prepared.stats and not self._caller.is_given:
+        if not prepared.stats and not prepared.deleted_keys and not self._caller.is_given:
             try:
                 self._require_files_read(self.snapshot, prepared)
             finally:
@@ -375,6 +395,9 @@ class WriteTransaction:
         changes = self.index.changes(self.state, synced)
         if changes is not None:
             require_no_conflict(planned, changes, current, self._tasks)
+        if self._deleted_keys is not None:
+            now = partial(self._deleted_keys_of, current)
+            require_same_deletes(prepared.read, self.snapshot, self._deleted_keys, current, now)
         # If nobody else has written, the files that this write has merged are those of the last commit.
         is_last = synced.timeline.latest_write == self.snapshot.timeline.latest_write
         checked = self.snapshot if is_last else current
@@ -384,7 +407,7 @@ class WriteTransaction:
         records = [*self._transaction_records(synced.timeline, prepared), *self._files_of_index(prepared, current)]
         if records or len(prepared.results) < len(whole.results):
             self._write_ahead(prepared, records)
-        self._promote(prepared.stats, records)
+        self._promote(prepared.stats, [*prepared.deleted_keys, *records])
         self._publish(synced.timeline, prepared, sums, lease)
         self._published = True
         self.on_step(Step.PUBLISHED)
@@ -451,7 +474,7 @@ class WriteTransaction:
         """
         storage = self.table.storage
         unsynced, manifest = storage.unsynced(), paths.manifest(self.instant)
-        promoted = [*(stat.path for stat in prepared.stats), *records]
+        promoted = [*(stat.path for stat in prepared.stats), *prepared.deleted_keys, *records]
         unsynced.write_bytes(manifest, json.dumps(promoted).encode())
         listed = save_journals(unsynced, self.instant, prepared.journals, tell_updates=self.expired_before is not None)
         by_tasks = [

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rli.codec.distinct import are_surely_distinct
 from rli.errors import CorruptIndexError, RecordExistsError
-from rli.file_group.work_rows import CHANGE, RECORD_KEY, UNDECIDED, Change, told_apart
+from rli.file_group.work_rows import CHANGE, NOTHING, RECORD_KEY, UNDECIDED, Change, numbers_by_change, told_apart
 from rli.model import FileGroupId, WriteCounts
 
 Numbers: TypeAlias = NDArray[np.intp]
@@ -27,6 +27,22 @@ _REMOVE: Final = -2
 _SAMPLE: Final = 5
 _IS_UNDECIDED: Final = told_apart(UNDECIDED)
 _ADDS: Final = told_apart([Change.INSERT, Change.MOVE_IN])
+_MAY_BE_LATE: Final = told_apart([Change.UPDATE, Change.DELETE])
+
+_IF_HELD: Final = {
+    Change.UPSERT: Change.UPDATE,
+    Change.INSERT_OR_SKIP: NOTHING,
+    Change.UPDATE_OR_SKIP: Change.UPDATE,
+    Change.DELETE_OR_SKIP: Change.DELETE,
+}
+_IF_ABSENT: Final = {
+    Change.UPSERT: Change.INSERT,
+    Change.INSERT_OR_SKIP: Change.INSERT,
+    Change.INSERT_OR_FAIL: Change.INSERT,
+    Change.UPDATE_OR_SKIP: NOTHING,
+    Change.DELETE_OR_SKIP: NOTHING,
+}
+"""What undecided rows do; of the other changes each is what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +133,7 @@ def plan_merge(
 ) -> MergePlan:
     """Decide what work rows do to the stored records of their file groups.
 
-    A work row loses against a stored record with a greater ordering value; on a tie the work row wins. A stored record that
+    An update or a delete loses against a stored record with a greater ordering value; on a tie the work row wins. A stored record that
     has expired counts as absent; if its key comes again, it is removed.
 
     Args:
@@ -155,15 +171,25 @@ def plan_merge(
     if stored_ordering is not None and ordering_field is not None and len(stored):
         arriving = rows.column(ordering_field).combine_chunks().take(pa.array(matched_rows))
         before = stored_ordering.take(pa.array(stored))
-        late, same = updates & is_late(arriving, before), updates & _are_equal(arriving, before)
+        # A delete without ordering value is never late.
+        late = _MAY_BE_LATE[changes[matched_rows]] & is_late(arriving, before)
+        same = updates & _are_equal(arriving, before)
     fates[stored[late]] = _KEEP
-    fates[stored[~updates]] = _REMOVE
+    fates[stored[~updates & ~late]] = _REMOVE
     if outdated is not None:
         fates[outdated] = _REMOVE
     may_change_nothing = np.ones(len(groups), dtype=bool)
     may_change_nothing[of_matched[~(late | same)]] = False
     may_change_nothing[of_rows[adds]] = False
-    updated, left_alone = (np.bincount(of_matched[which], minlength=len(groups)) for which in (updates, late))
+    updated, left_alone = (np.bincount(of_matched[which], minlength=len(groups)) for which in (updates, updates & late))
+    late_deletes = matched_rows[late & ~updates]
+    if len(late_deletes):
+        # No journal is to tell of them.
+        kept = np.ones(len(changes), dtype=bool)
+        kept[late_deletes] = False
+        rows, fates = _less(rows, fates, kept)
+        skipped += np.bincount(of_rows[~kept], minlength=len(groups))
+        changes, of_rows, adds = changes[kept], of_rows[kept], adds[kept]
     counts = _write_counts(changes, of_rows, updated - left_alone, left_alone + skipped)
     return MergePlan(rows, of_rows, of_stored, fates, np.flatnonzero(adds), counts, may_change_nothing)
 
@@ -318,15 +344,19 @@ def _decided(rows: pa.Table, fates: NDArray[np.int64]) -> _Decided:
     held[fates[fates >= 0]] = True
     refused = held & (changes == Change.INSERT_OR_FAIL)
     require_absent(rows.column(RECORD_KEY).combine_chunks().filter(pa.array(refused)))
-    known = np.where(changes == Change.UPSERT, int(Change.UPDATE), int(Change.INSERT_OR_SKIP))
-    decided = np.where(undecided, np.where(held, known, int(Change.INSERT)), changes)
+    decided = np.where(held, numbers_by_change(_IF_HELD)[changes], numbers_by_change(_IF_ABSENT)[changes])
     position = rows.schema.get_field_index(CHANGE)
     rows = rows.set_column(position, rows.schema.field(position), pa.array(decided, pa.int8()))
-    kept = decided != Change.INSERT_OR_SKIP
+    kept = decided != NOTHING
+    return _Decided(*_less(rows, fates, kept), kept)
+
+
+def _less(rows: pa.Table, fates: NDArray[np.int64], kept: NDArray[np.bool_]) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Work rows without those that do nothing, and the fates of the stored records by the rows that are left."""
     if kept.all():
-        return _Decided(rows, fates, kept)
+        return rows, fates
     moved = np.where(kept, np.cumsum(kept) - 1, _KEEP)
-    return _Decided(rows.filter(pa.array(kept)), np.where(fates >= 0, moved[fates], fates), kept)
+    return rows.filter(pa.array(kept)), np.where(fates >= 0, moved[fates], fates)
 
 
 def _require_consistent(

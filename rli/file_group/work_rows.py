@@ -6,7 +6,7 @@ move work rows about as they like; what they mean is decided here and in ``rli.f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -26,6 +26,9 @@ WANTED_PARTITION_PATH: Final = "_rli_wanted_partition_path"
 PRIOR_PARTITION_PATH: Final = "_rli_prior_partition_path"
 PRIOR_FILE_ID: Final = "_rli_prior_file_id"
 PRIOR_INSTANT: Final = "_rli_prior_instant"
+
+ORDERING: Final = "_rli_ordering"
+"""The ordering value of a delete, beside its key; not among the working columns of work rows."""
 
 FILE_GROUP: Final = (PARTITION_PATH, FILE_ID)
 PRIOR_FILE_GROUP: Final = (PRIOR_PARTITION_PATH, PRIOR_FILE_ID)
@@ -47,7 +50,7 @@ class Change(IntEnum):
     """The record moves out of the file group: it is removed."""
 
     DELETE = 5
-    """The record is removed from the table."""
+    """The record is removed from the table, unless the row has an ordering value and the stored record is newer."""
 
     UPSERT = 6
     """Where the file group holds the key, the row is an ``UPDATE``, else an ``INSERT``: the merge decides."""
@@ -58,8 +61,20 @@ class Change(IntEnum):
     INSERT_OR_FAIL = 8
     """Where the file group holds the key, the write fails, else the row is an ``INSERT``."""
 
+    UPDATE_OR_SKIP = 9
+    """Where the file group holds the key, the row is an ``UPDATE``, else it does nothing."""
 
-UNDECIDED: Final = (Change.UPSERT, Change.INSERT_OR_SKIP, Change.INSERT_OR_FAIL)
+    DELETE_OR_SKIP = 10
+    """Where the file group holds the key, the row is a ``DELETE``, else it does nothing."""
+
+
+UNDECIDED: Final = (
+    Change.UPSERT,
+    Change.INSERT_OR_SKIP,
+    Change.INSERT_OR_FAIL,
+    Change.UPDATE_OR_SKIP,
+    Change.DELETE_OR_SKIP,
+)
 """What rows do that were not looked up: only their file group knows whether it holds their keys."""
 
 NEW: Final = (Change.INSERT, *UNDECIDED)
@@ -71,6 +86,18 @@ def told_apart(kinds: Iterable[Change]) -> NDArray[np.bool_]:
     is_kind = np.zeros(len(Change) + 1, np.bool_)
     is_kind[[int(kind) for kind in kinds]] = True
     return is_kind
+
+
+NOTHING: Final = 0
+"""The number of no change, for rows that turn out to do nothing."""
+
+
+def numbers_by_change(decisions: Mapping[Change, int]) -> NDArray[np.int8]:
+    """For each change, by its number, the number of what rows do instead: what they did where nothing is decided."""
+    numbers = np.arange(len(Change) + 1, dtype=np.int8)
+    for change, decided in decisions.items():
+        numbers[change] = decided
+    return numbers
 
 
 WORKING_FIELDS: Final = (

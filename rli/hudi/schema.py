@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from rli.errors import SchemaError
 from rli.hudi.column_names import require_names
+from rli.hudi.meta_columns import IS_DELETED
 
 RESERVED_PREFIX: Final = "_rli_"
 _MAX_DECIMAL_PRECISION: Final = 38
@@ -72,16 +73,18 @@ def evolved_schema(stored: pa.Schema, incoming: pa.Schema, *, may_lack: bool = F
     Args:
         stored: of the table.
         incoming: of the records.
-        may_lack: whether the records may lack nullable columns of the table.
+        may_lack: whether the records may lack nullable columns of the table. They may always lack the one that marks deletes.
 
     Raises:
         SchemaError: a column of the table is missing in the records, or its type does not fit, or a new column differs
             from one of the table in letter case alone.
     """
     missing = missing_columns(stored, incoming)
-    if missing and not may_lack:
+    # Records without marks are no deletes.
+    required_of_all = [name for name in missing if name != IS_DELETED]
+    if required_of_all and not may_lack:
         raise SchemaError(
-            f"the records lack columns of the table: columns={missing}; add them, or upsert with "
+            f"the records lack columns of the table: columns={required_of_all}; add them, or upsert with "
             'missing="null" (they become null) or missing="keep" (stored records keep their values)'
         )
     if required := [name for name in missing if not stored.field(name).nullable]:
@@ -91,12 +94,7 @@ def evolved_schema(stored: pa.Schema, incoming: pa.Schema, *, may_lack: bool = F
     for field in stored:
         if field.name in missing:
             continue
-        arriving = incoming.field(field.name).type
-        if not (_fits(arriving, field.type) or (arriving, field.type) in _CHECKED_CONVERSIONS):
-            raise SchemaError(
-                f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}; "
-                "cast it, or add a column with another name"
-            )
+        _require_fit(incoming.field(field.name).type, field)
     added = [field for field in incoming if field.name not in stored.names]
     known = {name.casefold(): name for name in stored.names}
     for field in added:
@@ -130,6 +128,24 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
                 "cast or round the column first"
             ) from error
     return pa.table(columns, schema=schema)
+
+
+def fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Values of one column of records as those of a column of the table.
+
+    Raises:
+        SchemaError: their type does not fit, or a value would change.
+    """
+    _require_fit(column.type, field)
+    return conform(pa.table({field.name: column}), pa.schema([field])).column(0)
+
+
+def _require_fit(arriving: pa.DataType, field: pa.Field) -> None:
+    if not (_fits(arriving, field.type) or (arriving, field.type) in _CHECKED_CONVERSIONS):
+        raise SchemaError(
+            f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}; "
+            "cast it, or add a column with another name"
+        )
 
 
 def holds_same(left: pa.Table, right: pa.Table) -> bool:

@@ -26,8 +26,9 @@ from uuid import uuid4
 from pydantic import BaseModel, ValidationError
 
 from rli.errors import CorruptTableError, InvalidInputError, LeaseLostError
+from rli.file_group import deleted_keys
 from rli.hudi.timeline.archive import ARCHIVED_ACTIONS
-from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.instant import Action, Instant, instant_before
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline, list_instants
 from rli.model import FileGroupId
@@ -107,6 +108,7 @@ def archive(
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     # Their instants, too, would come to count as archived.
     delete_uncommitted_records(table.storage, timeline)
+    _tidy_up_deleted_keys(table, timeline)
     _publish(table, timeline.layout, _files_of(table, leaving), fence)
     finish_archives(table, fence)
     # Neither a rollback nor an index that is behind gets at the commits any more.
@@ -121,6 +123,13 @@ def archive(
         seconds=time.monotonic() - began,
     )
     return result
+
+
+def _tidy_up_deleted_keys(table: TableDefinition, timeline: Timeline) -> None:
+    seconds = table.require_settings().tombstones
+    now = timeline.next_time(table.now())
+    # Where deleted keys are kept no more, none of them counts.
+    deleted_keys.tidy_up(table.storage, timeline, now if seconds is None else instant_before(now, seconds))
 
 
 def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:

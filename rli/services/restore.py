@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 
 from rli.errors import InstantNotFoundError
+from rli.file_group import deleted_keys
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.restore_metadata import RestoreMetadata, RestorePlan
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata
@@ -88,6 +89,7 @@ def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> Restor
         storage.delete_files(planned_files(rollback.deleted))
         storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
         storage.sync(folders=rollback.deleted)
+    deleted_keys.delete_files_of(storage, frozenset(rollback.instant_time for rollback in metadata.rollbacks))
     milliseconds = int((time.monotonic() - started) * 1000)
     fence.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro())
     # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).

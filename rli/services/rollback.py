@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.file_group import deleted_keys
 from rli.hudi.timeline.commit_metadata import CLUSTER, COMMIT_MARK, CommitMetadata
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
@@ -132,6 +133,7 @@ def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
     writer.withdraw(plan.instant_time, plan.action)
     storage.delete_files(planned_files(plan.files))
     storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
+    deleted_keys.delete_files_of(storage, frozenset([plan.instant_time]))
     storage.sync(folders=plan.files)
     metadata = RollbackMetadata(
         start_time=rollback,

@@ -69,7 +69,7 @@ def create_table(  # noqa: PLR0913  (what every table is asked for; the rest are
         **options: ``TableOptions`` has each of them with its default: ``shards``, ``key_mode``,
             ``on_partition_change``, ``hive_style``, ``url_encode_partitions``, ``target_file_size``,
             ``small_file_size``, ``compression``, ``write_attempts``, ``lease_seconds``, ``lease``, ``durability``,
-            ``maintenance``.
+            ``maintenance``, ``tombstones``.
 
     Example:
         >>> import pyarrow as pa, rli

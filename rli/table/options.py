@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
+from rli.durations import parse_duration
 from rli.errors import SettingsError
 from rli.model import Durability, KeyMode, LeasePlace, OnPartitionChange
-from rli.settings import MEBIBYTE, Maintenance
+from rli.settings import DEFAULT_TOMBSTONES, MEBIBYTE, Maintenance
 
 _TARGET_FILE_SIZE: Final = 120 * MEBIBYTE
+_OFF: Final = "off"
 
 
 class TableOptions(TypedDict, total=False):
@@ -36,6 +38,9 @@ class TableOptions(TypedDict, total=False):
             process, but no power cut, after which the last commits may be gone.
         maintenance: what writers do for the table after their commits: clean, archive, cluster small files. False:
             nothing.
+        tombstones: for how long a deleted key keeps the ordering value of its delete, so that an older record that comes
+            later is not inserted again: a number of days, hours, minutes or seconds, such as "7d" (default) or "36h". "off": not
+            at all.
     """
 
     shards: int | None
@@ -51,6 +56,7 @@ class TableOptions(TypedDict, total=False):
     lease: LeasePlace | str | None
     durability: Durability | str
     maintenance: Maintenance | bool
+    tombstones: str
 
 
 OF_PROPERTIES: Final = frozenset({"hive_style", "url_encode_partitions"})
@@ -76,7 +82,22 @@ def given_settings(options: TableOptions) -> dict[str, Any]:
     }
     if "maintenance" in given:
         given["maintenance"] = _maintenance(chosen=given["maintenance"])
+    if "tombstones" in given:
+        given["tombstones"] = parse_tombstones(given["tombstones"])
     return given
+
+
+def parse_tombstones(text: object) -> int | None:
+    """Seconds for which deleted keys keep their ordering values; None: not at all."""
+    if text == _OFF:
+        return None
+    seconds = parse_duration(text) if isinstance(text, str) else None
+    if seconds is None:
+        raise SettingsError(
+            f"not a length of time: tombstones={text!r}; give a number of days, hours, minutes or seconds, such as "
+            '"7d", "36h" or "90m", or "off"'
+        )
+    return seconds
 
 
 def new_settings(options: TableOptions) -> dict[str, Any]:
@@ -86,6 +107,7 @@ def new_settings(options: TableOptions) -> dict[str, Any]:
     if isinstance(target, int):
         given.setdefault("small_file_size", target * 5 // 6)
     given.setdefault("maintenance", Maintenance())
+    given.setdefault("tombstones", DEFAULT_TOMBSTONES)
     return given
 
 

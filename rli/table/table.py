@@ -38,9 +38,11 @@ from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
 from rli.store.retries import answers_within
 from rli.table import index_upkeep
+from rli.table.deletes import requested_deletes
 from rli.table.info import TableInfo, table_info
 from rli.table.migration import OnMigrationStep
 from rli.table.opened import OpenTable
+from rli.table.options import parse_tombstones
 from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
 from rli.view import paths
@@ -217,17 +219,25 @@ class Table:
         self,
         keys: Any,
         *,
+        ordering: str | Sequence[Any] | pa.Array | pa.ChunkedArray | None = None,
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
         on_step: OnStep = pass_over,
     ) -> CommitResult:
-        """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
+        """Remove records by their keys; keys that the table does not hold are counted as unchanged.
+
+        With ordering values, deletes that come late lose, as updates do: a delete that is older than the stored record changes
+        nothing, and counts as unchanged. The key keeps the value for the time that the table's option ``tombstones`` says,
+        also if the table did not hold it: an older record that is upserted or inserted in that time changes nothing. Of equal
+        values the later write wins. A delete without ordering values removes whatever is stored, and nothing is kept of it.
 
         Args:
             keys: whole record keys as texts (a sequence, an Arrow array or column, a series), of composite keys in
                 the form ``a:1,b:2``; values of the record-key column, such as ints, decimals or dates; or anything that
                 ``upsert`` takes, with the record-key columns or with whole keys in ``_hoodie_record_key``.
+            ordering: the name of a column of the rows, or a value for each key. By default the table's ordering column, if the
+                rows have it: leave it out to delete whatever is stored.
             attempts: as for ``upsert``.
             transaction: as for ``upsert``.
             metadata: as for ``upsert``.
@@ -236,13 +246,21 @@ class Table:
         Example:
             >>> table.delete(["b", "nobody"]).deleted
             1
+            >>> late = table.delete(["a"], ordering=[0])
+            >>> late.deleted, late.unchanged
+            (0, 1)
 
         Raises:
-            RliError: as for ``upsert``.
+            InvalidInputError: the table has no ordering column, and ordering values are given.
+            RliError: otherwise as for ``upsert``.
         """
-        source = key_rows(self.definition, keys)
+        source, column = requested_deletes(
+            key_rows(self.definition, keys), ordering, self.definition.properties.ordering_field
+        )
         options = WriteOptions.of(attempts, transaction, metadata, on_step)
-        return self.write_with(lambda definition, index: delete(definition, index, LocalEngine(), source, options))
+        return self.write_with(
+            lambda definition, index: delete(definition, index, LocalEngine(), source, options, column)
+        )
 
     def rollback(self, instant: str, *, timeout: float | None = None) -> str:
         """Undo the last completed commit; returns the instant of the rollback.
@@ -433,16 +451,30 @@ class Table:
         Args:
             maintenance: the new settings; ``Maintenance.off()`` for nothing.
         """
+        self._change_settings("change of the maintenance", {"maintenance": maintenance})
+
+    def set_tombstones(self, tombstones: str) -> None:
+        """Change for how long deleted keys keep the ordering values of their deletes; what is kept already follows.
+
+        Args:
+            tombstones: as the option of ``create_table``: a length of time such as "30d", or "off".
+
+        Raises:
+            SettingsError: it is neither.
+        """
+        self._change_settings("change of the tombstones", {"tombstones": parse_tombstones(tombstones)})
+
+    def _change_settings(self, service: str, changes: Mapping[str, object]) -> None:
         stored = load_definition(self.definition.storage)
         # This handle may have an index of its own; if it has the table's, it may know a password of it.
         is_same = has_index_of(self.definition, stored)
         opened = OpenTable(replace(stored, given_url=self.definition.given_url) if is_same else stored)
         # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
-        with closing(opened), opened.service("change of the maintenance", math.inf) as (_, fence):
+        with closing(opened), opened.service(service, math.inf) as (_, fence):
             stored = load_definition(self.definition.storage)
-            changed = stored.require_settings().model_copy(update={"maintenance": maintenance})
+            changed = stored.require_settings().model_copy(update=changes)
             fence.replace(paths.SETTINGS, stored_form(stored.with_settings(changed)))
-        mine = self.settings.model_copy(update={"maintenance": maintenance})
+        mine = self.settings.model_copy(update=changes)
         self._opened.definition = self.definition.with_settings(mine)
 
     # Reading ---------------------------------------------------------------------------------------------------

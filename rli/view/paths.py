@@ -30,6 +30,7 @@ INDEX: Final = f"{_FOLDER}/index"
 MARKS: Final = f"{_FOLDER}/marks"
 TRANSACTIONS: Final = f"{_FOLDER}/transactions"
 STREAMS: Final = f"{_FOLDER}/streams"
+DELETED_KEYS: Final = f"{_FOLDER}/deleted_keys"
 
 
 def work_folder(instant: str) -> str:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from rli.errors import IndexMismatchError, RliError
 from rli.index_urls import IndexUrl
 from rli.model import LeasePlace, Scope
-from rli.settings import Maintenance, TableSettings
+from rli.settings import DEFAULT_TOMBSTONES, Maintenance, TableSettings
 from rli.store.registry import open_store
 from rli.urls import StoredUrl, has_secrets, without_secrets
 from rli.view import paths
@@ -92,7 +92,9 @@ def with_index_at(definition: TableDefinition, index_url: str, lease: LeasePlace
     stored, stored_url = definition.settings, definition.stored_url
     if stored is None:
         # The engine that made the table cleans and archives it as it was told to.
-        settings = new_table_settings(index_url=index_url, lease=lease, maintenance=Maintenance.off())
+        settings = new_table_settings(
+            index_url=index_url, lease=lease, maintenance=Maintenance.off(), tombstones=DEFAULT_TOMBSTONES
+        )
     else:
         settings = stored.model_copy(update={"index_url": without_secrets(index_url)})
         stored_url = stored_url or stored.index_url

@@ -11,6 +11,7 @@ A write goes through an engine in these steps::
             rows.profile                          counts, by which the orchestration plans
             rows.without_late_moves(...)          only if records move
             rows.write(plan)                      base files and journals, one result for each file group
+        request.files_of(save)                    only if deleted keys are to be kept
 """
 
 from __future__ import annotations
@@ -233,6 +234,18 @@ class Request(ABC):
         Raises:
             ConflictError: another commit changed records while they were looked up.
             LeaseLostError: another writer took this process for dead, and removed the request.
+            VoidAttemptError: the tasks have read other rows than were requested.
+        """
+
+    @abstractmethod
+    def files_of(self, save: Callable[[pa.Table, str], str | None]) -> list[str]:
+        """The files that a function makes of the request's rows.
+
+        Args:
+            save: picklable. It gets rows of distinct keys, all those of one key in one call, and three numbers such as ``1-2-3``,
+                which tell this attempt from all others. It returns the path of its file, or None if it made none.
+
+        Raises:
             VoidAttemptError: the tasks have read other rows than were requested.
         """
 

@@ -15,7 +15,7 @@ from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
-from rli.hudi.meta_columns import META_COLUMNS, with_meta_columns
+from rli.hudi.meta_columns import IS_DELETED, with_meta_columns
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.following import Position, relocated, relocations_of, unseen_writes
@@ -56,9 +56,9 @@ from rli.write.upsert import upsert
 
 __all__ = [
     "HASHES",
+    "IS_DELETED",
     "LOCATION_SCHEMA",
     "LOOKUP_SECONDS",
-    "META_COLUMNS",
     "Change",
     "Comparisons",
     "Engine",

@@ -8,8 +8,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-import pyarrow as pa
-
 from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_transaction import WriteTransaction
@@ -25,7 +23,7 @@ from rli.write.contract import Engine, Request
 from rli.write.keying import FirstRecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
-from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
+from rli.write.planning import deleted_among, deletions_of, plan_write, read_set, run_plan, tagged_rows
 from rli.write.requesting import require_same_key_types, write_request
 from rli.write.tagging import InsertTagging, UndecidedTagging
 
@@ -78,7 +76,9 @@ def _insert_records(
 ) -> PreparedWrite:
     require_same_key_types(write, request.schema)
     schema = write.schema_with(request.schema)
-    with tagged_rows(write, request, InsertTagging(schema, on_existing), _undecided(schema, on_existing)) as rows:
+    deletions = deletions_of(write)
+    undecided = UndecidedTagging(schema, _change(on_existing), deletions)
+    with tagged_rows(write, request, InsertTagging(schema, on_existing, deletions), undecided) as rows:
         write.on_step(Step.TAGGED)
         profile = rows.profile
         context = write.context(schema, is_synced=engine.syncs_in_tasks)
@@ -87,11 +87,12 @@ def _insert_records(
         results = run_plan(write, rows, plan)
     # Where file groups have decided, they tell of changes too.
     looked_up = no_keys if write.index.computes_file_groups else partial(_changed_keys, request)
-    return PreparedWrite(results, schema, _OPERATION, profile.left_out, read_set(profile, results, looked_up))
+    read = read_set(profile, results, looked_up, partial(deleted_among, request))
+    return PreparedWrite(results, schema, _OPERATION, profile.left_out, read)
 
 
-def _undecided(schema: pa.Schema, on_existing: OnExisting) -> UndecidedTagging:
-    return UndecidedTagging(schema, Change.INSERT_OR_FAIL if on_existing is OnExisting.FAIL else Change.INSERT_OR_SKIP)
+def _change(on_existing: OnExisting) -> Change:
+    return Change.INSERT_OR_FAIL if on_existing is OnExisting.FAIL else Change.INSERT_OR_SKIP
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

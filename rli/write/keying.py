@@ -8,11 +8,15 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
+from rli.errors import InvalidInputError
 from rli.file_group import work_rows
 from rli.file_group.merge import first_records
+from rli.hudi.meta_columns import IS_DELETED, require_no_reserved_columns
+from rli.hudi.schema import conform, written_schema
 from rli.hudi.table_keys import TableKeys
 from rli.model import Scope
-from rli.write.tagging import newest_of, scoped_keys, with_keys
+from rli.write.deletions import marked
+from rli.write.tagging import newest_of, require_ordering, scoped_keys, with_keys
 
 _KEYS_ALONE: Final = pa.schema([(work_rows.RECORD_KEY, pa.string())])
 
@@ -83,6 +87,15 @@ class FirstRecordKeying(RecordKeying):
     def order(self) -> tuple[str, ...]:
         return () if self.ordering_field is None else (self.ordering_field,)
 
+    def keyed(self, rows: pa.Table) -> pa.Table:
+        require_no_reserved_columns(rows.schema)
+        if marked(rows).any():
+            raise InvalidInputError(
+                f"records to insert are marked as deleted: column={IS_DELETED}; upsert them, or leave them out"
+            )
+        # Without ``super``: a class with slots is made anew by its decorator.
+        return RecordKeying.keyed(self, rows)
+
     def distinct(self, keyed: pa.Table) -> pa.Table:
         positions = first_records(scoped_keys(keyed, self.scope))
         return keyed if positions is None else keyed.take(pa.array(positions))
@@ -92,17 +105,29 @@ class FirstRecordKeying(RecordKeying):
 class KeysAlone(Keying):
     """Record keys: whole ones in the column ``_hoodie_record_key``, if there is one, or formed from the key columns.
 
+    With ordering values, each key has the greatest one in the column ``work_rows.ORDERING``.
+
     Attributes:
         keys: of the table.
+        ordering: the column of ordering values; None if the keys have none.
     """
 
     keys: TableKeys
+    ordering: str | None = None
     has_records: ClassVar[bool] = False
 
     def keyed(self, rows: pa.Table) -> pa.Table:
-        return pa.table([self.keys.given_keys(rows)], schema=_KEYS_ALONE)
+        keys = self.keys.given_keys(rows)
+        if self.ordering is None:
+            return pa.table([keys], schema=_KEYS_ALONE)
+        require_ordering(rows, self.ordering)
+        values = rows.select([self.ordering])
+        values = conform(values, written_schema(values.schema)).column(0)
+        return pa.table({work_rows.RECORD_KEY: keys, work_rows.ORDERING: values})
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
+        if self.ordering is not None:
+            return newest_of(keyed, work_rows.ORDERING)
         keys = keyed.column(work_rows.RECORD_KEY)
         unique = keys.unique()
         return keyed if len(unique) == len(keys) else pa.table([unique], schema=_KEYS_ALONE)

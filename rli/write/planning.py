@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
 
 from rli.commit.conflicts import ReadSet, no_keys
 from rli.commit.write_transaction import WriteTransaction
+from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
 from rli.index.contract import ChangedKeys, Placement
@@ -17,7 +21,9 @@ from rli.index.locators import Unlocated
 from rli.index.reports import SomeKeys
 from rli.locations import BATCH_KEYS
 from rli.model import FileGroupId, Step
+from rli.view.paths import unpublished_files
 from rli.write.contract import (
+    Engine,
     FileGroupWriting,
     Request,
     RowPlacing,
@@ -26,6 +32,7 @@ from rli.write.contract import (
     WorkloadProfile,
     WritePlan,
 )
+from rli.write.deletions import DeleteKeeping, Deletions
 from rli.write.placement import plan_placements
 from rli.write.tagging import UndecidedTagging, require_slices
 
@@ -88,9 +95,48 @@ def read_set(
     profile: WorkloadProfile,
     results: Iterable[FileGroupResult],
     changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys,
+    deleted_keys: Callable[[DeletedKeys], SomeKeys] = no_keys,
 ) -> ReadSet:
     """What a write depends on: the file groups that hold its keys, also where it changed nothing; see ``ReadSet``."""
-    return ReadSet(profile.origins | {result.group for result in results}, changed_keys)
+    return ReadSet(profile.origins | {result.group for result in results}, changed_keys, deleted_keys)
+
+
+def deletions_of(write: WriteTransaction) -> Deletions:
+    """Decides about records that are deletes, or older than one, as of the state that a write builds on."""
+    return Deletions(write.deleted_keys, write.table.properties.ordering_field)
+
+
+def deleted_among(request: Request, deleted: DeletedKeys) -> SomeKeys:
+    """The requested keys that others deleted."""
+    return request.some_keys(partial(_chosen, deleted))
+
+
+def _chosen(deleted: DeletedKeys, record_keys: pa.Array) -> SomeKeys:
+    return SomeKeys.of([record_keys.filter(pa.array(deleted.among(record_keys)))])
+
+
+def kept_deletes(
+    write: WriteTransaction, engine: Engine, request: Request, schema: pa.Schema, *, ordering: str | None, by_mark: bool
+) -> list[str]:
+    """Files of the deleted keys of a request, among the unpublished files of its write.
+
+    Args:
+        write: the attempt.
+        engine: does the work.
+        request: the rows.
+        schema: of the table's records.
+        ordering: their column of ordering values; None if they have none, and nothing is to be kept.
+        by_mark: whether only marked rows are deletes.
+    """
+    if ordering is None or not write.keeps_deleted_keys:
+        return []
+    storage = write.table.storage if engine.syncs_in_tasks else write.table.storage.unsynced()
+    storage.make_folder(unpublished_files(write.instant))
+    name = write.table.properties.ordering_field
+    field = schema.field(name) if name in schema.names else None
+    return request.files_of(
+        DeleteKeeping(storage, write.instant, write.deleted_keys, ordering, field, write.index.scope, by_mark)
+    )
 
 
 def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequence[FileGroupResult]:

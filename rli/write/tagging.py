@@ -18,8 +18,9 @@ from rli.file_group import work_rows
 from rli.file_group.merge import is_late, newest_records, require_absent
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import read_stored
-from rli.hudi.meta_columns import without_meta_columns
+from rli.hudi.meta_columns import require_no_reserved_columns
 from rli.hudi.schema import conform, written_schema
+from rli.hudi.schema import fitted as fitted_column
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import Placement
 from rli.index.locators import Locator
@@ -28,6 +29,7 @@ from rli.model import FileGroupId, OnExisting, OnPartitionChange, Scope
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
+from rli.write.deletions import Deletions
 
 _SAMPLE: Final = 5
 _FEW_KINDS: Final = 1 << 16
@@ -57,16 +59,18 @@ class UpsertTagging:
     Attributes:
         schema: of the records after the write.
         on_change: what becomes of records whose partition changed.
+        deletions: decides about records that are deletes, or older than one.
     """
 
     schema: pa.Schema
     on_change: OnPartitionChange
+    deletions: Deletions
 
     def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
         fitting = fitted(keyed, self.schema)
         keys = fitting.column(work_rows.RECORD_KEY).combine_chunks()
         wanted = fitting.column(work_rows.WANTED_PARTITION_PATH).combine_chunks()
-        return TaggedBatch(to_work_rows(fitting, locator.locate(keys, wanted), self.on_change))
+        return TaggedBatch(*self.deletions.applied(to_work_rows(fitting, locator.locate(keys, wanted), self.on_change)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +80,12 @@ class InsertTagging:
     Attributes:
         schema: of the records after the write.
         on_existing: what becomes of records of known keys.
+        deletions: decides about records that are older than a delete of their key.
     """
 
     schema: pa.Schema
     on_existing: OnExisting
+    deletions: Deletions
 
     def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
         keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
@@ -92,7 +98,10 @@ class InsertTagging:
             # Before anything else is done with them: most of a batch may be known.
             keyed, locations = keyed.filter(absent), locations.filter(absent)
         fitting = fitted(keyed, self.schema)
-        return TaggedBatch(to_work_rows(fitting, locations, OnPartitionChange.FAIL), len(keys) - new)
+        rows, left_out = self.deletions.applied(
+            to_work_rows(fitting, locations, OnPartitionChange.FAIL), may_be_late=self.on_existing is OnExisting.SKIP
+        )
+        return TaggedBatch(rows, len(keys) - new + left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +111,19 @@ class UndecidedTagging:
     Attributes:
         schema: of the records after the write.
         change: what each row does: one of ``work_rows.UNDECIDED``.
+        deletions: decides about records that are deletes, or older than one.
     """
 
     schema: pa.Schema
     change: Change
+    deletions: Deletions
 
     def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
         fitting = fitted(keyed, self.schema)
         keys, wanted = (fitting.column(name).combine_chunks() for name in KEY_COLUMNS)
-        return TaggedBatch(to_work_rows(fitting, locator.locate(keys, wanted), OnPartitionChange.FAIL, self.change))
+        located = locator.locate(keys, wanted)
+        rows = to_work_rows(fitting, located, OnPartitionChange.FAIL, self.change)
+        return TaggedBatch(*self.deletions.applied(rows, may_be_late=self.change is not Change.INSERT_OR_FAIL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +132,24 @@ class DeleteTagging:
 
     Attributes:
         schema: of the table's records.
+        ordering: the ordering field, if the keys come with ordering values.
     """
 
     schema: pa.Schema
+    ordering: str | None = None
 
     def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
         keys = keyed.column(work_rows.RECORD_KEY).combine_chunks()
         found = locator.locate_all(keys)
         known = pc.count_distinct(found.column("record_key")).as_py()
-        return TaggedBatch(delete_rows(found, self.schema), len(keys) - known)
+        rows = delete_rows(found, self.schema)
+        # A table that was never written has no columns.
+        if self.ordering is not None and self.ordering in self.schema.names:
+            positions = pc.index_in(found.column("record_key"), value_set=keys)
+            field = self.schema.field(self.ordering)
+            values = fitted_column(keyed.column(work_rows.ORDERING), field).take(positions)
+            rows = rows.set_column(rows.schema.get_field_index(self.ordering), field, values)
+        return TaggedBatch(rows, len(keys) - known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,22 +189,24 @@ def with_keys(records: pa.Table, keys: TableKeys, ordering_field: str | None, sc
     """Records as they will be written, behind their record key and wanted partition path.
 
     Args:
-        records: any types that a table can hold; Hudi's meta columns are left out.
+        records: any types that a table can hold.
         keys: of the table.
         ordering_field: must hold a value in every record; None if the table has none.
         scope: where a key is unique.
 
     Raises:
-        SchemaError: a column is missing or has a type that cannot be written, or an ordering value is missing.
+        SchemaError: a column is missing, has a reserved name or a type that cannot be written, or an ordering value is
+            missing.
         InvalidKeyError: a key is null or empty, a partition value cannot name a folder, or one of them would change
             in its column, or would not be told apart from another one.
     """
-    data = keys.fitted(without_meta_columns(records))
+    require_no_reserved_columns(records.schema)
+    data = keys.fitted(records)
     schema = written_schema(data.schema)
     record_keys = keys.record_keys(data)
     partition_paths = keys.partition_paths(data, scope).cast(pa.string())
     if ordering_field is not None:
-        _require_ordering(data, ordering_field)
+        require_ordering(data, ordering_field)
     fields = [pa.field(name, pa.string()) for name in KEY_COLUMNS]
     return pa.table(
         [record_keys, partition_paths, *conform(data, schema).columns], schema=pa.schema([*fields, *schema])
@@ -395,7 +419,8 @@ def _bare_rows(
     )
 
 
-def _require_ordering(records: pa.Table, ordering_field: str) -> None:
+def require_ordering(records: pa.Table, ordering_field: str) -> None:
+    """Raise ``SchemaError`` if the column of ordering values is missing, has no order, or lacks a value."""
     if ordering_field not in records.column_names:
         raise SchemaError(
             f"the ordering column is missing: column={ordering_field} found={records.column_names}; "

@@ -11,6 +11,7 @@ from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.work_rows import Change
+from rli.hudi.meta_columns import IS_DELETED
 from rli.hudi.table_features import require_writable
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import ChangedKeys, TableIndex
@@ -22,7 +23,15 @@ from rli.write.contract import Engine, Request, TaggedRows
 from rli.write.keying import RecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
-from rli.write.planning import plan_write, read_set, run_plan, tagged_rows
+from rli.write.planning import (
+    deleted_among,
+    deletions_of,
+    kept_deletes,
+    plan_write,
+    read_set,
+    run_plan,
+    tagged_rows,
+)
 from rli.write.requesting import require_same_key_types, write_request
 from rli.write.tagging import LateMoves, UndecidedTagging, UpsertTagging, require_no_moves, require_slices
 
@@ -83,8 +92,12 @@ def _write_records(
     require_same_key_types(write, request.schema)
     schema = write.schema_with(request.schema, may_lack=missing is not MissingColumns.FAIL)
     kept = write.missing_in(request.schema) if missing is MissingColumns.KEEP else ()
+    deletions = deletions_of(write)
     with tagged_rows(
-        write, request, UpsertTagging(schema, on_change), UndecidedTagging(schema, Change.UPSERT)
+        write,
+        request,
+        UpsertTagging(schema, on_change, deletions),
+        UndecidedTagging(schema, Change.UPSERT, deletions),
     ) as tagged:
         write.on_step(Step.TAGGED)
         before = tagged.profile
@@ -97,8 +110,12 @@ def _write_records(
     unchanged = before.left_out + late
     # For another writer, the key of a record that changes nothing may have expired, and be in another file group by now.
     is_told = write.expired_before is None or not unchanged + sum(result.counts.unchanged for result in results)
-    read = read_set(before, results, no_keys if is_told else partial(_changed_keys, request))
-    return PreparedWrite(results, schema, _OPERATION, unchanged, read)
+    read = read_set(
+        before, results, no_keys if is_told else partial(_changed_keys, request), partial(deleted_among, request)
+    )
+    ordering = deletions.ordering if IS_DELETED in request.schema.names else None
+    deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=True)
+    return PreparedWrite(results, schema, _OPERATION, unchanged, read, deleted_keys=deleted)
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from rli import CommitResult, Table
+from rli import CommitResult, SchemaError, Table
 from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import delete as write_deletes
 from rli_spark.arguments import require_frame_and_table
@@ -17,12 +17,16 @@ def delete(
     df: DataFrame,
     table: Table,
     *,
+    ordering: str | None = None,
     attempts: int | None = None,
     transaction: tuple[str, int] | None = None,
     metadata: Mapping[str, str] | None = None,
     on_step: OnStep = pass_over,
 ) -> CommitResult:
-    """Remove records by their keys alone; keys that the table does not hold are counted as unchanged.
+    """Remove records by their keys; keys that the table does not hold are counted as unchanged.
+
+    With ordering values, a delete that is older than the stored record changes nothing, and the key keeps the value: see
+    ``Table.delete``.
 
     As for ``upsert``, each task of the frame is computed once, however often the write is tried.
 
@@ -30,6 +34,8 @@ def delete(
         df: has the table's record-key columns, or the column ``_hoodie_record_key`` with whole record keys; other
             columns do not matter.
         table: the table.
+        ordering: the column of ordering values; by default the table's ordering column, if the frame has it. Leave it out to
+            delete whatever is stored.
         attempts: as for ``Table.upsert``.
         transaction: as for ``Table.upsert``.
         metadata: as for ``Table.upsert``.
@@ -39,6 +45,12 @@ def delete(
         RliError: as for ``Table.delete``.
     """
     require_frame_and_table(df, table)
+    field = table.definition.properties.ordering_field
+    column = field if ordering is None and field in df.columns else ordering
+    if column is not None and column not in df.columns:
+        raise SchemaError(
+            f"the ordering column is missing: column={column} found={df.columns}; name a column of the frame"
+        )
     engine, options = SparkEngine(df.sparkSession), WriteOptions.of(attempts, transaction, metadata, on_step)
     return table.write_with(
         lambda definition, index: write_deletes(
@@ -47,5 +59,6 @@ def delete(
             engine,
             df,
             options,
+            column,
         )
     )

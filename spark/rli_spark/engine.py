@@ -15,6 +15,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from rli.write.engine import (
+    IS_DELETED,
     Engine,
     Keying,
     Request,
@@ -53,7 +54,9 @@ class SparkEngine(Engine):
         """The frame is computed, and the rows that count of each of its tasks are kept until the context ends (P19)."""
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
-            is_load = keying.has_records and not index.computes_file_groups and Snapshot.now(table).is_unwritten
+            # A load writes rows as they are, and may have no deletes among them.
+            may_load = keying.has_records and not index.computes_file_groups and IS_DELETED not in source.columns
+            is_load = may_load and Snapshot.now(table).is_unwritten
             load_of = index.scope if is_load else None
             limits = DriverLimits.of(self.spark)
             rows = KeyedRows.of(source, keying, folder, limits, load_of=load_of)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli.write.engine import META_COLUMNS, Keying, RequestFolder, Scope
+from rli.write.engine import Keying, RequestFolder, Scope
 from rli_spark.arranging import Load
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.driver_limits import DriverLimits
@@ -51,9 +51,7 @@ class KeyedRows:
             load_of: if the table holds no records yet: where its keys are unique.
         """
         storage, path, brings = folder.storage, folder.path, limits.brought_bytes
-        if keying.has_records:
-            frame = frame.drop(*META_COLUMNS)
-        # Fails here, on no records, if a column is missing or of a wrong type.
+        # Fails here, on no records, if a column is missing, or has a wrong type or a reserved name.
         schema = keying.schema(keying.keyed(arrow_schema(frame).empty_table()).schema)
         if keying.has_records:
             keying = Tied(keying)

@@ -38,6 +38,7 @@ from rli_spark.keyed_rows import KeyedRows
 from rli_spark.loads import LoadedRows, all_differ
 from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.request_parts import Parts
+from rli_spark.running_task import attempt_token
 from rli_spark.tagged_rows import TAGGED, SparkRows, tagged_batches
 
 
@@ -71,6 +72,8 @@ _CHOSEN: Final = pa.schema(
         ("read_hashes", pa.int64()),
     ]
 )
+
+_SAVED: Final = pa.schema([("path", pa.string()), ("read_keys", pa.int64()), ("read_hashes", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,19 @@ class SparkRequest(Request):
         if isinstance(locator, PruningLocator):
             return compare_files(self.spark, self.folder, self.files, locator)
         return probe_files(self.spark, self.folder, self.files, locator)
+
+    def files_of(self, save: Callable[[pa.Table, str], str | None]) -> list[str]:
+        keying = self.keying
+
+        def write(part: KeyRange) -> Iterator[pa.Table]:
+            if part.rows is not None:
+                path, read = save(keying.distinct(part.rows), attempt_token()), part.tally
+                yield pa.table([[path], [read.keys], [read.hashes]], schema=_SAVED)
+
+        with unwrapped_errors():
+            rows = self.by_key(write, _SAVED).collect()
+        require_same("read", self.tally, Tally.total(Tally(row.read_keys, row.read_hashes) for row in rows))
+        return [row.path for row in rows if row.path is not None]
 
     def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
         def look(part: KeyRange) -> Iterator[pa.Table]:

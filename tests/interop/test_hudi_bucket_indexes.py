@@ -12,10 +12,10 @@ import pytest
 import rli
 from rli.hudi.bucket_index import bucket_of_file_id
 from rli.hudi.hashing_config import FOLDER
-from rli.hudi.meta_columns import without_meta_columns
 from tests.support.histories import Layout
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, write_options
+from tests.support.meta_columns import without_meta_columns
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.hudi.meta_columns import without_meta_columns
 from rli.model import FileGroupId
 from tests.support.agreement import require_agreement, require_hudi_agrees
 from tests.support.children import was_killed
@@ -19,6 +18,7 @@ from tests.support.histories import SCHEMA, History, Layout, Row, new_history, t
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, newest_only, table_options, with_hudi, write_options
 from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]

@@ -15,12 +15,12 @@ import pytest
 import rli
 from rli import Table
 from rli.hudi.consistent_hashing import Ring, folder_of, key_hashes
-from rli.hudi.meta_columns import without_meta_columns
 from rli.index.consistent_bucket.rings import ring_of
 from rli.index.hashed.settings import HashSettings
 from tests.support.histories import SCHEMA, Layout, trip
 from tests.support.hudi import HudiEngine, HudiError
 from tests.support.hudi_options import newest_only, write_options
+from tests.support.meta_columns import without_meta_columns
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 

@@ -10,13 +10,13 @@ import happybase
 import pyarrow as pa
 import pytest
 
-from rli.hudi.meta_columns import without_meta_columns
 from tests.support.docker import Service, free_ports
 from tests.support.hbase import new_table, url_of
 from tests.support.hbase_hudi import hbase_on_host, hbase_options, rows_in
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import LAST_WITH_HBASE, HudiEngine
 from tests.support.hudi_options import write_options
+from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]

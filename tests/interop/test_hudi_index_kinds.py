@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.hudi.meta_columns import without_meta_columns
 from rli.view.file_slice_reader import FileSliceReader
 from tests.support.histories import SCHEMA, Layout, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import NEWEST, with_hudi, write_options
+from tests.support.meta_columns import without_meta_columns
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 

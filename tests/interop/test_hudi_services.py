@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.hudi.meta_columns import without_meta_columns
 from tests.support.children import was_killed
 from tests.support.histories import SCHEMA, History, Layout, Row, new_history, trip
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only, table_options
 from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import rli
-from rli.hudi.meta_columns import without_meta_columns
 from tests.support.histories import LAYOUTS, STEPS, Layout, write_history
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import newest_only
+from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
 from tests.support.typed_rows import every_type, every_type_changed
 

@@ -8,7 +8,6 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from rli.hudi.meta_columns import without_meta_columns
 from rli.hudi.properties import Key, load_properties
 from rli.storage import Storage
 from tests.support.agreement import require_agreement
@@ -16,6 +15,7 @@ from tests.support.histories import SCHEMA, WIDER_SCHEMA, History, Layout, Row, 
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_options import table_options
 from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
 
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rli.hudi.meta_columns import without_meta_columns
 from tests.support.histories import History
 from tests.support.hudi import HudiEngine
 from tests.support.hudi_rs import read_with_hudi_rs
+from tests.support.meta_columns import without_meta_columns
 from tests.support.rows import sorted_rows
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from hudi import HudiReadOptions, HudiTableBuilder
 
-from rli.hudi.meta_columns import without_meta_columns
+from tests.support.meta_columns import without_meta_columns
 
 
 def read_with_hudi_rs(

@@ -1,4 +1,4 @@
-"""Commands that keep a table in order, and remove it: clean, archive, maintenance, relocate, drop."""
+"""Commands that keep a table in order, and remove it: clean, archive, maintenance, tombstones, relocate, drop."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rli.cli.options import (
     require_confirmation,
 )
 from rli.cli.output import human_bytes, print_facts, report
+from rli.durations import duration_text
 from rli.settings import Maintenance
 
 _NAMED: Final = 5
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --json")
     add_command(app, maintenance, "rli maintenance trips", "rli maintenance trips --off")
+    add_command(app, tombstones, "rli tombstones trips", "rli tombstones trips --keep 30d")
     add_command(app, archive, "rli archive trips", "rli archive trips --keep 100 --json")
     add_command(app, drop, "rli drop trips", "rli drop trips --yes --json")
     add_command(app, relocate, "rli relocate /data/trips", "rli relocate /mnt/trips --also")
@@ -129,6 +131,40 @@ def maintenance(
         opened.set_maintenance(Maintenance() if on else Maintenance.off())
     found = opened.settings.maintenance
     report(found, as_json=as_json, render=lambda: print_facts(found.model_dump()))
+
+
+def tombstones(
+    table: TableArgument,
+    *,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="For how long from now on, such as 7d, 36h or 90m. off: not at all. Default: show it.",
+            show_default=False,
+        ),
+    ] = None,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show or change for how long deleted keys keep the ordering values of their deletes."""
+    opened = rli.open_table(table, index=index)
+    if keep is not None:
+        opened.set_tombstones(keep)
+    seconds = opened.settings.tombstones
+    found = Tombstones("off" if seconds is None else duration_text(seconds))
+    report(found, as_json=as_json, render=lambda: print_facts({"deleted keys are kept": found.tombstones}))
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """What ``rli tombstones`` reports.
+
+    Attributes:
+        tombstones: a length of time, or "off".
+    """
+
+    tombstones: str
 
 
 def drop(

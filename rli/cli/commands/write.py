@@ -31,9 +31,11 @@ from rli.cli.options import (
 )
 from rli.cli.output import counted, human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
+from rli.durations import duration_text
 from rli.errors import InvalidInputError, SettingsError
 from rli.index.registry import index_kind
 from rli.model import CommitResult, Durability, KeyMode, MissingColumns, OnExisting, OnPartitionChange
+from rli.settings import DEFAULT_TOMBSTONES
 from rli.table.options import TableOptions
 from rli.table.table import Table
 from rli.urls import has_secrets
@@ -63,7 +65,13 @@ def register(app: typer.Typer) -> None:
         "rli insert events day1.jsonl day2.jsonl",
         "rli insert customers new.csv --on-existing fail",
     )
-    add_command(app, delete, "rli delete trips k1 k2", "rli delete trips --file gone.txt --json")
+    add_command(
+        app,
+        delete,
+        "rli delete trips k1 k2",
+        "rli delete trips --file gone.txt --json",
+        "rli delete trips --file deletes.jsonl --ordering deleted_at",
+    )
 
 
 class IfExists(StrEnum):
@@ -159,6 +167,13 @@ def create(
     maintenance: Annotated[
         bool, typer.Option(help="Writers clean, archive and cluster the table after every few commits.")
     ] = True,
+    tombstones: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="For how long a deleted key keeps the ordering value of its delete, such as 7d, 36h or 90m. off: not at all.",
+        ),
+    ] = duration_text(DEFAULT_TOMBSTONES),
     if_exists: Annotated[
         IfExists,
         typer.Option(help="If the table exists. fail: an error. open: keep it, if it agrees with the other options."),
@@ -176,6 +191,7 @@ def create(
         "lease": lease,
         "durability": durability,
         "maintenance": maintenance,
+        "tombstones": tombstones,
     }
     # A default is no demand on a table that exists.
     given = cast("TableOptions", {option: value for option, value in options.items() if _is_given(context, option)})
@@ -377,24 +393,42 @@ def delete(
             "any other file: one key per line.",
         ),
     ] = None,
+    ordering: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the file with ordering values: a delete that is older than the stored record changes nothing. Default: "
+            "the table's ordering column, if the file has it.",
+            show_default=False,
+        ),
+    ] = None,
     transaction: TransactionOption = None,
     metadata: MetadataOption = None,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete records by key alone; unknown keys change nothing."""
+    """Delete records by key; unknown keys change nothing.
+
+    With ordering values, a delete that is older than the stored record changes nothing, and an older record that comes
+    after the delete is not inserted again, for the time that rli tombstones shows. Without ordering values, whatever is
+    stored is deleted.
+    """
     if bool(keys) == (file is not None):
         raise InvalidInputError("give either keys or a file of keys: KEY... or --file FILE")
+    if keys and ordering is not None:
+        raise InvalidInputError("keys alone have no ordering values: give a file with the column, --file FILE")
     named = parse_transaction(transaction)
     opened = rli.open_table(table, index=index)
-    gone = list(keys or ()) if file is None else _keys_in(file, opened)
+    gone = list(keys or ()) if file is None else _deletes_in(file, opened)
     label = counted(len(gone), "key") if file is None else file
     with write_progress(label) as on_step:
-        result = opened.delete(gone, transaction=named, metadata=parse_metadata(metadata), on_step=on_step)
+        result = opened.delete(
+            gone, ordering=ordering, transaction=named, metadata=parse_metadata(metadata), on_step=on_step
+        )
     report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
 
 
-def _keys_in(path: str, table: Table) -> list[str] | pa.Table:
+def _deletes_in(path: str, table: Table) -> list[str] | pa.Table:
     try:
         file = RecordFile.at(path)
     except SettingsError:

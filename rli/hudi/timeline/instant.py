@@ -166,3 +166,12 @@ def instant_moment(digits: str) -> datetime:
     seconds = datetime.strptime(digits[:_DIGITS_WITHOUT_MILLISECONDS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     milliseconds = digits[_DIGITS_WITHOUT_MILLISECONDS:] or "999"
     return seconds + timedelta(milliseconds=int(milliseconds))
+
+
+def instant_before(instant: str, seconds: int) -> str:
+    """The instant so many seconds before another one; a text before all instants where that is no time."""
+    try:
+        return format_instant_time(instant_moment(instant) - timedelta(seconds=seconds))
+    except (ValueError, OverflowError):
+        # Some instants of Hudi's own are no times: 00000000000001.
+        return ""

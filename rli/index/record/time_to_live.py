@@ -5,9 +5,7 @@ The clock is the instant of the write that asks. For everybody else it is the gr
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from rli.hudi.timeline.instant import format_instant_time, instant_moment
+from rli.hudi.timeline.instant import instant_before
 
 
 def expired_before(seconds: int | None, clock: str | None) -> str | None:
@@ -22,10 +20,4 @@ def expired_before(seconds: int | None, clock: str | None) -> str | None:
     """
     if seconds is None:
         return None
-    if clock is None:
-        return ""
-    try:
-        return format_instant_time(instant_moment(clock) - timedelta(seconds=seconds))
-    except (ValueError, OverflowError):
-        # Some instants of Hudi's own are no times: 00000000000001.
-        return ""
+    return "" if clock is None else instant_before(clock, seconds)

@@ -127,6 +127,9 @@ class StreamRequest(Request):
     def tag(self, locator: Locator, tagging: Tagging) -> AbstractContextManager[TaggedRows]:
         return self.rows.tag(self.known.as_of(locator) if isinstance(locator, FileLocator) else locator, tagging)
 
+    def files_of(self, save: Callable[[pa.Table, str], str | None]) -> list[str]:
+        return self.rows.files_of(save)
+
     def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
         return self.rows.some_keys(choose)
 

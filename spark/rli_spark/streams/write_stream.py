@@ -17,7 +17,6 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from rli import InvalidInputError, SettingsError, Table
 from rli.write.engine import (
     HASHES,
-    META_COLUMNS,
     Engine,
     FileIndex,
     FirstRecordKeying,
@@ -153,7 +152,7 @@ def _keyed_frame(df: DataFrame, table: TableDefinition, mode: StreamMode, index:
     """The frame that is keyed, and what keys its rows."""
     kind = RecordKeying if mode is StreamMode.UPSERT else FirstRecordKeying
     keying = kind(table_keys(table), table.properties.ordering_field, index.scope)
-    return df.drop(*META_COLUMNS), Tied(keying)
+    return df, Tied(keying)
 
 
 def _by_bucket(tables: Iterator[pa.Table], keying: Keying, buckets: int) -> Iterator[pa.Table]:

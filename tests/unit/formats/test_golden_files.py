@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from rli.errors import CorruptIndexError, CorruptTableError, SettingsError
 from rli.file_group import work_rows
+from rli.file_group.deleted_keys import DeletedKeys, DeletedKeysFile, saved
 from rli.file_group.journal import Journal, write_journal
 from rli.file_group.journal_list import load_journals, save_journals
 from rli.index.record.checkpoint import Checkpoint
@@ -34,6 +35,7 @@ from rli.processes import ProcessId
 from rli.settings import IndexSettings, Maintenance, TableSettings
 from rli.storage import Storage
 from rli.store.registry import open_store
+from rli.view.paths import DELETED_KEYS, unpublished_files
 from rli.view.slice_sums import SliceSum, SliceSums, WrittenAt
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
@@ -250,12 +252,16 @@ def test_settings_of_a_later_version_are_refused(change: dict[str, object]) -> N
 
 def test_table_settings() -> None:
     # The first one was written before writers had settings of their own, the second before they chose a place to meet,
-    # the third before tables said what their commits survive, the one of maintenance before they counted their indexes.
+    # the third before tables said what their commits survive, the one of maintenance before they counted their indexes, the
+    # one of the generation before deleted keys were kept.
     unmaintained = TABLE_SETTINGS.model_copy(update={"maintenance": Maintenance.off()})
     for name in ("table-1.json", "table-1-writers.json", "table-1-lease.json", "table-1-durability.json"):
         assert TableSettings.from_json(golden(name)) == unmaintained
-    assert TableSettings.from_json(golden("table-1-maintenance.json")) == TABLE_SETTINGS
-    assert TABLE_SETTINGS.to_json() == golden("table-1-generation.json")
+    for name in ("table-1-maintenance.json", "table-1-generation.json"):
+        assert TableSettings.from_json(golden(name)) == TABLE_SETTINGS
+    keeping = TABLE_SETTINGS.model_copy(update={"tombstones": 604_800})
+    assert TableSettings.from_json(golden("table-1-tombstones.json")) == keeping
+    assert keeping.to_json() == golden("table-1-tombstones.json")
 
 
 def test_journal_list(storage: Storage, tmp_path: Path) -> None:
@@ -264,6 +270,21 @@ def test_journal_list(storage: Storage, tmp_path: Path) -> None:
     save_journals(other, INSTANT, [JOURNAL])
     assert other.read_bytes(f".hoodie/.rli/journal/{INSTANT}/journals.json") == golden("journals-1.json")
     assert load_journals(other, "20240531120000124") is None
+
+
+def test_deleted_keys(tmp_path: Path) -> None:
+    storage, name = Storage(str(tmp_path)), f"{INSTANT}-0-0-0.parquet"
+    keys, nothing = pa.array(["a", "b", "b"]), pa.array([None, "x", "y"], pa.string())
+    rows = pa.table({"record_key": keys, "partition_path": nothing, "ordering": pa.array([7, 8, 9])})
+    saved(storage, INSTANT, "0-0-0", rows)
+    (written,) = (tmp_path / unpublished_files(INSTANT)).iterdir()
+    assert pq.read_table(written).equals(pq.read_table(GOLDEN / "deleted-keys-1.parquet"), check_metadata=True)
+    (tmp_path / DELETED_KEYS).mkdir()
+    file = DeletedKeysFile(INSTANT, f"{DELETED_KEYS}/{name}", 1)
+    shutil.copy(GOLDEN / "deleted-keys-1.parquet", tmp_path / file.path)
+    known, wanted = DeletedKeys(storage, (file,)), pa.array(["z", "x", "x"])
+    assert known.overtake(keys, wanted, pa.array([6, 7, 7])).tolist() == [True, True, True]
+    assert known.overtake(keys, pa.array(["z", "z", "y"]), pa.array([7, 7, 8])).tolist() == [False, False, True]
 
 
 def test_journal_says_where_keys_are_and_where_they_were(storage: Storage) -> None:

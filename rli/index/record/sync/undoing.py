@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.errors import IndexNotReadyError
+from rli.file_group import deleted_keys
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import journals_tell_updates, readable_journals, require_journals
 from rli.hudi.file_names import EXTENSION, BaseFileName
@@ -53,6 +54,7 @@ def register_undoing(
     storage = snapshot.table.storage
     undone_instants = snapshot.timeline.undone_by(instant).instants
     delete_records_of(storage, frozenset(undone_instants))
+    deleted_keys.delete_files_of(storage, frozenset(undone_instants))
     undone = log.standing(undone_instants)
     found = [_journals(index, storage, time) for time in undone]
     commits = [journals for journals in found if journals is not None]
