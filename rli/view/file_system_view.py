@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property
 from typing import Final
 
@@ -89,6 +89,16 @@ class FileSystemView(Mapping[FileGroupId, FileSlice]):
     def __len__(self) -> int:
         self.list_all()
         return len(self._found)
+
+    # Those of Mapping would ask for each slice by its file group.
+
+    def values(self) -> ValuesView[FileSlice]:
+        self.list_all()
+        return self._found.values()
+
+    def items(self) -> ItemsView[FileGroupId, FileSlice]:
+        self.list_all()
+        return self._found.items()
 
     def _list(self, partition_paths: Collection[str]) -> None:
         if self._is_whole:

@@ -138,20 +138,20 @@ def sums_after(
     groups = {*written, *replaced}
     partition_paths = {group.partition_path for group in groups}
     sums = recorded_sums(snapshot)
-    if sums is None:
-        lost: LostFiles = lost_files(snapshot)
-        sums = _first_sums(snapshot, lost)
-    else:
-        lost = {} if _agrees(snapshot, sums, partition_paths) else lost_files(snapshot, partition_paths)
+    lost: LostFiles = lost_files(snapshot) if sums is None else {}
+    sums = sums or _first_sums(snapshot, lost)
+    expected = _expected(snapshot, sums, partition_paths)
+    slices = snapshot.slices.of_partitions(partition_paths)
+    if not lost and not _fit(expected, _sums_of_slices(slices, {})):
+        lost = lost_files(snapshot, partition_paths)
     _claim(snapshot, lost, groups)
     held = snapshot.slices.of_groups(groups)
     gone = sums_by_partition((group, file_slice.instant) for group, file_slice in held.items())
     came = sums_by_partition((group, instant) for group in written)
-    before = _sums_of_slices(snapshot.slices.of_partitions(partition_paths), lost)
+    before = _sums_of_slices(slices, lost)
     after = {path: _of(before, path) - _of(gone, path) + _of(came, path) for path in partition_paths}
-    expected = _expected(snapshot, sums, partition_paths)
     # What no lost file explains is put right, or each reader would look for its cause again.
-    changes = (after[path] - (_of(before, path) if (told := expected[path]) is None else told) for path in after)
+    changes = (after[path] - (_of(before, path) if told is None else told) for path, told in expected.items())
     return replace(
         sums.after(instant, sum(changes, sums.whole), after),
         pending=tuple(i.time for i in timeline.pending if i.is_write and i.time != instant),
@@ -182,8 +182,12 @@ def _agrees(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[str
     if partition_paths is None:
         return sums.whole == SliceSum.of((group, held.instant) for group, held in snapshot.slices.items())
     found = _sums_of_slices(snapshot.slices.of_partitions(partition_paths), {})
-    expected = _expected(snapshot, sums, partition_paths)
-    return all(expected[path] is None or expected[path] == _of(found, path) for path in partition_paths)
+    return _fit(_expected(snapshot, sums, partition_paths), found)
+
+
+def _fit(expected: Mapping[str, SliceSum | None], found: Mapping[str, SliceSum]) -> bool:
+    """Whether the sums of some partitions are those that were recorded, as far as any were."""
+    return all(told is None or told == _of(found, path) for path, told in expected.items())
 
 
 def _expected(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[str]) -> dict[str, SliceSum | None]:

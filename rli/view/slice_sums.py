@@ -22,7 +22,7 @@ SLICE_SUMS: Final = "rli.slices"
 
 _VERSION: Final = 1
 
-_MOST_OTHERS: Final = 32
+_MOST_OTHERS: Final = 128
 """Partitions that a commit names beside those that it writes. A commit that begins the sums names all partitions."""
 
 
@@ -42,7 +42,7 @@ class SliceSum:
     def of(cls, slices: Iterable[tuple[FileGroupId, str]]) -> Self:
         """The sum over some slices, each given by its file group and its instant."""
         sums = [
-            zlib.crc32(f"{group[0]}/{group[1]} {instant}".encode(errors="surrogatepass")) for group, instant in slices
+            zlib.crc32(f"{group[0]}/{group[1]} {instant}".encode("utf-8", "surrogatepass")) for group, instant in slices
         ]
         return cls(len(sums), sum(sums))
 
