@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from decimal import Decimal as D
+from decimal import Decimal
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -20,22 +20,38 @@ from tests.support.tables import check_stored
 DAYS = [date(2024, 1, 1), date(2024, 2, 29)]
 
 FITTING = {
-    "another scale": (pa.array([D("1.00"), D("2.50")]), pa.array([D("1.0"), D("2.5")]), ["1.00", "2.50"]),
-    "a finer scale": (pa.array([D("1.0"), D("2.5")]), pa.array([D("1.000"), D("2.500")]), ["1.0", "2.5"]),
-    "decimals of 256 bits": (pa.array([D("1.0"), D("2.5")]), pa.array([D(1), D("2.5")], pa.decimal256(50, 9)), None),
+    "another scale": (
+        pa.array([Decimal("1.00"), Decimal("2.50")]),
+        pa.array([Decimal("1.0"), Decimal("2.5")]),
+        ["1.00", "2.50"],
+    ),
+    "a finer scale": (
+        pa.array([Decimal("1.0"), Decimal("2.5")]),
+        pa.array([Decimal("1.000"), Decimal("2.500")]),
+        ["1.0", "2.5"],
+    ),
+    "decimals of 256 bits": (
+        pa.array([Decimal("1.0"), Decimal("2.5")]),
+        pa.array([Decimal(1), Decimal("2.5")], pa.decimal256(50, 9)),
+        None,
+    ),
     "integers for decimals": (
-        pa.array([D("1.00"), D("2.00")], pa.decimal128(5, 2)),
+        pa.array([Decimal("1.00"), Decimal("2.00")], pa.decimal128(5, 2)),
         pa.array([1, 2]),
         ["1.00", "2.00"],
     ),
-    "decimals for integers": (pa.array([1, 2]), pa.array([D("1.00"), D("2.00")]), ["1", "2"]),
+    "decimals for integers": (pa.array([1, 2]), pa.array([Decimal("1.00"), Decimal("2.00")]), ["1", "2"]),
     "wider integers": (pa.array([1, -2], pa.int32()), pa.array([1, -2], pa.int64()), ["1", "-2"]),
     "narrower integers": (pa.array([1, 2], pa.int64()), pa.array([1, 2], pa.uint8()), ["1", "2"]),
     "unsigned integers": (pa.array([1, 2], pa.int64()), pa.array([1, 2], pa.uint64()), ["1", "2"]),
     "doubles for integers": (pa.array([1, 0], pa.int64()), pa.array([1.0, -0.0]), ["1", "0"]),
     "dates of milliseconds": (pa.array(DAYS, pa.date32()), pa.array(DAYS, pa.date64()), ["2024-01-01", "2024-02-29"]),
     "text of another type": (pa.array(["a", "b"]), pa.array(["a", "b"], pa.large_string()), ["a", "b"]),
-    "a dictionary": (pa.array([D("1.00"), D("2.50")]), pa.array([D("1.0"), D("2.5")]).dictionary_encode(), None),
+    "a dictionary": (
+        pa.array([Decimal("1.00"), Decimal("2.50")]),
+        pa.array([Decimal("1.0"), Decimal("2.5")]).dictionary_encode(),
+        None,
+    ),
 }
 
 
@@ -85,14 +101,14 @@ def test_one_value_has_one_key_in_every_index(kind: Kind, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("first", "second", "named"),
     [
-        (pa.array([D("1.00")]), pa.array([D("1.00"), D("1.005")]), "row=1 value=Decimal.'1.005'"),
-        (pa.array([D("1.00")]), pa.array([D("1.0"), D("1234.0")]), "row=1 value=Decimal.'1234.0'"),
+        (pa.array([Decimal("1.00")]), pa.array([Decimal("1.00"), Decimal("1.005")]), "row=1 value=Decimal.'1.005'"),
+        (pa.array([Decimal("1.00")]), pa.array([Decimal("1.0"), Decimal("1234.0")]), "row=1 value=Decimal.'1234.0'"),
         (pa.array([1], pa.int32()), pa.array([1, 2**31]), "row=1 value=2147483648"),
         (pa.array([1], pa.int64()), pa.array([1, 2**63], pa.uint64()), "row=1 value=9223372036854775808"),
         (pa.array([1]), pa.array([1.0, 1.5]), "row=1 value=1.5"),
         (pa.array([1]), pa.array([1.0, 2.0**53 + 2]), "row=1 value=9007199254740994.0"),
         (pa.array([1]), pa.array([1.0, float("inf")]), "row=1 value=inf"),
-        (pa.array([1]), pa.array([D("1.0"), D("1.5")]), "row=1 value=Decimal.'1.5'"),
+        (pa.array([1]), pa.array([Decimal("1.0"), Decimal("1.5")]), "row=1 value=Decimal.'1.5'"),
     ],
 )
 def test_a_changing_value_is_refused(
@@ -117,7 +133,7 @@ def test_a_changing_value_is_refused(
         (pa.array([1]), pa.array(["1"])),
         (pa.array([1]), pa.array([True])),
         (pa.array(DAYS[:1]), pa.array([datetime(2024, 1, 1)])),  # noqa: DTZ001  (what pandas has for a day)
-        (pa.array([D("1.0")]), pa.array([1.0])),
+        (pa.array([Decimal("1.0")]), pa.array([1.0])),
     ],
 )
 def test_a_key_of_another_kind_is_refused(first: pa.Array, second: pa.Array, tmp_path: Path, memory_url: str) -> None:
@@ -214,8 +230,8 @@ def test_what_is_no_key_is_named(
 
 def test_composite_keys_are_given_as_columns(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key=["a", "b"], index=memory_url)
-    table.upsert(pa.table({"a": ["x", "x"], "b": pa.array([D("1.00"), D("2.00")]), "v": [1, 2]}))
-    keys = pa.table({"b": pa.array([D("2.0")]), "a": ["x"]})
+    table.upsert(pa.table({"a": ["x", "x"], "b": pa.array([Decimal("1.00"), Decimal("2.00")]), "v": [1, 2]}))
+    keys = pa.table({"b": pa.array([Decimal("2.0")]), "a": ["x"]})
     assert table.lookup(keys)["record_key"].to_pylist() == ["a:x,b:2.00"]
     assert table.get(keys)["v"].to_pylist() == table.get(["a:x,b:2.00"])["v"].to_pylist() == [2]
     with pytest.raises(InvalidKeyError, match=r"type=int64 key columns=\['a', 'b'\]; pass texts such as a:1,b:1"):
