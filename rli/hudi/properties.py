@@ -42,6 +42,7 @@ class Key:
     KEY_GENERATOR_TYPE: Final = "hoodie.table.keygenerator.type"
     HIVE_STYLE: Final = "hoodie.datasource.write.hive_style_partitioning"
     URL_ENCODE: Final = "hoodie.datasource.write.partitionpath.urlencode"
+    SLASH_SEPARATED_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
     DROP_PARTITION_COLUMNS: Final = "hoodie.datasource.write.drop.partition.columns"
     POPULATE_META_FIELDS: Final = "hoodie.populate.meta.fields"
     BASE_FILE_FORMAT: Final = "hoodie.table.base.file.format"

@@ -82,6 +82,11 @@ def require_writable(properties: TableProperties) -> None:
             "the table leaves the partition columns out of its files",
         ),
         (
+            Key.SLASH_SEPARATED_DATES,
+            properties.is_set(Key.SLASH_SEPARATED_DATES),
+            "the table's partition paths have a folder for each part of a date",
+        ),
+        (
             Key.ORDERING_FIELDS,
             len(properties.ordering_fields) > 1,
             "the table has several ordering fields",

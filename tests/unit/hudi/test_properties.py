@@ -206,6 +206,7 @@ def test_tables_that_are_not_read_say_why(changes: dict[str, str], reason: str) 
         ({Key.KEY_GENERATOR_CLASS: "org.apache.hudi.keygen.TimestampBasedKeyGenerator"}, "TimestampBasedKeyGenerator"),
         ({Key.POPULATE_META_FIELDS: "false"}, "record keys"),
         ({Key.DROP_PARTITION_COLUMNS: "true"}, "partition columns"),
+        ({Key.SLASH_SEPARATED_DATES: "true"}, "each part of a date"),
         ({Key.CDC: "true"}, "change-data-capture"),
         ({Key.RECORD_KEY_FIELDS: None}, "no record-key columns"),
     ],
