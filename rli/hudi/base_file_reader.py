@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli.errors import CorruptTableError
 from rli.hudi.bloom_filter import BloomFilter
+from rli.hudi.footer_bounds import leaf_position, text_bounds
 from rli.hudi.meta_columns import MAX_RECORD_KEY, MIN_RECORD_KEY
 from rli.hudi.row_group_filter import MOST_FILTER_BYTES, RowGroupFilter
 from rli.hudi.schema import conform
@@ -105,18 +106,19 @@ class BaseFileReader:
 
     def bounds(self, row_group: int, column: str) -> tuple[str, str] | None:
         """Between which two values all texts of a column lie, within one row group; None where the file does not say."""
+        chunk = self._chunk(row_group, column)
+        found = None if chunk is None else text_bounds(chunk.statistics)
+        if found is None:
+            return None
         try:
-            statistics = self._file.metadata.row_group(row_group).column(self._position(column)).statistics
-            if statistics is None or not statistics.has_min_max:
-                return None
-            return str(statistics.min), str(statistics.max)
+            return found[0].decode(), found[1].decode()
         except UnicodeDecodeError:
             # Another writer has cut a text in the middle of a character.
             return None
 
     def row_group_filter(self, row_group: int, column: str) -> RowGroupFilter | None:
         """The bloom filter of a column of texts within one row group; None where the file has none."""
-        chunk = self._file.metadata.row_group(row_group).column(self._position(column))
+        chunk = self._chunk(row_group, column)
         # Older releases of pyarrow know neither of them.
         offset, length = getattr(chunk, "bloom_filter_offset", None), getattr(chunk, "bloom_filter_length", None)
         if offset is None or length is None or not 0 < length <= MOST_FILTER_BYTES:
@@ -132,10 +134,10 @@ class BaseFileReader:
             for batch in self._file.iter_batches(rows, row_groups=[row_group], columns=columns, use_threads=False):
                 yield pa.table(batch)
 
-    def _position(self, column: str) -> int:
-        """Of a column that is neither struct nor list, among all leaves of the file's schema."""
-        leaves = self._file.schema
-        return next(number for number in range(len(leaves)) if leaves.column(number).path == column)
+    def _chunk(self, row_group: int, column: str) -> Any:
+        """What the footer says of a column of texts in a row group; None for a column that the file does not have."""
+        position = leaf_position(self._file.metadata, (column,))
+        return None if position is None else self._file.metadata.row_group(row_group).column(position)
 
     def _present(self, schema: pa.Schema) -> list[str]:
         stored = set(self._file.schema_arrow.names)

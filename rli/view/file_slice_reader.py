@@ -5,7 +5,7 @@ A slice is its base file today. Log files (merge-on-read) will be merged here, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Self
 
 import numpy as np
@@ -181,27 +181,29 @@ class FileSliceReader:
         self.close()
 
 
-def dataset_of(
-    storage: Storage, slices: Sequence[FileSlice], schema: pa.Schema, guarantee: Callable[[FileSlice], pc.Expression]
-) -> Any:
-    """The records of some slices as a ``pyarrow.dataset.Dataset`` with a fragment for each slice.
+def fragment_of(storage: Storage, file_slice: FileSlice, guarantee: pc.Expression) -> Any:
+    """The records of a slice as a ``pyarrow.dataset.Fragment``.
 
     Args:
         storage: of the table.
-        slices: one or more.
-        schema: of the records.
-        guarantee: what holds for all records of a slice.
+        file_slice: the slice.
+        guarantee: gives the values of columns that the slice's files leave out. pyarrow takes it for true.
     """
+    path = storage.full_path(only_base_file(file_slice).path)
+    return _parquet().make_fragment(path, storage.filesystem, guarantee)
+
+
+def dataset_of(storage: Storage, fragments: Sequence[Any], schema: pa.Schema) -> Any:
+    """The records of some fragments as a ``pyarrow.dataset.Dataset``; ``schema`` is that of the records."""
     import pyarrow.dataset as ds  # noqa: PLC0415  (it loads pandas where that is installed)
 
-    parquet = ds.ParquetFileFormat()
-    fragments = [
-        parquet.make_fragment(
-            storage.full_path(only_base_file(file_slice).path), storage.filesystem, guarantee(file_slice)
-        )
-        for file_slice in slices
-    ]
-    return ds.FileSystemDataset(fragments, schema, parquet, storage.filesystem)
+    return ds.FileSystemDataset(fragments, schema, _parquet(), storage.filesystem)
+
+
+def _parquet() -> Any:
+    import pyarrow.dataset as ds  # noqa: PLC0415  (it loads pandas where that is installed)
+
+    return ds.ParquetFileFormat()
 
 
 def require_readable(storage: Storage, slices: Sequence[FileSlice], schema: pa.Schema) -> None:

@@ -9,16 +9,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rli.errors import InvalidInputError, SchemaError
+from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
-from rli.hudi.partition_values import partition_expression
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import dataset_of, only_base_file, require_readable
 from rli.view.file_slices import FileSlice
 from rli.view.file_system_view import FileSystemView
-from rli.view.filters import parse_where
+from rli.view.selection import Selection, whole_fragment
 
 _FILES_AHEAD: Final = 2
 _BATCHES_AHEAD: Final = 4
@@ -29,38 +28,43 @@ _BATCHES_AHEAD: Final = 4
 class Scan:
     """Some columns of a table's records that pass a filter, all of one snapshot; ``Table.scan`` makes it.
 
-    Nothing is read before it is asked for. Each method may be called again, and shows the same state.
+    Nothing is read before it is asked for. Each method may be called again, and shows the same state. DuckDB, Polars and
+    others read a scan itself, as a stream of Arrow batches.
 
     Attributes:
         table: the definition of the table.
         slices: the live file slices of the snapshot.
         table_schema: of all columns but the meta columns; None in a table that was never written.
         schema: of the records that are read.
-        expression: the filter; None for all records.
+        filter: which records are read; None for all records.
     """
 
     table: TableDefinition
     slices: FileSystemView
     table_schema: pa.Schema | None
     schema: pa.Schema
-    expression: pc.Expression | None
+    filter: Filter | None
 
     def to_table(self) -> pa.Table:
         """All records.
 
         Raises:
-            SchemaError: the filter does not fit.
+            SchemaError: a value of a column does not fit its type in the table, or the filter.
             CorruptTableError: a base file cannot be read.
         """
         live = self._live()
-        if not live:
-            return self.schema.empty_table()
+        if self.filter is not None or not live:
+            return pa.Table.from_batches(self._batches(), self.schema)
         with self._naming_broken_files(live):
-            return self._dataset(live).to_table(columns=self.schema.names, filter=self.expression)
+            return self._dataset(self._whole(live)).to_table(columns=self.schema.names)
 
     def to_batches(self) -> pa.RecordBatchReader:
         """The records batch by batch, so that only a few batches are in memory. The reader raises as ``to_table``."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The records of ``to_batches`` for other libraries; each call gives a new stream."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def files(self) -> list[str]:
         """The base files that may hold such records, in order: paths of a local table, URIs of others.
@@ -74,42 +78,56 @@ class Scan:
     def matching_slices(self) -> list[FileSlice]:
         """The live slices that may hold such records, told by partition paths and column statistics."""
         live = self._live()
-        if self.expression is None or not live:
+        if self.filter is None:
             return live
         with self._naming_broken_files(live):
-            dataset = self._dataset(live)
-            matching = {
-                fragment.path
-                for fragment in dataset.get_fragments(filter=self.expression)
-                if fragment.subset(filter=self.expression, schema=dataset.schema).row_groups
-            }
-        storage = self.table.storage
-        return [file_slice for file_slice in live if storage.full_path(only_base_file(file_slice).path) in matching]
+            return [one.file_slice for some in self._selection(self.filter).among(live) for one in some]
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         live = self._live()
-        if not live:
-            return
         with self._naming_broken_files(live):
-            scanner = self._dataset(live).scanner(
-                columns=self.schema.names,
-                filter=self.expression,
-                fragment_readahead=_FILES_AHEAD,
-                batch_readahead=_BATCHES_AHEAD,
+            if self.filter is None:
+                yield from self._scanned(self._whole(live), self.schema.names)
+                return
+            for some in self._selection(self.filter).among(live):
+                yield from self._passing([one.fragment for one in some], self.filter)
+
+    def _passing(self, fragments: Sequence[Any], passes: Filter) -> Iterator[pa.RecordBatch]:
+        """The records of some fragments that pass a filter.
+
+        pyarrow computes the filter as one more column. Given as a filter, it would leave out row groups by rules of its
+        own, under which some records with NaN or -0.0 are lost.
+        """
+        wanted = [str(position) for position in range(len(self.schema))]
+        columns = {name: pc.field(field.name) for name, field in zip(wanted, self.schema, strict=True)}
+        for batch in self._scanned(fragments, {**columns, "passes": passes.expression}):
+            *values, is_passing = batch.columns
+            passing = pa.RecordBatch.from_arrays(values, schema=self.schema).filter(is_passing)
+            if passing.num_rows:
+                yield passing
+
+    def _scanned(self, fragments: Sequence[Any], columns: Any) -> Iterator[pa.RecordBatch]:
+        if fragments:
+            scanner = self._dataset(fragments).scanner(
+                columns=columns, fragment_readahead=_FILES_AHEAD, batch_readahead=_BATCHES_AHEAD
             )
             yield from scanner.to_batches()
+
+    def _dataset(self, fragments: Sequence[Any]) -> Any:
+        return dataset_of(self.table.storage, fragments, self._full_schema)
+
+    def _whole(self, slices: Sequence[FileSlice]) -> list[Any]:
+        return [whole_fragment(self.table, self._full_schema, file_slice) for file_slice in slices]
 
     def _live(self) -> list[FileSlice]:
         return sorted(self.slices.values(), key=lambda file_slice: file_slice.group)
 
-    def _dataset(self, live: Sequence[FileSlice]) -> Any:
-        schema = with_meta_columns(self.table_schema or pa.schema([]))
-        return dataset_of(
-            self.table.storage,
-            live,
-            schema,
-            lambda file_slice: partition_expression(self.table.properties, schema, file_slice.group.partition_path),
-        )
+    def _selection(self, passes: Filter) -> Selection:
+        return Selection(self.table, self._full_schema, passes.predicate)
+
+    @property
+    def _full_schema(self) -> pa.Schema:
+        return with_meta_columns(self.table_schema or pa.schema([]))
 
     @contextmanager
     def _naming_broken_files(self, live: Sequence[FileSlice]) -> Iterator[None]:
@@ -145,28 +163,3 @@ def wanted_columns(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schem
     if unknown:
         raise SchemaError(f"the table has no such columns: columns={unknown} found={full.names}; check the names")
     return pa.schema([full.field(name) for name in columns])
-
-
-def filter_expression(filters: object, schema: pa.Schema) -> pc.Expression | None:
-    """A filter as an expression.
-
-    Args:
-        filters: a ``pyarrow.compute.Expression``, tuples as ``pyarrow.parquet.read_table`` takes them, or a text as
-            ``parse_where`` takes it; None for no filter.
-        schema: of the records, without meta columns.
-
-    Raises:
-        SchemaError: it is not a filter.
-        InvalidInputError: the text is not understood.
-    """
-    if filters is None or isinstance(filters, pc.Expression):
-        return filters
-    if isinstance(filters, str):
-        return parse_where(filters, with_meta_columns(schema))
-    try:
-        return pq.filters_to_expression(filters)
-    except (ValueError, TypeError) as error:
-        raise SchemaError(
-            f'this is not a filter: filters={filters!r} ({error}); give a text such as "fare > 10", a pyarrow '
-            "expression or tuples (column, op, value)"
-        ) from error

@@ -10,8 +10,9 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
+from rli.filters.filter import Filter
 from rli.hudi.avro_schema import from_avro
-from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY
+from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_meta_columns
 from rli.hudi.properties import KeyGeneratorKind
 from rli.hudi.table_keys import TableKeys
 from rli.hudi.timeline.commit_metadata import CommitMetadata
@@ -24,7 +25,7 @@ from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
-from rli.view.scan import Scan, filter_expression, wanted_columns
+from rli.view.scan import Scan, wanted_columns
 
 Told = TypeVar("Told")
 
@@ -179,8 +180,8 @@ class Snapshot:
         """
         if self.schema is None:
             return Scan(self.table, self.slices, None, pa.schema([]), None)
-        wanted, expression = wanted_columns(self.schema, columns), filter_expression(filters, self.schema)
-        return Scan(self.table, self.slices, self.schema, wanted, expression)
+        wanted = wanted_columns(self.schema, columns)
+        return Scan(self.table, self.slices, self.schema, wanted, Filter.of(filters, with_meta_columns(self.schema)))
 
     def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
         """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""

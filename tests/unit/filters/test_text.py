@@ -8,7 +8,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from rli.errors import InvalidInputError
-from rli.view.filters import parse_where
+from rli.filters.text import parse_where
 
 ROWS = pa.table(
     {
@@ -53,7 +53,7 @@ ROWS = pa.table(
     ],
 )
 def test_filters(text: str, rows: int) -> None:
-    assert ds.dataset(ROWS).to_table(filter=parse_where(text, ROWS.schema)).num_rows == rows
+    assert ds.dataset(ROWS).to_table(filter=parse_where(text, ROWS.schema).expression()).num_rows == rows
 
 
 @pytest.mark.parametrize(

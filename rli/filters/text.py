@@ -1,4 +1,4 @@
-"""The small language of filters, as in ``rli read --where``: comparisons of columns become a pyarrow expression.
+"""The small language of filters, as in ``rli read --where``: comparisons of columns, joined by ``and``, ``or``, ``not``.
 
 ``city == "Oslo" and (fare > 10 or tip is not null)``; ``city in ("Oslo", "Bergen")``. The text is parsed by Python's
 parser and never run: whatever is not listed here is refused.
@@ -8,30 +8,41 @@ from __future__ import annotations
 
 import ast
 import io
-import operator
 import tokenize
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError
+from rli.filters.predicates import (
+    FLIPPED,
+    And,
+    ColumnComparison,
+    Comparison,
+    IsIn,
+    IsNull,
+    IsTrue,
+    Not,
+    Predicate,
+    all_of,
+    any_of,
+)
 
-_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+_COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
 }
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in", "is"})
 _CONSTANTS: Final[dict[str, object]] = {"null": None, "none": None, "true": True, "false": False}
 
 
-def parse_where(text: str, schema: pa.Schema) -> pc.Expression:
+def parse_where(text: str, schema: pa.Schema) -> Predicate:
     """The filter that a text describes.
 
     Args:
@@ -54,73 +65,60 @@ def parse_where(text: str, schema: pa.Schema) -> pc.Expression:
 
 
 class _Filter:
-    """Turns one parsed filter into an expression."""
+    """Turns one parsed filter into a predicate."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
         self._schema = schema
 
-    def condition(self, node: ast.expr) -> pc.Expression:
-        """An expression that is true or false."""
+    def condition(self, node: ast.expr) -> Predicate:
+        """A predicate."""
         if isinstance(node, ast.BoolOp):
             parts = [self.condition(value) for value in node.values]
-            join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-            joined = parts[0]
-            for part in parts[1:]:
-                joined = join(joined, part)
-            return joined
+            return all_of(parts) if isinstance(node.op, ast.And) else any_of(parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return ~self.condition(node.operand)
+            return Not(self.condition(node.operand))
         if isinstance(node, ast.Compare):
-            return self._comparisons(node)
+            operands = [node.left, *node.comparators]
+            pairs = zip(operands, node.ops, operands[1:], strict=False)
+            return all_of([self._comparison(*pair) for pair in pairs])
         name = self._column_name(node)
         if name is not None:
             if self._schema.field(name).type != pa.bool_():
                 raise self._refused(node, "a column alone must hold true or false")
-            return pc.field(name)
+            return IsTrue((name,))
         raise self._refused(node, "this is not a comparison")
 
-    def _comparisons(self, node: ast.Compare) -> pc.Expression:
-        operands = [node.left, *node.comparators]
-        joined = None
-        for left, comparison, right in zip(operands, node.ops, operands[1:], strict=False):
-            part = self._comparison(left, comparison, right)
-            joined = part if joined is None else joined & part
-        return joined
-
-    def _comparison(self, left: ast.expr, comparison: ast.cmpop, right: ast.expr) -> pc.Expression:
+    def _comparison(self, left: ast.expr, comparison: ast.cmpop, right: ast.expr) -> Predicate:
         if isinstance(comparison, ast.Is | ast.IsNot):
             is_null = self._null_check(left, right)
-            return ~is_null if isinstance(comparison, ast.IsNot) else is_null
+            return Not(is_null) if isinstance(comparison, ast.IsNot) else is_null
         if isinstance(comparison, ast.In | ast.NotIn):
-            column, is_in = self._membership(left, right)
-            return ~is_in & column.is_valid() if isinstance(comparison, ast.NotIn) else is_in
+            is_in = self._membership(left, right)
+            return And((Not(is_in), Not(IsNull(is_in.column)))) if isinstance(comparison, ast.NotIn) else is_in
+        symbol = _COMPARISONS[type(comparison)]
         left_column, right_column = self._column_name(left), self._column_name(right)
-        if left_column is None and right_column is None:
-            raise self._refused(left, "a comparison needs a column")
-        return _COMPARISONS[type(comparison)](
-            self._operand(left, left_column, right_column), self._operand(right, right_column, left_column)
-        )
+        if left_column is not None and right_column is not None:
+            return ColumnComparison((left_column,), symbol, (right_column,))
+        if left_column is not None:
+            return Comparison((left_column,), symbol, self._fitting(right, left_column))
+        if right_column is not None:
+            return Comparison((right_column,), FLIPPED[symbol], self._fitting(left, right_column))
+        raise self._refused(left, "a comparison needs a column")
 
-    def _null_check(self, left: ast.expr, right: ast.expr) -> pc.Expression:
+    def _null_check(self, left: ast.expr, right: ast.expr) -> IsNull:
         column = self._column_name(left)
         if column is None or self._constant(right) is not None:
             raise self._refused(left, "'is' compares a column with null")
-        return pc.field(column).is_null()
+        return IsNull((column,))
 
-    def _membership(self, left: ast.expr, right: ast.expr) -> tuple[pc.Expression, pc.Expression]:
-        """A column, and whether its value is in a list."""
+    def _membership(self, left: ast.expr, right: ast.expr) -> IsIn:
         column = self._column_name(left)
         if column is None or not isinstance(right, ast.Tuple | ast.List | ast.Set):
             raise self._refused(left, "'in' compares a column with a list of constants, such as (1, 2)")
         kind = self._schema.field(column).type
         values = [self._fitting(item, column, is_exact=True) for item in right.elts]
-        return pc.field(column), pc.field(column).isin(pa.array([value.as_py() for value in values], kind))
-
-    def _operand(self, node: ast.expr, name: str | None, compared_with: str | None) -> pc.Expression:
-        if name is not None:
-            return pc.field(name)
-        return pc.scalar(self._fitting(node, compared_with or ""))
+        return IsIn.equal((column,), pa.array(values, kind))
 
     def _fitting(self, node: ast.expr, column: str, *, is_exact: bool = False) -> pa.Scalar:
         """A constant to compare a column with; ``is_exact``: of the column's own type."""

@@ -1,0 +1,187 @@
+"""What is known of the meaning of a pyarrow expression."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.filters.arrow_messages import SerialisedExpression
+from rli.filters.predicates import (
+    FLIPPED,
+    And,
+    Column,
+    ColumnComparison,
+    Comparison,
+    Constant,
+    IsIn,
+    IsNan,
+    IsNull,
+    IsTrue,
+    Not,
+    Or,
+    Predicate,
+    Unknown,
+)
+
+_MOST_DEPTH: Final = 200
+"""Of calls inside each other; a chain of ``and`` or of ``or`` counts as one."""
+
+_MATCH, _SKIP = 0, 1
+"""Whether null is in a set that holds null: of ``null_matching_behavior``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    values: pa.Scalar
+
+
+_Operand: TypeAlias = Predicate | _Field | pa.Scalar | _Options
+
+
+def known_part(expression: pc.Expression) -> Predicate:
+    """A predicate of the meaning of an expression; parts whose meaning is not known here are unknown."""
+    try:
+        whole = _parsed(SerialisedExpression.of(expression))
+        return Unknown() if _is_deep(whole) else whole
+    except (ValueError, LookupError, TypeError, AttributeError, struct.error, pa.ArrowException):
+        return Unknown()
+
+
+def _parsed(serialised: SerialisedExpression) -> Predicate:
+    """Reads the tokens of an expression from the first to the last, without recursion."""
+    # Names of the calls that are open, and what each of them has been given so far.
+    calls: list[tuple[str, list[_Operand]]] = [("", [])]
+    tokens = iter(serialised.tokens)
+    for kind, text in tokens:
+        if kind == "call":
+            calls.append((text, []))
+        elif kind == "end":
+            name, operands = calls.pop()
+            calls[-1][1].append(_CALLS[name](*operands) if name in _CALLS else Unknown())
+        else:
+            calls[-1][1].append(_operand(kind, text, serialised, tokens))
+    ((_, (whole,)),) = calls
+    return _as_predicate(whole)
+
+
+def _operand(kind: str, text: str, serialised: SerialisedExpression, following: Iterator[tuple[str, str]]) -> _Operand:
+    match kind:
+        case "field_ref":
+            return _Field((text,))
+        case "nested_field_ref":
+            return _Field(tuple(name for _, name in islice(following, int(text))))
+        case "literal":
+            return serialised.constant(text)
+        case "options":
+            return _Options(serialised.constant(text))
+        case _:
+            raise ValueError(f"a part of an unknown kind: {kind}")
+
+
+def _as_predicate(operand: _Operand) -> Predicate:
+    match operand:
+        case _Field(column):
+            return IsTrue(column)
+        case _Options():
+            raise ValueError("options stand where an operand is expected")
+        case pa.Scalar():
+            is_truth = pa.types.is_boolean(operand.type) or pa.types.is_null(operand.type)
+            return Constant(operand.as_py()) if is_truth else Unknown()
+        case _:
+            return operand
+
+
+def _joined(join: type[And | Or], left: _Operand, right: _Operand) -> Predicate:
+    first = _as_predicate(left)
+    parts = first.parts if isinstance(first, join) else (first,)
+    return join((*parts, _as_predicate(right)))
+
+
+def _comparison(symbol: str, left: _Operand, right: _Operand) -> Predicate:
+    match left, right:
+        case _Field(column), pa.Scalar():
+            return Comparison(column, symbol, right)
+        case pa.Scalar(), _Field(column):
+            return Comparison(column, FLIPPED[symbol], left)
+        case _Field(first), _Field(second):
+            return ColumnComparison(first, symbol, second)
+        case _:
+            return Unknown()
+
+
+def _is_in(column: _Operand, options: _Operand) -> Predicate:
+    if not isinstance(column, _Field) or not isinstance(options, _Options):
+        return Unknown()
+    matching = options.values["null_matching_behavior"].as_py()
+    if matching not in (_MATCH, _SKIP):
+        return Unknown()
+    return IsIn(column.column, options.values["value_set"].values, matches_null=matching == _MATCH)
+
+
+def _is_null(operand: _Operand, options: _Operand | None = None) -> Predicate:
+    if not isinstance(operand, _Field):
+        return Unknown()
+    nan_is_null = isinstance(options, _Options) and bool(options.values["nan_is_null"].as_py())
+    return IsNull(operand.column, nan_is_null)
+
+
+def _is_valid(operand: _Operand) -> Predicate:
+    return Not(_is_null(operand))
+
+
+def _is_nan(operand: _Operand) -> Predicate:
+    return IsNan(operand.column) if isinstance(operand, _Field) else Unknown()
+
+
+def _not(operand: _Operand) -> Predicate:
+    return Not(_as_predicate(operand))
+
+
+_CALLS: Final[dict[str, Callable[..., Predicate]]] = {
+    "and_kleene": partial(_joined, And),
+    "or_kleene": partial(_joined, Or),
+    "invert": _not,
+    "is_in": _is_in,
+    "is_null": _is_null,
+    "is_valid": _is_valid,
+    "is_nan": _is_nan,
+    "equal": partial(_comparison, "=="),
+    "not_equal": partial(_comparison, "!="),
+    "less": partial(_comparison, "<"),
+    "less_equal": partial(_comparison, "<="),
+    "greater": partial(_comparison, ">"),
+    "greater_equal": partial(_comparison, ">="),
+}
+"""pyarrow's functions whose meaning is known."""
+
+
+def _is_deep(predicate: Predicate) -> bool:
+    """Whether so many predicates are inside each other that functions that call themselves would fail."""
+    level: list[Predicate] = [predicate]
+    for _ in range(_MOST_DEPTH):
+        level = [part for outer in level for part in _parts_of(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _parts_of(predicate: Predicate) -> tuple[Predicate, ...]:
+    match predicate:
+        case And(parts) | Or(parts):
+            return parts
+        case Not(part):
+            return (part,)
+        case _:
+            return ()

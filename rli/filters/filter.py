@@ -1,0 +1,55 @@
+"""A filter in the two forms that a read needs: for pyarrow to apply, and for the planner to understand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.errors import SchemaError
+from rli.filters.expressions import known_part
+from rli.filters.predicates import Predicate
+from rli.filters.text import parse_where
+from rli.filters.tuples import parse_tuples
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which records a read gives.
+
+    Attributes:
+        expression: it is true for these records.
+        predicate: its meaning, as far as it is known.
+    """
+
+    expression: pc.Expression
+    predicate: Predicate
+
+    @classmethod
+    def of(cls, filters: object, schema: pa.Schema) -> Filter | None:
+        """The filter that a caller gives.
+
+        Args:
+            filters: a text as ``parse_where`` takes it, tuples as ``parse_tuples`` takes them, or a
+                ``pyarrow.compute.Expression``; None for no filter.
+            schema: of the records, with meta columns.
+
+        Raises:
+            SchemaError: it is not a filter, names an unknown column, or compares values that cannot be compared.
+            InvalidInputError: the text is not understood.
+        """
+        if filters is None:
+            return None
+        if isinstance(filters, pc.Expression):
+            found = cls(filters, known_part(filters))
+        else:
+            predicate = parse_where(filters, schema) if isinstance(filters, str) else parse_tuples(filters)
+            found = cls(predicate.expression(), predicate)
+        try:
+            schema.empty_table().filter(found.expression)
+        except (pa.ArrowException, TypeError) as error:
+            raise SchemaError(
+                f"the filter does not fit the table: filter={found.expression} ({error}); check names and types"
+            ) from error
+        return found

@@ -1,0 +1,100 @@
+"""Which files and row groups of a scan are read: all but those that are proven to hold no record of the filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from rli.filters.predicates import Predicate, columns_of
+from rli.filters.pruning import may_match
+from rli.hudi.footer_bounds import FooterBounds
+from rli.hudi.partition_values import PartitionBounds, partition_values, values_left_out
+from rli.tasks import InThreads
+from rli.view.definition import TableDefinition
+from rli.view.file_slice_reader import fragment_of
+from rli.view.file_slices import FileSlice
+
+FILES_AT_A_TIME: Final = 64
+"""Whose footers are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A slice to read.
+
+    Attributes:
+        file_slice: the slice.
+        fragment: its records, without row groups that hold none of the filter's.
+    """
+
+    file_slice: FileSlice
+    fragment: Any
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The slices and row groups that may hold records for which a predicate is true.
+
+    Attributes:
+        table: the definition of the table.
+        schema: of its records, with meta columns.
+        predicate: what is known of the filter.
+    """
+
+    table: TableDefinition
+    schema: pa.Schema
+    predicate: Predicate
+
+    def among(self, live: Sequence[FileSlice]) -> Iterator[list[Selected]]:
+        """The selected ones of some slices, in order, as many at a time as footers are held.
+
+        Raises:
+            OSError: a file is missing; also pyarrow.ArrowException for a damaged one.
+        """
+        known = [self._known(file_slice) for file_slice in live]
+        keep = may_match(self.predicate, PartitionBounds(self.schema, known))
+        kept = [file_slice for file_slice, is_kept in zip(live, keep, strict=True) if is_kept]
+        # What a path says of all its columns, footers do not say better.
+        told_by_paths = frozenset(known[0]).intersection(*known) if known else frozenset[str]()
+        needs_footers = any(column[0] not in told_by_paths for column in columns_of(self.predicate))
+        for start in range(0, len(kept), FILES_AT_A_TIME):
+            some = kept[start : start + FILES_AT_A_TIME]
+            selected = self._by_footers(some) if needs_footers else self._whole(some)
+            if selected:
+                yield selected
+
+    def _known(self, file_slice: FileSlice) -> dict[str, pa.Scalar]:
+        return partition_values(self.table.properties, self.schema, file_slice.group.partition_path)
+
+    def _whole(self, slices: Sequence[FileSlice]) -> list[Selected]:
+        return [Selected(file_slice, whole_fragment(self.table, self.schema, file_slice)) for file_slice in slices]
+
+    def _by_footers(self, slices: Sequence[FileSlice]) -> list[Selected]:
+        whole = self._whole(slices)
+        footers = list(InThreads().run(_footer, [one.fragment for one in whole]))
+        absent = frozenset(self.table.properties.partition_fields)
+        keep = may_match(self.predicate, FooterBounds(footers, self.schema, absent))
+        ends = np.cumsum([0, *(footer.num_row_groups for footer in footers)]).tolist()
+        groups = [np.flatnonzero(keep[start:end]).tolist() for start, end in pairwise(ends)]
+        return [
+            Selected(one.file_slice, one.fragment.subset(row_group_ids=some))
+            for one, some in zip(whole, groups, strict=True)
+            if some
+        ]
+
+
+def whole_fragment(table: TableDefinition, schema: pa.Schema, file_slice: FileSlice) -> Any:
+    """All records of a slice as a ``pyarrow.dataset.Fragment``; ``schema`` is that of the table's records."""
+    guarantee = values_left_out(table.properties, schema, file_slice.group.partition_path)
+    return fragment_of(table.storage, file_slice, guarantee)
+
+
+def _footer(fragment: Any) -> Any:
+    """Read once: the fragment keeps it."""
+    fragment.ensure_complete_metadata()
+    return fragment.metadata
