@@ -101,10 +101,12 @@ class Scan:
         wanted = [str(position) for position in range(len(self.schema))]
         columns = {name: pc.field(field.name) for name, field in zip(wanted, self.schema, strict=True)}
         for batch in self._scanned(fragments, {**columns, "passes": passes.expression}):
-            *values, is_passing = batch.columns
-            passing = pa.RecordBatch.from_arrays(values, schema=self.schema).filter(is_passing)
-            if passing.num_rows:
-                yield passing
+            passing = batch.filter(batch.column(len(wanted)))
+            if passing.num_rows and wanted:
+                yield pa.RecordBatch.from_arrays(passing.columns[:-1], schema=self.schema)
+            elif passing.num_rows:
+                # Arrays alone would not tell how many records there are.
+                yield passing.select([])
 
     def _scanned(self, fragments: Sequence[Any], columns: Any) -> Iterator[pa.RecordBatch]:
         if fragments:
