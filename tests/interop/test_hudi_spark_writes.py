@@ -105,6 +105,11 @@ _TYPED: Final = pa.schema(
     ]
 )
 
+_FINER = pa.schema(
+    [field.with_type(pa.decimal128(30, 12)) if pa.types.is_decimal(field.type) else field for field in _TYPED]
+)
+"""The same records, with decimals of another scale, as another writer may have them."""
+
 
 def _typed_rows(ts: int) -> pa.Table:
     small, whole = Decimal("0.000000010"), Decimal("-1234567.890000000")
@@ -144,6 +149,7 @@ def test_hudi_finds_our_keys_and_partitions_again(
     engine.write(path, _typed_rows(2), write_options(engine, layout))
     assert sorted_rows(table.read(columns=[RECORD_KEY, PARTITION_PATH, "number"])) == sorted_rows(before)
     assert sorted_rows(table.read()) == sorted_rows(_typed_rows(2))
+    assert table.upsert(_typed_rows(2).cast(_FINER)).unchanged == 4
     assert table.upsert(_typed_rows(3)).updated == 4
     # Hudi before 1.0 gives the partition columns last.
     theirs = engine.read(path).select(_TYPED.names)

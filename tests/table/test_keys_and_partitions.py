@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rli import Table, create_table, open_table
+from rli import InvalidKeyError, Table, create_table, open_table
+from rli.hudi.properties import Key, save_properties
 from tests.support.tables import by_key, check_stored, live_files, rows_of
 
 AWKWARD_KEYS = [
@@ -169,3 +170,21 @@ def test_partition_columns_of_other_types(tmp_path: Path, memory_url: str, value
     assert found == [*paths, "__HIVE_DEFAULT_PARTITION__"]
     assert table.upsert(batch).unchanged == 3
     check_stored(table)
+
+
+def test_stored_ambiguous_keys_stay_readable(tmp_path: Path) -> None:
+    """Of three key columns, a value could not be written that a record of two of them holds."""
+    table = create_table(tmp_path / "t", record_key=["a", "c"], index="global-simple:")
+    table.upsert(pa.table({"a": ["1,b:2", "x"], "b": ["y", "y"], "c": ["3", "4"]}))
+    storage = table.definition.storage
+    save_properties(storage, table.definition.properties.changed({Key.RECORD_KEY_FIELDS: "a,b,c"}))
+    table = open_table(tmp_path / "t")
+    ambiguous = pa.table({"a": ["1,b:2"], "b": ["y"], "c": ["3"]})
+    assert table.read().num_rows == 2
+    assert table.get(["a:1,b:2,c:3"]) == ambiguous
+    for use in (table.upsert, table.get, table.delete):
+        with pytest.raises(InvalidKeyError, match=r"column=a row=0 value='1,b:2'"):
+            use(ambiguous)
+    assert table.upsert(pa.table({"a": ["z"], "b": ["y"], "c": ["3"]})).inserted == 1
+    assert table.delete(["a:1,b:2,c:3"]).deleted == 1
+    assert sorted(table.read()["a"].to_pylist()) == ["x", "z"]
