@@ -34,16 +34,17 @@ class BaseFileReader:
         storage: of the table.
         path: of the file.
         size: of the file as it was listed, in bytes.
+        verifies_checksums: whether a page that differs from its checksum, where it has one, is an error.
     """
 
-    def __init__(self, storage: Storage, path: str, size: int) -> None:
+    def __init__(self, storage: Storage, path: str, size: int, *, verifies_checksums: bool = False) -> None:
         self.path = path
         with corrupt_unless_parquet(path):
             self._source = storage.filesystem.open_input_file(storage.full_path(path))
             if 0 < size <= _FOOTER_BYTES:
                 with self._source as file:
                     self._source = pa.BufferReader(file.read_buffer())
-            self._file = pq.ParquetFile(self._source)
+            self._file = pq.ParquetFile(self._source, page_checksum_verification=verifies_checksums)
 
     @property
     def rows(self) -> int:

@@ -171,6 +171,7 @@ class BaseFileWriter:
                 self._schema,
                 compression=self._compression,
                 store_schema=False,
+                write_page_checksum=True,
                 use_dictionary=[*self._constants, *dictionaries],
                 **_row_group_filters(first.num_rows),
             )

@@ -76,6 +76,7 @@ class VerifyReport:
         sample: record keys that are wrong, a few of each kind.
         repeated: records with the key of another record: in the same base file, or, for a file index, in its scope.
         newer: records that were not compared, because writers have placed their keys since.
+        damaged: for each damaged base file what is wrong with it; only a deep verification looks for it.
     """
 
     records: int
@@ -86,11 +87,12 @@ class VerifyReport:
     sample: tuple[str, ...]
     repeated: int = 0
     newer: int = 0
+    damaged: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        """Whether index and table say the same."""
-        return not (self.missing or self.misplaced or self.dangling or self.repeated)
+        """Whether index and table say the same, and no base file is damaged."""
+        return not (self.missing or self.misplaced or self.dangling or self.repeated or self.damaged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from rli.table.options import parse_tombstones
 from rli.tasks import InProcess, TaskRunner
 from rli.urls import without_password
 from rli.view import paths
+from rli.view.deep_check import damaged_files
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.given_keys import given_keys, key_rows
 from rli.view.history import HistoryEntry, history
@@ -725,24 +726,32 @@ class Table:
         """
         return index_upkeep.sync(self._opened, tasks or InProcess(), _patience(timeout))
 
-    def verify_index(self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
+    def verify_index(
+        self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS, deep: bool = False
+    ) -> VerifyReport:
         """Compare index and table, key by key, as of one commit sequence. Writers may go on.
 
         Args:
             tasks: runs the work on each base file and on shards; in this process by default.
             timeout: seconds; for how long to wait until the index has applied all commits of the table, as a look-up does.
+            deep: also read every column of every live base file: whether all values can be read, pages fit their
+                checksums, and keys, meta columns and partitions fit the values (``VerifyReport.damaged``).
 
         Example:
-            >>> table.verify_index().agrees
+            >>> table.verify_index(deep=True).agrees
             True
 
         Raises:
             CorruptIndexError: the index holds entries of commits that it does not know.
-            CorruptTableError: a base file is damaged.
+            CorruptTableError: a base file is lost or damaged, or a commit cannot be read.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
         definition, index = self.refreshed()
-        return index.verify_against(definition, tasks or InProcess(), partial(await_synced, definition, index, timeout))
+        tasks = tasks or InProcess()
+        report = index.verify_against(definition, tasks, partial(await_synced, definition, index, timeout))
+        if not deep:
+            return report
+        return replace(report, damaged=tuple(map(str, damaged_files(definition, tasks))))
 
     def repair_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> VerifyReport:
         """Make the index say what the table says; returns what was wrong. ``timeout`` is as for ``rollback``.

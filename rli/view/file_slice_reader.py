@@ -37,15 +37,16 @@ class FileSliceReader:
     Args:
         storage: of the table.
         file_slice: the slice.
+        verifies_checksums: whether a page that differs from its checksum, where it has one, is an error.
 
     Raises:
         CorruptTableError: a file is missing or damaged. All methods raise it.
         UnsupportedTableError: the slice has log files.
     """
 
-    def __init__(self, storage: Storage, file_slice: FileSlice) -> None:
+    def __init__(self, storage: Storage, file_slice: FileSlice, *, verifies_checksums: bool = False) -> None:
         base = only_base_file(file_slice)
-        self._base = BaseFileReader(storage, base.path, base.size)
+        self._base = BaseFileReader(storage, base.path, base.size, verifies_checksums=verifies_checksums)
 
     @property
     def rows(self) -> int:

@@ -53,6 +53,7 @@ def made(kind: Kind, folder: Path, version: int = 6) -> Table:
 
 
 @every_kind
+@pytest.mark.invariant("P41")
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_a_lost_version_is_named(use: Use, kind: Kind, tmp_path: Path) -> None:
     table = made(kind, tmp_path)

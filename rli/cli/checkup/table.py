@@ -6,6 +6,7 @@ import shutil
 import time
 from typing import Final
 
+from rli.cli.checkup.files import Commits, commits_of, look_at_files, unlike_its_commit, without_commit
 from rli.cli.checkup.store import look_at_index, problem
 from rli.cli.output import human_bytes
 from rli.commit.lease_breaking import lease_holder
@@ -19,7 +20,6 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Instant
 from rli.index.contract import TableIndex
 from rli.index.registry import default_lease, index_kind
-from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
 from rli.table.table import Table
@@ -28,9 +28,12 @@ from rli.view.definition import TableDefinition, load_definition
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.registration import stores_password, with_index_at
 from rli.view.snapshot import Snapshot
+from rli.view.time_travel import is_latest
 
 _LEAST_FREE_BYTES: Final = 1 << 30
 _NAMED: Final = 5
+
+_LOOKS: Final = 3
 
 _MANY_COMMITS: Final = 180
 """On the active timeline: twice as many as writers leave there by default."""
@@ -47,6 +50,7 @@ class TableCheckup:
         self.findings: list[Finding] = []
         self._storage = Storage(location)
         self._index_url = index_url
+        self._commits: Commits = {}
 
     def run(self) -> list[Finding]:
         """Look at everything that can be looked at."""
@@ -58,8 +62,7 @@ class TableCheckup:
         self._look_at_properties(definition)
         self._look_at_password(definition)
         self._look_at_disk()
-        snapshot = self._look_at_timeline(definition)
-        records = None if snapshot is None else self._look_at_files(snapshot)
+        snapshot, records = self._look_at_state(definition)
         url = self._index_url or (definition.index_url if definition.settings else None)
         if url is None:
             self._add(
@@ -117,12 +120,26 @@ class TableCheckup:
         else:
             self._add("disk", f"free={human_bytes(free)}")
 
+    def _look_at_state(self, definition: TableDefinition) -> tuple[Snapshot | None, int | None]:
+        """The table's state and how many records it holds; None where it cannot be told.
+
+        Where others change the table meanwhile, a problem counts only if a later look finds one, too.
+        """
+        known, looks = len(self.findings), 0
+        while True:
+            looks += 1
+            snapshot = self._look_at_timeline(definition)
+            records = None if snapshot is None else self._look_at_files(snapshot)
+            is_sound = all(found.verdict is Verdict.OK for found in self.findings[known:])
+            if is_sound or looks == _LOOKS or (snapshot is not None and is_latest(snapshot)):
+                return snapshot, records
+            del self.findings[known:]
+
     def _look_at_timeline(self, definition: TableDefinition) -> Snapshot | None:
         """The table's state, None where it cannot be told."""
         try:
             snapshot = Snapshot.now(definition)
-            for instant in snapshot.timeline.completed_writes:
-                snapshot.commit(instant)
+            self._commits = commits_of(snapshot)
             _ = snapshot.schema, snapshot.replaced
         except RliError as error:
             self.findings.append(problem("timeline", error))
@@ -147,28 +164,26 @@ class TableCheckup:
         """How many records the live base files hold by their footers; None where a file is missing or damaged."""
         try:
             slices = dict(snapshot.slices)
+            found = list(look_at_files(snapshot, self._commits))
         except RliError as error:
             self.findings.append(problem("base files", error))
             return None
-        lost = _missing_files(snapshot)
-        if lost:
-            self._add(
-                "base files",
-                f"files of completed commits are missing: count={len(lost)} files={lost[:_NAMED]}",
-                Verdict.PROBLEM,
-                "restore them from a backup, or roll the commits back",
-            )
+        self.findings.extend(found)
         rows, damaged = 0, 0
         for file_slice in slices.values():
             try:
                 with FileSliceReader(self._storage, file_slice) as reader:
                     rows += reader.rows
+                    unlike = unlike_its_commit(reader, file_slice, self._commits)
+                if unlike is not None:
+                    found.append(Finding("base files", Verdict.PROBLEM, unlike, "restore the file from a backup"))
+                    self.findings.append(found[-1])
             except RliError as error:
                 damaged += 1
                 if damaged <= _NAMED:
                     self.findings.append(problem("base files", error))
         size = human_bytes(sum(file_slice.size for file_slice in slices.values()))
-        if lost or damaged:
+        if damaged or any(finding.verdict is Verdict.PROBLEM for finding in found):
             return None
         self._add("base files", f"files={len(slices):,} records={rows:,} size={size}")
         return rows
@@ -193,7 +208,9 @@ class TableCheckup:
             self._look_at_writers(snapshot, shared_records(definition, index))
             require_synced(definition, index)
             self._add("sync", "the index has applied all commits of the table")
-            self._compare_counts(index, records)
+            # Commits made meanwhile are in the index, and not among the records that were counted.
+            if snapshot is not None and is_latest(snapshot):
+                self._compare_counts(index, records)
         except IndexNotReadyError as error:
             self.findings.append(problem("sync", error))
         except RliError as error:
@@ -233,9 +250,11 @@ class TableCheckup:
                 Verdict.WARNING,
                 "nothing: the next write cleans up after them",
             )
-        for instant in snapshot.timeline.pending if snapshot else ():
+        if snapshot is None:
+            return
+        for instant in snapshot.timeline.pending:
             if instant.time not in dead:
-                self._add(*_pending(instant, records))
+                self._add(*_pending(snapshot, instant, records))
 
     def _compare_counts(self, index: TableIndex, records: int | None) -> None:
         entries = index.count()
@@ -249,7 +268,7 @@ class TableCheckup:
         )
 
 
-def _pending(instant: Instant, records: SharedRecords) -> tuple[str, str, Verdict, str | None]:
+def _pending(snapshot: Snapshot, instant: Instant, records: SharedRecords) -> tuple[str, str, Verdict, str | None]:
     detail = f"instant={instant.time} action={instant.action} state={instant.state}"
     content = records.read_control(writer_record(instant.time))
     if content is not None:
@@ -261,19 +280,16 @@ def _pending(instant: Instant, records: SharedRecords) -> tuple[str, str, Verdic
             Verdict.OK,
             None,
         )
+    if instant.is_write and without_commit(snapshot, instant.time):
+        return (
+            "timeline",
+            f"the completed file of a commit is missing: {detail}",
+            Verdict.PROBLEM,
+            "restore it from a backup. If the power went off, write to the table: the next write rolls a torn commit back",
+        )
     return (
         "writers",
         f"another engine has not finished an instant: {detail}",
         Verdict.WARNING,
         "if no job of that engine is running, let the engine roll it back",
     )
-
-
-def _missing_files(snapshot: Snapshot) -> list[str]:
-    """Paths of base files that the newest commits of their file groups name, and that are not there."""
-    newest: dict[FileGroupId, str] = {}
-    for instant in snapshot.timeline.completed_writes:
-        for stat in snapshot.commit(instant).write_stats:
-            newest[FileGroupId(stat.partition_path, stat.file_id)] = stat.path
-    found = {file.path for file_slice in snapshot.slices.values() for file in file_slice.files}
-    return sorted(path for group, path in newest.items() if group not in snapshot.replaced and path not in found)

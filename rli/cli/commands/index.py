@@ -50,6 +50,7 @@ def register(app: typer.Typer) -> None:
         verify,
         "rli index verify trips",
         "rli index verify trips --json",
+        "rli index verify trips --deep",
         "rli index verify lmdb:///data/idx/keys",
     )
     add_command(group, repair, "rli index repair trips", "rli index repair trips --timeout 60")
@@ -134,6 +135,12 @@ def verify(
     target: TargetArgument,
     index: IndexOption = None,
     timeout: TimeoutOption = LOOKUP_SECONDS,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep", help="Also read all values: can they be read, and do keys, meta columns and partitions fit?"
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare index and table, key by key. Exit status 1 if they differ. Writers may go on.
@@ -141,12 +148,15 @@ def verify(
     For a URL, check the entries against the index's own commit log: for an index without a table.
     """
     if is_store_url(target):
+        if deep:
+            raise InvalidInputError("a deep verification reads a table: give its folder instead of a URL")
         with _index_at(target, index) as opened:
             checked = opened.verify()
         report(checked, as_json=as_json, render=lambda: _print_check(checked))
         agrees = checked.agrees
     else:
-        found = rli.open_table(target, index=index).verify_index(ShownTasks("comparing"), timeout=timeout)
+        table = rli.open_table(target, index=index)
+        found = table.verify_index(ShownTasks("comparing"), timeout=timeout, deep=deep)
         report(found, as_json=as_json, render=lambda: _print_differences(found, target))
         agrees = found.agrees
     if not agrees:
@@ -203,9 +213,17 @@ def _print_differences(found: VerifyReport, table: str, *, repaired: bool = Fals
             **({"twice in a file": found.repeated} if found.repeated else {}),
             **({"changed meanwhile, not compared": found.newer} if found.newer else {}),
             **({"for example": ", ".join(found.sample)} if found.sample else {}),
-            **({} if found.agrees or repaired else {"what to do": with_table("rli index repair TABLE", table)}),
+            **({"damaged files": "\n".join(found.damaged)} if found.damaged else {}),
+            **({} if found.agrees or repaired else {"what to do": _advice(found, table)}),
         }
     )
+
+
+def _advice(found: VerifyReport, table: str) -> str:
+    # No index is repaired by the records of a damaged file.
+    if found.damaged:
+        return "restore the damaged files from a backup, then verify again"
+    return with_table("rli index repair TABLE", table)
 
 
 def stats(target: TargetArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
