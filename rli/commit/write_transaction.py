@@ -29,7 +29,7 @@ from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.journal_list import save_journals
 from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
-from rli.hudi.schema import evolved_schema, missing_columns
+from rli.hudi.schema_evolution import evolved_schema, missing_columns
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
@@ -37,7 +37,7 @@ from rli.hudi.timeline.instant import Action, instant_before, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import FileIndex, IndexState, TableIndex
 from rli.index.locators import Locator
-from rli.model import CommitResult, FileGroupId, LeasePlace, Step
+from rli.model import CommitResult, FileGroupId, LeasePlace, MissingColumns, Step
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view import paths
@@ -185,18 +185,19 @@ class WriteTransaction:
             synced = self.index.sync(self.table, self._tasks)
         return synced
 
-    def schema_with(self, incoming: pa.Schema, *, may_lack: bool = False) -> pa.Schema:
+    def schema_with(self, incoming: pa.Schema, missing: MissingColumns = MissingColumns.FAIL) -> pa.Schema:
         """The table's schema once records of ``incoming`` are in it.
 
         Args:
             incoming: of the records.
-            may_lack: whether they may lack columns of the table.
+            missing: what becomes of columns of the table that they lack.
 
         Raises:
             SchemaError: they do not fit.
         """
         stored = self.snapshot.schema
-        schema = incoming if stored is None else evolved_schema(stored, incoming, may_lack=may_lack)
+        of_keys = (*self.table.properties.record_key_fields, *self.table.properties.partition_fields)
+        schema = incoming if stored is None else evolved_schema(stored, incoming, missing=missing, fixed=of_keys)
         to_avro(schema, self.table.properties.name)
         return schema
 

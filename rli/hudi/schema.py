@@ -1,4 +1,4 @@
-"""Schemas of tables: which types are written, how records are made to fit, and how a schema may grow."""
+"""Schemas of tables: which types are written, and how records are made to fit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 
 from rli.errors import SchemaError
 from rli.hudi.column_names import require_names
-from rli.hudi.meta_columns import IS_DELETED
 
 RESERVED_PREFIX: Final = "_rli_"
-_MAX_DECIMAL_PRECISION: Final = 38
+MAX_DECIMAL_PRECISION: Final = 38
 
 _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
     pa.int8(): pa.int32(),
@@ -44,6 +43,18 @@ _WRITTEN_AS_IS: Final = frozenset(
     ]
 )
 
+CHECKED_CONVERSIONS: Final = frozenset(
+    [
+        (pa.int64(), pa.float64()),
+        *(
+            (float_type, int_type)
+            for float_type in (pa.float32(), pa.float64())
+            for int_type in (pa.int32(), pa.int64())
+        ),
+    ]
+)
+"""Types of numbers (of records, of the column) between which values are converted as far as none of them changes."""
+
 
 def written_schema(schema: pa.Schema) -> pa.Schema:
     """The schema that records of ``schema`` are written with: every type the smallest one that holds all its values.
@@ -57,53 +68,6 @@ def written_schema(schema: pa.Schema) -> pa.Schema:
         if name.startswith(RESERVED_PREFIX):
             raise SchemaError(f"a column has a reserved name: column={name}; rename it")
     return pa.schema([pa.field(field.name, _written_type(field.type, field.name)) for field in schema])
-
-
-def missing_columns(stored: pa.Schema, incoming: pa.Schema) -> list[str]:
-    """The columns of a table that its incoming records lack."""
-    return [name for name in stored.names if name not in incoming.names]
-
-
-def evolved_schema(stored: pa.Schema, incoming: pa.Schema, *, may_lack: bool = False) -> pa.Schema:
-    """The table's schema after records of ``incoming`` (a ``written_schema``) are written.
-
-    New columns are appended as nullable; narrower numbers fit into wider columns. Integers fit into columns of doubles,
-    and the other way round, as far as the values do: ``conform`` checks them.
-
-    Args:
-        stored: of the table.
-        incoming: of the records.
-        may_lack: whether the records may lack nullable columns of the table. They may always lack the one that marks deletes.
-
-    Raises:
-        SchemaError: a column of the table is missing in the records, or its type does not fit, or a new column differs
-            from one of the table in letter case alone.
-    """
-    missing = missing_columns(stored, incoming)
-    # Records without marks are no deletes.
-    required_of_all = [name for name in missing if name != IS_DELETED]
-    if required_of_all and not may_lack:
-        raise SchemaError(
-            f"the records lack columns of the table: columns={required_of_all}; add them, or upsert with "
-            'missing="null" (they become null) or missing="keep" (stored records keep their values)'
-        )
-    if required := [name for name in missing if not stored.field(name).nullable]:
-        raise SchemaError(
-            f"the records lack columns of the table that hold no nulls: columns={required}; add them to the records"
-        )
-    for field in stored:
-        if field.name in missing:
-            continue
-        _require_fit(incoming.field(field.name).type, field)
-    added = [field for field in incoming if field.name not in stored.names]
-    known = {name.casefold(): name for name in stored.names}
-    for field in added:
-        if (name := known.get(field.name.casefold())) is not None:
-            raise SchemaError(
-                f"a column has the name of one of the table but for letter case: column={field.name} table={name}; "
-                "rename it"
-            )
-    return pa.schema([*stored, *added])
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -122,30 +86,12 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         column = table.column(field.name)
         try:
             columns.append(column if column.type == field.type else _cast(column, field))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaError(
                 f"a value does not fit its column: column={field.name} type={field.type} ({error}); "
                 "cast or round the column first"
             ) from error
     return pa.table(columns, schema=schema)
-
-
-def fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Values of one column of records as those of a column of the table.
-
-    Raises:
-        SchemaError: their type does not fit, or a value would change.
-    """
-    _require_fit(column.type, field)
-    return conform(pa.table({field.name: column}), pa.schema([field])).column(0)
-
-
-def _require_fit(arriving: pa.DataType, field: pa.Field) -> None:
-    if not (_fits(arriving, field.type) or (arriving, field.type) in _CHECKED_CONVERSIONS):
-        raise SchemaError(
-            f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}; "
-            "cast it, or add a column with another name"
-        )
 
 
 def holds_same(left: pa.Table, right: pa.Table) -> bool:
@@ -179,7 +125,7 @@ def _field_of_bits(field: pa.Field) -> pa.Field:
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if (column.type, field.type) not in _CHECKED_CONVERSIONS:
+    if (column.type, field.type) not in CHECKED_CONVERSIONS:
         return column.cast(field.type)
     if pa.types.is_floating(column.type):
         # Data frames without nulls in integer columns have doubles, and NaN for a missing value.
@@ -215,9 +161,9 @@ def _timestamp(_kind: pa.DataType, _column: str) -> pa.DataType:
 
 
 def _decimal(kind: pa.DataType, column: str) -> pa.DataType:
-    if kind.precision > _MAX_DECIMAL_PRECISION:
+    if kind.precision > MAX_DECIMAL_PRECISION:
         raise SchemaError(
-            f"a decimal has too many digits: column={column} type={kind} most={_MAX_DECIMAL_PRECISION}; cast it"
+            f"a decimal has too many digits: column={column} type={kind} most={MAX_DECIMAL_PRECISION}; cast it"
         )
     return pa.decimal128(kind.precision, kind.scale)
 
@@ -248,35 +194,3 @@ _NESTED: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType,
     (pa.types.is_dictionary, lambda kind, column: _written_type(kind.value_type, column)),
     (pa.types.is_fixed_size_binary, lambda _kind, _column: pa.binary()),
 )
-
-
-def _fits(arriving: pa.DataType, stored: pa.DataType) -> bool:
-    """Whether every value of a type fits into a column of the table."""
-    if pa.types.is_null(arriving):
-        return True
-    if pa.types.is_struct(arriving) and pa.types.is_struct(stored):
-        return {field.name for field in arriving} == {field.name for field in stored} and all(
-            _fits(arriving.field(field.name).type, field.type) for field in stored
-        )
-    if pa.types.is_list(arriving) and pa.types.is_list(stored):
-        return _fits(arriving.value_type, stored.value_type)
-    if pa.types.is_map(arriving) and pa.types.is_map(stored):
-        return _fits(arriving.item_type, stored.item_type)
-    if pa.types.is_decimal(arriving) and pa.types.is_decimal(stored):
-        return arriving.scale <= stored.scale and arriving.precision - arriving.scale <= stored.precision - stored.scale
-    return arriving == stored or (arriving, stored) in _SAFE_WIDENINGS
-
-
-_CHECKED_CONVERSIONS: Final = frozenset(
-    [
-        (pa.int64(), pa.float64()),
-        *(
-            (float_type, int_type)
-            for float_type in (pa.float32(), pa.float64())
-            for int_type in (pa.int32(), pa.int64())
-        ),
-    ]
-)
-"""Types of numbers (of records, of the column) between which values are converted as far as none of them changes."""
-
-_SAFE_WIDENINGS: Final = frozenset([(pa.int32(), pa.int64()), (pa.float32(), pa.float64()), (pa.int32(), pa.float64())])

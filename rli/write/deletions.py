@@ -15,7 +15,7 @@ from rli.file_group import deleted_keys, work_rows
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.work_rows import Change
 from rli.hudi.meta_columns import IS_DELETED
-from rli.hudi.schema import fitted
+from rli.hudi.schema_evolution import fitted
 from rli.model import Scope
 from rli.storage import Storage
 

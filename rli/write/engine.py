@@ -32,6 +32,7 @@ from rli.view.file_slices import FileSlice
 from rli.view.given_keys import table_keys
 from rli.view.paths import stream_folder
 from rli.view.snapshot import Snapshot
+from rli.view.stored_types import slices_by_types
 from rli.view.time_travel import RemovedFiles
 from rli.write.choices import one_of
 from rli.write.contract import (
@@ -117,6 +118,7 @@ __all__ = [
     "request_folder_of",
     "require_same",
     "routing_hashes",
+    "slices_by_types",
     "split_by_code",
     "stream_folder",
     "sum_of",

@@ -20,7 +20,7 @@ from rli.file_group.work_rows import Change
 from rli.file_group.writer import read_stored
 from rli.hudi.meta_columns import require_no_reserved_columns
 from rli.hudi.schema import conform, written_schema
-from rli.hudi.schema import fitted as fitted_column
+from rli.hudi.schema_evolution import fitted as fitted_column
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import Placement
 from rli.index.locators import Locator

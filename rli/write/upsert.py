@@ -90,7 +90,7 @@ def _write_records(
     write: WriteTransaction,
 ) -> PreparedWrite:
     require_same_key_types(write, request.schema)
-    schema = write.schema_with(request.schema, may_lack=missing is not MissingColumns.FAIL)
+    schema = write.schema_with(request.schema, missing)
     kept = write.missing_in(request.schema) if missing is MissingColumns.KEEP else ()
     deletions = deletions_of(write)
     with tagged_rows(

@@ -8,13 +8,21 @@ from datetime import datetime
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import StructType
 
 from rli import Table
 from rli.errors import InvalidInputError
-from rli.write.engine import LOOKUP_SECONDS, only_base_file, with_meta_columns
+from rli.write.engine import (
+    LOOKUP_SECONDS,
+    FileSlice,
+    Storage,
+    only_base_file,
+    slices_by_types,
+    with_meta_columns,
+)
 from rli_spark.arguments import require_session_and_table
 from rli_spark.batches import spark_schema
 from rli_spark.hadoop_paths import hadoop_paths
@@ -88,11 +96,26 @@ def read(
     if not live:
         frame = spark.createDataFrame([], spark_schema(full))
     else:
-        paths = hadoop_paths(spark, table.definition.storage, (only_base_file(file_slice).path for file_slice in live))
-        frame = spark.read.options(**_CALENDAR).schema(spark_schema(full)).parquet(*paths)
+        storage = table.definition.storage
+        by_types = slices_by_types(storage, live, full)
+        frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
     if filters is not None:
         frame = frame.where(_condition(filters))
     return _columns_of(frame, scan.schema.names)
+
+
+def _files(
+    spark: SparkSession, storage: Storage, slices: Sequence[FileSlice], stored: pa.Schema, schema: pa.Schema
+) -> DataFrame:
+    """The records of some file slices whose files have the types of ``stored``, in those of ``schema``."""
+    paths = hadoop_paths(spark, storage, (only_base_file(file_slice).path for file_slice in slices))
+    frame = spark.read.options(**_CALENDAR).schema(spark_schema(stored)).parquet(*paths)
+    if stored.equals(schema):
+        return frame
+    # Spark 3 reads no integer as a wider one, nor a float as a double.
+    return frame.select(
+        *(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in spark_schema(schema))
+    )
 
 
 def _read_keys(

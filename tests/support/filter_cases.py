@@ -255,7 +255,7 @@ class FilterCases:
                 pc.match_like(pc.field("s"), self.chance.choice(["a%", "%b", "a\\_b", "%", LONG + "%"])),
                 pc.field("moment") > moment,
                 pc.field("bool"),
-                pc.field("date").is_valid() & pc.scalar(True),
+                pc.field("date").is_valid() & pc.scalar(value=True),
             ]
         return Case(self.chance.choice(choices))
 

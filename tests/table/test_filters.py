@@ -81,7 +81,9 @@ def passed(table: Table, filters: Any) -> tuple[list[str], list[str], bool]:
     """The ids by ``read`` and by a stream, and whether the named files hold them."""
     read = ids(table.read(filters=filters))
     scan = table.scan(filters=filters)
-    held = {key for path in scan.files() for key in pq.read_table(path, columns=["id"], partitioning=None)["id"].to_pylist()}
+    held = {
+        key for path in scan.files() for key in pq.read_table(path, columns=["id"], partitioning=None)["id"].to_pylist()
+    }
     return read, ids(pa.table(scan)), held >= set(read)
 
 
