@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import random
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ import pytest
 import rli
 from rli import Table
 from rli.hudi.meta_columns import RECORD_KEY
-from tests.support.filter_cases import KINDS, NAN, Case, FilterCases
-from tests.support.hudi_tables import hudi_table_names, unzip_hudi_table
+from tests.support.filter_cases import KINDS, NAN, FilterCases
 
 _CASES = 25
 _LATE = ("f64", "i32", "money")
