@@ -16,6 +16,22 @@ _NO_TABLE: Final = (
 
 def as_arrow_table(records: Any) -> pa.Table:
     """Records as an Arrow table; raises ``InvalidInputError`` for what Arrow makes none of."""
+    table = _as_table(records)
+    for position, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
+            chunks = [decoded(chunk) for chunk in table.column(position).chunks]
+            table = table.set_column(position, field.name, pa.chunked_array(chunks, pa.string()))
+    return table
+
+
+def decoded(array: pa.DictionaryArray) -> pa.Array:
+    """The values of a dictionary array; those of views, which Arrow does not decode, as texts."""
+    if pa.types.is_string_view(array.type.value_type):
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.string()))
+    return array.dictionary_decode()
+
+
+def _as_table(records: Any) -> pa.Table:
     if isinstance(records, pa.Table):
         return records
     try:

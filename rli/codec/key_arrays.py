@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rli.arrow_tables import decoded
 from rli.errors import InvalidInputError, InvalidKeyError
 
 _SEPARATOR: Final = "\0"
@@ -21,7 +22,7 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
         InvalidKeyError: a key is null or not text.
         InvalidInputError: one text is given instead of several, or something else than keys.
     """
-    if isinstance(record_keys, str):
+    if isinstance(record_keys, str | bytes):
         raise InvalidInputError(f"record keys are a single text: keys={record_keys!r}; pass a list of keys")
     try:
         array = (
@@ -36,7 +37,7 @@ def as_key_array(record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = decoded(array)
     if not is_text(array.type):
         raise InvalidKeyError(f"record keys are not text: type={array.type}; cast them to strings")
     if array.null_count:

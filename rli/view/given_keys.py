@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -89,12 +89,15 @@ def _values(keys: Any) -> pa.Array | pa.ChunkedArray:
         return keys
     if hasattr(keys, "__arrow_c_stream__"):
         return pa.chunked_array(keys)
+    if isinstance(keys, Iterator):
+        # It is read more than once.
+        keys = list(keys)
     try:
         return as_key_array(keys)
     except InvalidKeyError:
         try:
             values = pa.array(keys)
-        except (pa.ArrowException, TypeError, ValueError, UnicodeEncodeError):
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
             values = None
         if values is None or pa.types.is_string(values.type):
             raise

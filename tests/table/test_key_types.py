@@ -165,7 +165,10 @@ def given_forms() -> dict[str, Any]:
         "texts": ["2024-01-01", "2024-02-29"],
         "array of texts": pa.array(["2024-01-01", "2024-02-29"], pa.string_view()),
         "series of texts": pd.Series(["2024-01-01", "2024-02-29"]),
+        "iterator of texts": iter(["2024-01-01", "2024-02-29"]),
+        "categories": pl.Series(["2024-01-01", "2024-02-29"]).cast(pl.Categorical),
         "dates": DAYS,
+        "iterator of dates": iter(DAYS),
         "tuple": tuple(DAYS),
         "array": pa.array(DAYS),
         "chunks": pa.chunked_array([DAYS[:1], DAYS[1:]]),
@@ -180,6 +183,9 @@ def given_forms() -> dict[str, Any]:
         "stream": Streamed(days),
         "struct": days.to_struct_array(),
         "pandas frame": pd.DataFrame({"id": DAYS, "other": [1, 2]}, index=[7, 3]),
+        "polars categories": pl.DataFrame(
+            {"_hoodie_record_key": pl.Series(["2024-01-01", "2024-02-29"]).cast(pl.Categorical)}
+        ),
         "polars frame": pl.DataFrame({"id": DAYS, "other": [1, 2]}),
     }
 
@@ -209,6 +215,8 @@ def test_keys_are_given_in_any_form(form: str, tmp_path: Path, memory_url: str) 
     [
         ([1, None], InvalidKeyError, "null: column=id row=1"),
         ([1, "2"], InvalidKeyError, "not text"),
+        ([10**30], InvalidKeyError, "not text"),
+        (b"12", InvalidInputError, "single text"),
         (7, InvalidInputError, "these are no record keys: type=int"),
         ("1", InvalidInputError, "single text"),
         (pa.table({"v": [1]}), SchemaError, "record-key column is missing: column=id"),
@@ -270,3 +278,11 @@ def test_a_table_that_was_rolled_back_takes_new_types(tmp_path: Path, memory_url
     table.rollback("last")
     table.upsert(rows(coarse, 2))
     assert stored(table) == [("1.0", "1.0", 2), ("2.5", "2.5", 2)]
+
+
+def test_categories_of_polars_are_texts(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", index=memory_url)
+    frame = pl.DataFrame({"id": ["a", "b"], "city": ["x", "y"]}).with_columns(pl.all().cast(pl.Categorical))
+    assert table.upsert(frame).inserted == 2
+    assert table.get(frame)["city"].to_pylist() == ["x", "y"]
+    assert table.delete(frame).deleted == 2
