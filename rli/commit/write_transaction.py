@@ -231,8 +231,11 @@ class WriteTransaction:
 
     def bytes_per_record(self, estimate: float) -> float:
         """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
-        for instant in reversed(self.snapshot.timeline.completed_writes):
-            stats = self.snapshot.commit(instant).write_stats
+        snapshot = self.snapshot
+        for instant in reversed(snapshot.timeline.completed_writes):
+            is_last = instant is snapshot.timeline.latest_write
+            commit = (snapshot.last_commit if is_last else None) or snapshot.commit(instant)
+            stats = commit.write_stats
             records = sum(stat.writes for stat in stats)
             if records:
                 return max(1.0, sum(stat.written_bytes for stat in stats) / records)
