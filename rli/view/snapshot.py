@@ -14,6 +14,7 @@ from rli.filters.filter import Filter
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_meta_columns
 from rli.hudi.properties import KeyGeneratorKind
+from rli.hudi.schema_history import LATEST_SCHEMA, require_found_by_name
 from rli.hudi.table_keys import TableKeys
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.instant import Instant
@@ -74,7 +75,9 @@ class Snapshot:
         for instant in reversed(self.timeline.completed_writes):
             commit = self.last_commit if instant is self.timeline.latest_write else self.commit(instant)
             avro = commit and commit.avro_schema
-            if avro:
+            if commit and avro:
+                if commit.extra.get(LATEST_SCHEMA):
+                    require_found_by_name(self.table.storage)
                 return _without_meta(from_avro(avro))
         if self.table.properties.create_schema:
             return _without_meta(from_avro(self.table.properties.create_schema))
