@@ -66,6 +66,10 @@ class RecordExistsError(InvalidInputError):
     """A record was to be inserted whose key the table holds, while ``on_existing="fail"``."""
 
 
+class TransactionMismatchError(InvalidInputError):
+    """The transaction of a write was committed with another request, or a transaction of a greater number was."""
+
+
 class SettingsError(InvalidInputError):
     """A setting, a URL or an option is wrong or unknown."""
 

@@ -63,6 +63,16 @@ class OnExisting(StrEnum):
     """The insert raises ``RecordExistsError`` and writes nothing."""
 
 
+class OnDuplicates(StrEnum):
+    """What a write does if several of its records have one key, with partition scope in one partition."""
+
+    SKIP = "skip"
+    """One of them counts: in an upsert that with the greatest ordering value, in an insert the first."""
+
+    FAIL = "fail"
+    """The write raises ``InvalidKeyError`` and writes nothing."""
+
+
 class MissingColumns(StrEnum):
     """What an upsert does with columns of the table that its records lack."""
 
@@ -212,7 +222,9 @@ _PHASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class WriteCounts:
-    """What became of the records of a batch, after each record key was reduced to its newest record.
+    """What became of the rows of a batch: of an upsert, an insert, or a delete with global scope, the counts add up to its rows.
+
+    With partition scope a delete removes a key from all partitions, so that ``deleted`` may exceed the keys given.
 
     Attributes:
         inserted: record keys that the table did not hold.
@@ -221,6 +233,7 @@ class WriteCounts:
         deleted: records removed.
         unchanged: records that changed nothing: late events, records of file groups in which all are equal to the stored
             ones, known keys of an insert, and deletes of keys that the table does not hold.
+        duplicates: rows that did not count, because another row of the batch has the same key.
     """
 
     inserted: int = 0
@@ -228,6 +241,7 @@ class WriteCounts:
     moved: int = 0
     deleted: int = 0
     unchanged: int = 0
+    duplicates: int = 0
 
     def __add__(self, other: WriteCounts) -> WriteCounts:
         return WriteCounts(
@@ -236,6 +250,7 @@ class WriteCounts:
             self.moved + other.moved,
             self.deleted + other.deleted,
             self.unchanged + other.unchanged,
+            self.duplicates + other.duplicates,
         )
 
 
@@ -245,7 +260,9 @@ class CommitResult:
 
     Attributes:
         instant: the commit's instant; None when nothing changed, so that nothing was committed.
-        inserted, updated, moved, deleted, unchanged: see ``WriteCounts``.
+        inserted, updated, moved, deleted, unchanged, duplicates: see ``WriteCounts``.
+        repeated: whether the caller's transaction was committed before: this call wrote nothing, and the other values are
+            those of the commit.
         files_created: base files of new file groups.
         files_rewritten: base files that replace an earlier version of their file group.
         written_bytes: size of all base files written.
@@ -265,10 +282,12 @@ class CommitResult:
     files_rewritten: int
     written_bytes: int
     files_replaced: int = 0
+    duplicates: int = 0
     # How it came about is no part of what was done: a repeated transaction returns an equal result.
     attempts: int = field(default=1, compare=False)
     conflicts: int = field(default=0, compare=False)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+    repeated: bool = field(default=False, compare=False)
 
     @property
     def files(self) -> int:

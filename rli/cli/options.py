@@ -70,8 +70,8 @@ TransactionOption = Annotated[
     typer.Option(
         "--transaction",
         metavar="ID:NUMBER",
-        help="Id of an application and a number that grows with each write, such as job-7:42. Repeating a "
-        "committed number changes nothing.",
+        help="Id of an application and a number that grows with each write, such as job-7:42. To repeat a "
+        "committed write changes nothing; another write with its number is an error.",
         show_default=False,
     ),
 ]

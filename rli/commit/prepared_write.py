@@ -25,7 +25,7 @@ class PreparedWrite:
         results: of the accepted tasks.
         schema: of the table from now on.
         operation: Hudi's name of the operation, such as ``UPSERT``.
-        unchanged: records that changed nothing and reached no task.
+        apart: what became of rows that reached no file group: unchanged ones and duplicates.
         read: what the write depends on beside what it writes.
         resizing: what the index keeps of a clustering that it has planned; None for all other writes.
         deleted_keys: files of deleted keys, which lie among the unpublished files.
@@ -34,7 +34,7 @@ class PreparedWrite:
     results: Sequence[FileGroupResult]
     schema: pa.Schema
     operation: str
-    unchanged: int
+    apart: WriteCounts
     read: ReadSet
     resizing: Resizing | None = None
     deleted_keys: Sequence[str] = ()
@@ -42,7 +42,7 @@ class PreparedWrite:
     @property
     def counts(self) -> WriteCounts:
         """What became of the records."""
-        return sum((result.counts for result in self.results), WriteCounts(unchanged=self.unchanged))
+        return sum((result.counts for result in self.results), self.apart)
 
     @property
     def stats(self) -> list[WriteStat]:
@@ -88,5 +88,6 @@ class PreparedWrite:
             files_rewritten=len(stats) - created,
             written_bytes=sum(stat.written_bytes for stat in stats),
             files_replaced=len(self.replaced),
+            duplicates=counts.duplicates,
             seconds=dict(seconds),
         )

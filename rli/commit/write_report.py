@@ -10,7 +10,7 @@ from rli.errors import ConflictError
 from rli.model import CommitResult, Phase
 from rli.telemetry import events, metrics
 
-_CHANGES = ("inserted", "updated", "moved", "deleted", "unchanged")
+_CHANGES = ("inserted", "updated", "moved", "deleted", "unchanged", "duplicates")
 
 
 class WriteReport:
@@ -81,6 +81,7 @@ class WriteReport:
             "table": self._table,
             "operation": self._operation,
             "unchanged": told.unchanged,
+            "duplicates": told.duplicates,
             "attempts": told.attempts,
             "conflicts": told.conflicts,
             "seconds": self._seconds,

@@ -131,13 +131,14 @@ class WriteTransaction:
         Raises:
             LeaseBusyError: the lease was not free in that time.
             RepeatedTransactionError: the caller's transaction was committed before.
+            TransactionMismatchError: it was committed with another request, or a greater number was.
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
         """
         clock = StepClock(on_step)
         ready = made_ready(table, index, "recovery before a write", patience=patience)
         index.prepare_for_writing()
-        require_first(ready.table.storage, ready.timeline, caller.transaction)
+        require_first(ready.table.storage, ready.timeline, caller)
         return cls(ready.table, index, tasks, clock, action, ready.timeline, caller, patience)
 
     @property
@@ -253,7 +254,8 @@ class WriteTransaction:
 
         Raises:
             ConflictError: another writer got there first; nothing of this write is left.
-            RepeatedTransactionError: another writer committed the caller's transaction; nothing of this write is left.
+            RepeatedTransactionError, TransactionMismatchError: another writer committed the caller's transaction; nothing of
+                this write is left.
         """
         # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
         if not prepared.stats and not prepared.deleted_keys and not self._caller.is_given:
@@ -391,7 +393,7 @@ class WriteTransaction:
     def _check_and_publish(self, prepared: PreparedWrite, lease: HeldLease) -> PreparedWrite:
         """Publish a write, or what is left of it where it gives way to others; returns what was published."""
         synced = self.index.sync(self._still_writable(), self._tasks)
-        require_first(self.table.storage, synced.timeline, self._caller.transaction)
+        require_first(self.table.storage, synced.timeline, self._caller)
         current, whole = synced.snapshot, prepared
         prepared = prepared.giving_way(self.snapshot, current)
         planned = PlannedCommit(
@@ -461,11 +463,10 @@ class WriteTransaction:
 
     def _transaction_records(self, timeline: Timeline, prepared: PreparedWrite) -> list[str]:
         """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
-        transaction, storage = self._caller.transaction, self.table.storage
-        if transaction is None:
-            return []
-        delete_superseded(storage, timeline, transaction)
-        return [save_record(storage, self.instant, transaction, prepared.result(self.instant))]
+        storage = self.table.storage
+        if self._caller.transaction is not None:
+            delete_superseded(storage, timeline, self._caller.transaction)
+        return save_record(storage, self.instant, self._caller, prepared.result(self.instant))
 
     def _files_of_index(self, prepared: PreparedWrite, now: Snapshot) -> list[str]:
         """What the index keeps of a clustering in files of the table, which lie among the unpublished files (P39)."""

@@ -28,7 +28,15 @@ from rli.errors import (
 from rli.hudi.timeline.instant import Instant, parse_instant_time
 from rli.index.contract import LOOKUP_SECONDS, IndexOptions, IndexState, TableIndex
 from rli.index.reports import VerifyReport
-from rli.model import CommitResult, KeyMode, MigrationResult, MissingColumns, OnExisting, OnPartitionChange
+from rli.model import (
+    CommitResult,
+    KeyMode,
+    MigrationResult,
+    MissingColumns,
+    OnDuplicates,
+    OnExisting,
+    OnPartitionChange,
+)
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult, archive
 from rli.services.clean import CleanResult, clean
@@ -123,6 +131,7 @@ class Table:
         *,
         on_partition_change: OnPartitionChange | str | None = None,
         missing: MissingColumns | str = MissingColumns.FAIL,
+        on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -141,12 +150,15 @@ class Table:
             missing: what becomes of columns of the table that the records lack: "fail" raises, "null" makes them null,
                 and "keep" keeps the stored values of records that are updated or moved; inserted records have nulls.
                 Of several records with one key, the one that counts is the only one that is merged.
+            on_duplicates: what happens if several records have one key: "skip" writes the one that counts, and reports the
+                others as ``duplicates``; "fail" raises, and writes nothing.
             attempts: how often to write at most, where other writers get there first; by default what the table's
                 settings say.
             transaction: the id of an application and a number that grows from one of its writes to the next. A write
-                whose number the application has committed, or a greater one, changes nothing: it returns the result of
-                the commit with that number. Where nothing is kept of that number, the result has no instant and its
-                counts are 0. A write with a transaction commits even if it changes no record.
+                whose number the application has committed changes nothing: it returns the result of that commit, with
+                ``repeated``. A repeat has the same verb and the same records, in any order; anything else is an error, and
+                so is a number that is less than a committed one and not known. A write with a transaction commits even if
+                it changes no record.
             metadata: texts that are kept with the commit, which is made even if no record changes. Names do not begin
                 with ``rli.``.
             on_step: called after each step of the write; each attempt begins with the first step again.
@@ -158,13 +170,16 @@ class Table:
 
         Raises:
             SchemaError, InvalidKeyError, PartitionChangeError: the records do not fit; nothing was written.
+            TransactionMismatchError: the transaction was committed with another verb or other records, or a transaction of a
+                greater number was committed; nothing was written.
             ConflictError: other writers got there first in every attempt; nothing was written.
             IndexNotReadyError: the index was never bootstrapped.
             CorruptIndexError, CorruptTableError: index or table is damaged.
             StoreUnavailableError: the index's store does not answer. What was committed before is kept; whether
                 this write was committed, the timeline tells.
         """
-        source, options = as_arrow_table(records), WriteOptions.of(attempts, transaction, metadata, on_step)
+        source = as_arrow_table(records)
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
         return self.write_with(
             lambda definition, index: upsert(
                 definition,
@@ -182,6 +197,7 @@ class Table:
         records: Any,
         *,
         on_existing: OnExisting | str = OnExisting.SKIP,
+        on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -196,6 +212,7 @@ class Table:
         Args:
             records: as for ``upsert``.
             on_existing: "skip" counts records of known keys as unchanged; "fail" raises, and writes nothing.
+            on_duplicates: as for ``upsert``.
             attempts: as for ``upsert``. Where another writer inserts the same key first, the next attempt skips it.
             transaction: as for ``upsert``.
             metadata: as for ``upsert``.
@@ -204,14 +221,15 @@ class Table:
         Example:
             >>> events = pa.table({"id": ["a", "e", "e"], "city": ["Rome", "Bern", "Oslo"], "ts": [5, 5, 6]})
             >>> done = table.insert(events)
-            >>> done.inserted, done.unchanged
-            (1, 1)
+            >>> done.inserted, done.unchanged, done.duplicates
+            (1, 1, 1)
 
         Raises:
             RecordExistsError: with ``on_existing="fail"``, the table holds a key of the records.
             RliError: otherwise as for ``upsert``.
         """
-        source, options = as_arrow_table(records), WriteOptions.of(attempts, transaction, metadata, on_step)
+        source = as_arrow_table(records)
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
         return self.write_with(
             lambda definition, index: insert(definition, index, LocalEngine(), source, options, on_existing=on_existing)
         )
@@ -232,6 +250,9 @@ class Table:
         nothing, and counts as unchanged. The key keeps the value for the time that the table's option ``tombstones`` says,
         also if the table did not hold it: an older record that is upserted or inserted in that time changes nothing. Of equal
         values the later write wins. A delete without ordering values removes whatever is stored, and nothing is kept of it.
+
+        A key that is given again counts as a duplicate. With partition scope a key is removed from all partitions, and
+        ``deleted`` counts the records.
 
         Args:
             keys: whole record keys as texts (a sequence, an Arrow array or column, a series), of composite keys in

@@ -96,12 +96,12 @@ def _without_secrets(value: Any) -> Any:
 
 COMMIT_DONE: Final = _event(
     "commit.done", logging.INFO, "a write was committed",
-    "table", "operation", "instant", "inserted", "updated", "moved", "deleted", "unchanged", "files_created",
-    "files_rewritten", "files_replaced", "bytes", "attempts", "conflicts", "seconds", "seconds_by_step",
+    "table", "operation", "instant", "inserted", "updated", "moved", "deleted", "unchanged", "duplicates",
+    "files_created", "files_rewritten", "files_replaced", "bytes", "attempts", "conflicts", "seconds", "seconds_by_step",
 )  # fmt: skip
 COMMIT_EMPTY: Final = _event(
     "commit.empty", logging.INFO, "a write changed nothing, so nothing was committed",
-    "table", "operation", "unchanged", "attempts", "conflicts", "seconds", "seconds_by_step",
+    "table", "operation", "unchanged", "duplicates", "attempts", "conflicts", "seconds", "seconds_by_step",
 )  # fmt: skip
 COMMIT_REPEATED: Final = _event(
     "commit.repeated", logging.INFO, "the caller's transaction was committed before", "instant", "attempts", "seconds"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from rli.errors import InvalidInputError
@@ -24,6 +25,40 @@ class CallerTransaction(NamedTuple):
     number: int
 
 
+class ComparedBy(StrEnum):
+    """What tells whether a repeat of a transaction brings the rows that were committed."""
+
+    NOTHING = "nothing"
+    """The write has no transaction."""
+
+    KEYS = "keys"
+    """The record keys: a stream may compute the other values again."""
+
+    RECORDS = "records"
+    """All values."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRequest:
+    """The verb and the rows of a write with a transaction (docs/protocol.md, P26).
+
+    Attributes:
+        verb: "upsert", "insert" or "delete".
+        compared_by: what the hashes are of.
+        rows: how many, those with equal keys among them.
+        hashes: the sum of the hashes of all rows, modulo 2⁶⁴, from 0: independent of their order, and of the tasks that read them.
+    """
+
+    verb: str
+    compared_by: ComparedBy
+    rows: int
+    hashes: int
+
+    def has_rows_of(self, other: BoundRequest) -> bool:
+        """Whether both have the same rows, as far as they can be compared."""
+        return self.compared_by is not other.compared_by or (self.rows, self.hashes) == (other.rows, other.hashes)
+
+
 @dataclass(frozen=True, slots=True)
 class CallerMetadata:
     """What a caller has kept with a commit.
@@ -31,10 +66,12 @@ class CallerMetadata:
     Attributes:
         transaction: of the caller; None if a repeat of the write is a write of its own.
         texts: of the caller.
+        request: what the transaction is bound to; None where there is none.
     """
 
     transaction: CallerTransaction | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
+    request: BoundRequest | None = None
 
     @classmethod
     def of(cls, transaction: tuple[str, int] | None, metadata: Mapping[str, str] | None) -> Self:

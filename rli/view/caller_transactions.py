@@ -2,7 +2,7 @@
 
 Each commit with a transaction has a record, a small file in the folder of its application. It lies among the base files
 of the write and becomes part of the table with them: before the commit is published, under the lease, and not once the
-write has been undone (P4, P9). A record counts if its commit is part of the table. So a rollback takes the transaction
+write has been undone (P4, P9). It binds the transaction to the verb and the rows of the write. A record counts if its commit is part of the table. So a rollback takes the transaction
 back, and an archive leaves it. To look one up lists the records of one application, which are as many as it has commits
 on the active timeline, and one more.
 """
@@ -14,39 +14,28 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
-from rli.errors import CorruptTableError
+from rli.errors import CorruptTableError, TransactionMismatchError
 from rli.hudi.timeline.timeline import Timeline
 from rli.json_text import parse_json
 from rli.model import CommitResult
 from rli.storage import Storage
 from rli.view import paths
-from rli.view.caller_metadata import CallerTransaction
+from rli.view.caller_metadata import BoundRequest, CallerMetadata, CallerTransaction, ComparedBy
 
 _VERSION: Final = 1
+_COMPARED: Final = {ComparedBy.KEYS: "record keys", ComparedBy.RECORDS: "records"}
 _DIGITS: Final = 19
 _LONGEST_NAME: Final = 120
 _CAPITAL: Final = re.compile("[A-Z]")
 _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 _NAME: Final = re.compile(rf"[0-9]{{{_DIGITS}}}\.[0-9]{{17}}")
 
-_NOT_KEPT: Final = frozenset({"attempts", "conflicts", "seconds"})
-"""What is not known yet when the record is written, and what earlier versions do not read."""
-
-_NOTHING: Final = CommitResult(
-    instant=None,
-    inserted=0,
-    updated=0,
-    moved=0,
-    deleted=0,
-    unchanged=0,
-    files_created=0,
-    files_rewritten=0,
-    written_bytes=0,
-)
+_NOT_KEPT: Final = frozenset({"attempts", "conflicts", "seconds", "repeated", "duplicates"})
+"""What is not known yet when the record is written, and what earlier versions do not read within the result."""
 
 
 class RepeatedTransactionError(Exception):
@@ -75,28 +64,49 @@ class _Record:
         return cls(int(number), instant, path)
 
 
-def require_first(storage: Storage, timeline: Timeline, transaction: CallerTransaction | None) -> None:
-    """Raise ``RepeatedTransactionError`` if a transaction was committed, or one of a greater number.
+def require_first(storage: Storage, timeline: Timeline, caller: CallerMetadata) -> None:
+    """Pass a write whose transaction, if it has one, was not committed, and none of a greater number.
 
-    The result is that of the commit. Where a greater number was committed and nothing is kept of this one, it has
-    neither instant nor counts.
+    Raises:
+        RepeatedTransactionError: the transaction was committed with the same request, or by an earlier version of rli, which
+            kept no request.
+        TransactionMismatchError: it was committed with another request, or a greater number was committed, and nothing is
+            kept of this one.
     """
+    transaction = caller.transaction
     if transaction is None:
         return
     committed = [record for record in _records(storage, transaction) if timeline.is_visible(record.instant)]
     if not committed or max(committed).number < transaction.number:
         return
     same = [record for record in committed if record.number == transaction.number]
-    raise RepeatedTransactionError(_load(storage, max(same).path) if same else _NOTHING)
+    if not same:
+        raise TransactionMismatchError(
+            f"a transaction with a greater number was committed, and this number is not known: "
+            f"transaction={_named(transaction)} committed={max(committed).number}; nothing was written: go on with a greater "
+            "number than the committed one"
+        )
+    done = _load(storage, max(same).path)
+    if done.request is not None and caller.request is not None:
+        _require_same(transaction, done.request, caller.request, done.result.instant)
+    raise RepeatedTransactionError(replace(done.result, repeated=True))
 
 
-def save_record(storage: Storage, instant: str, transaction: CallerTransaction, result: CommitResult) -> str:
-    """Write the record among the unpublished files of a write; returns its path in the table."""
+def save_record(storage: Storage, instant: str, caller: CallerMetadata, result: CommitResult) -> list[str]:
+    """Write the record of a transaction, if there is one, among the unpublished files of a write; returns its path in the table."""
+    transaction = caller.transaction
+    if transaction is None:
+        return []
     path = f"{_folder(transaction)}/{transaction.number:0{_DIGITS}}.{instant}"
-    done = {name: value for name, value in asdict(result).items() if name not in _NOT_KEPT}
-    content = {"version": _VERSION, "transaction": list(transaction), "result": done}
+    content = {
+        "version": _VERSION,
+        "transaction": list(transaction),
+        "result": {name: value for name, value in asdict(result).items() if name not in _NOT_KEPT},
+        "duplicates": result.duplicates,
+        "request": None if caller.request is None else _stored_request(caller.request),
+    }
     storage.write_bytes(paths.unpublished_file(instant, path), json.dumps(content).encode())
-    return path
+    return [path]
 
 
 def delete_superseded(storage: Storage, timeline: Timeline, transaction: CallerTransaction) -> None:
@@ -171,7 +181,15 @@ def _in_small_letters(found: re.Match[str]) -> str:
     return found[0].lower()
 
 
-def _load(storage: Storage, path: str) -> CommitResult:
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """The content of a record; ``request`` is None in those of earlier versions."""
+
+    result: CommitResult
+    request: BoundRequest | None
+
+
+def _load(storage: Storage, path: str) -> _Committed:
     try:
         fields: dict[str, Any] = parse_json(storage.read_bytes(path) or b"")
         if fields["version"] != _VERSION:
@@ -179,9 +197,45 @@ def _load(storage: Storage, path: str) -> CommitResult:
                 f"the record of a transaction has another version: file={path} version={fields['version']}; use the "
                 "version of rli that wrote it"
             )
-        return CommitResult(**fields["result"])
+        result = CommitResult(**fields["result"], duplicates=fields.get("duplicates", 0))
+        return _Committed(result, _request_of(fields.get("request")))
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptTableError(
             f"the record of a transaction is damaged: file={path} ({error}); the transaction was committed: go on with "
             "the next number"
         ) from error
+
+
+def _stored_request(request: BoundRequest) -> dict[str, Any]:
+    # Hashes of another algorithm would have another name, so that nobody compares them with these.
+    return {"verb": request.verb, "rows": request.rows, request.compared_by.value: f"{request.hashes:016x}"}
+
+
+def _request_of(stored: dict[str, Any] | None) -> BoundRequest | None:
+    if stored is None:
+        return None
+    for compared_by in (ComparedBy.RECORDS, ComparedBy.KEYS):
+        if compared_by in stored:
+            return BoundRequest(stored["verb"], compared_by, int(stored["rows"]), int(stored[compared_by], 16))
+    return BoundRequest(stored["verb"], ComparedBy.NOTHING, int(stored["rows"]), 0)
+
+
+def _require_same(
+    transaction: CallerTransaction, committed: BoundRequest, repeat: BoundRequest, instant: str | None
+) -> None:
+    """Raise ``TransactionMismatchError`` where a repeat is another request than the one that was committed."""
+    at = f"transaction={_named(transaction)} instant={instant}"
+    remedy = "nothing was written: a write of its own needs a number of its own, greater than all before"
+    if repeat.verb != committed.verb:
+        raise TransactionMismatchError(
+            f"the transaction was committed by another verb: {at} committed={committed.verb} repeat={repeat.verb}; {remedy}"
+        )
+    if not repeat.has_rows_of(committed):
+        raise TransactionMismatchError(
+            f"the transaction was committed with other {_COMPARED[repeat.compared_by]}: {at} "
+            f"committed rows={committed.rows} repeat rows={repeat.rows}; {remedy}"
+        )
+
+
+def _named(transaction: CallerTransaction) -> str:
+    return f"{transaction.application_id}:{transaction.number}"

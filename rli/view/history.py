@@ -21,6 +21,8 @@ _WRITER: Final = "rli.writer"
 _SECONDS: Final = "rli.seconds"
 
 _COUNTED: Final = ("inserted", "updated", "moved", "deleted", "unchanged")
+_COUNTED_SINCE: Final = ("duplicates",)
+"""What commits of earlier versions do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class HistoryEntry:
         operation: name of a write's operation, such as "UPSERT".
         writer: user and host of a write; None for a write of another engine.
         seconds: from the begin of the write to its publication.
-        inserted, updated, moved, deleted, unchanged: records of a write; see ``WriteCounts``. Of a write of another
+        inserted, updated, moved, deleted, unchanged, duplicates: rows of a write; see ``WriteCounts``. Of a write of another
             engine, moves are unknown: each counts as deleted in one file and inserted in another one.
         files: base files that a write wrote.
         written_bytes: their size.
@@ -56,6 +58,7 @@ class HistoryEntry:
     moved: int | None = None
     deleted: int | None = None
     unchanged: int | None = None
+    duplicates: int | None = None
     files: int | None = None
     written_bytes: int | None = None
     undone: tuple[str, ...] = ()
@@ -73,7 +76,7 @@ def facts_of_commit(counts: WriteCounts, began: str, now: datetime) -> dict[str,
     """
     seconds = (now.replace(tzinfo=UTC) - instant_moment(began)).total_seconds()
     return {
-        _COUNTS: json.dumps({name: getattr(counts, name) for name in _COUNTED}),
+        _COUNTS: json.dumps({name: getattr(counts, name) for name in (*_COUNTED, *_COUNTED_SINCE)}),
         _WRITER: _this_writer(),
         _SECONDS: f"{max(0.0, seconds):.3f}",
     }
@@ -109,6 +112,7 @@ def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
         moved=counts.get("moved"),
         deleted=counts["deleted"],
         unchanged=counts.get("unchanged"),
+        duplicates=counts.get("duplicates"),
         files=len(commit.write_stats),
         written_bytes=sum(stat.written_bytes for stat in commit.write_stats),
         transaction=commit.transaction,
@@ -121,7 +125,9 @@ def _counts(commit: CommitMetadata) -> dict[str, int]:
     if stored is not None:
         # A damaged text must not keep the rest of the history from being shown.
         with suppress(ValueError, KeyError, TypeError):
-            return {name: int(json.loads(stored)[name]) for name in _COUNTED}
+            told = json.loads(stored)
+            names = (*_COUNTED, *(name for name in _COUNTED_SINCE if name in told))
+            return {name: int(told[name]) for name in names}
     return {
         "inserted": sum(stat.inserts for stat in commit.write_stats),
         "updated": sum(stat.update_writes for stat in commit.write_stats),

@@ -27,7 +27,7 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action
 from rli.index.contract import Regrouping, TableIndex
-from rli.model import CommitResult, Step
+from rli.model import CommitResult, Step, WriteCounts
 from rli.settings import TableSettings
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
@@ -159,4 +159,4 @@ def _write_clusters(
             "again later"
         )
     read = ReadSet(frozenset() if resizing is None else resizing.watched)
-    return PreparedWrite(results, schema, CLUSTER, 0, read, resizing)
+    return PreparedWrite(results, schema, CLUSTER, WriteCounts(), read, resizing)

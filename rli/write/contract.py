@@ -37,12 +37,13 @@ from rli.file_group.writer import (
 from rli.index.contract import Placement, TableIndex
 from rli.index.locators import Locator
 from rli.index.reports import SomeKeys
-from rli.model import FileGroupId
+from rli.model import FileGroupId, WriteCounts
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.write.keying import Keying
 from rli.write.tagging import LateMoves, TaggedBatch, departures, place
+from rli.write.tally import Tally
 
 _MOST_TOGETHER: Final = 64
 """File groups of a lot: beyond that, little is gained."""
@@ -63,6 +64,7 @@ class WorkloadProfile:
         leaving: file group → records stored in it that came with another partition, late ones included.
         arriving: partition path → moving records that it gains; empty until late ones are left out.
         left_out: record keys that change nothing.
+        duplicates: rows of the request that are not among these, because another row has their key.
     """
 
     inserted: Mapping[str, int] = field(default_factory=dict)
@@ -70,11 +72,17 @@ class WorkloadProfile:
     leaving: Mapping[FileGroupId, int] = field(default_factory=dict)
     arriving: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
+    duplicates: int = 0
 
     @property
     def origins(self) -> frozenset[FileGroupId]:
         """The file groups that hold records of the write."""
         return frozenset(self.changed) | frozenset(self.leaving)
+
+    @property
+    def apart(self) -> WriteCounts:
+        """What became of the rows of the request that are not in the profile's file groups and partitions."""
+        return WriteCounts(unchanged=self.left_out, duplicates=self.duplicates)
 
     @property
     def new(self) -> dict[str, int]:
@@ -218,10 +226,12 @@ class Request(ABC):
     Attributes:
         schema: of the records as they will be written, without working columns; empty where keys come alone.
         bytes_per_row: what a row takes in memory: an estimate.
+        received: all rows that the caller gave; see ``Keying.received``.
     """
 
     schema: pa.Schema
     bytes_per_row: float
+    received: Tally
 
     @abstractmethod
     def tag(self, locator: Locator, tagging: Tagging) -> AbstractContextManager[TaggedRows]:

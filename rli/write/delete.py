@@ -56,11 +56,12 @@ def delete(  # noqa: PLR0917  (called by the façades alone)
     require_writable(table.properties)
 
     def keying_of(keys: TableKeys) -> KeysAlone:
-        return KeysAlone(keys, ordering)
+        return KeysAlone(keys, ordering, options.compared_by)
 
     def write(request: Request) -> CommitResult:
+        caller = options.caller_of(_OPERATION, request.received)
         return write_and_maintain(
-            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
+            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
             partial(_write_deletes, engine, request, has_ordering=ordering is not None),
             attempts,
             engine.tasks,
@@ -82,7 +83,7 @@ def _write_deletes(engine: Engine, request: Request, write: WriteTransaction, *,
     read = read_set(profile, results, partial(_changed_keys, request))
     ordering = work_rows.ORDERING if has_ordering else None
     deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=False)
-    return PreparedWrite(results, schema, _OPERATION, profile.left_out, read, deleted_keys=deleted)
+    return PreparedWrite(results, schema, _OPERATION, profile.apart, read, deleted_keys=deleted)
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

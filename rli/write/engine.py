@@ -6,6 +6,7 @@ parts play together.
 
 from __future__ import annotations
 
+from rli.codec.content_hashes import content_hashes
 from rli.codec.fingerprints import mixed
 from rli.codec.key_codec import HASHES, hash_keys, key_hashes, routing_hashes
 from rli.commit.readiness import await_synced
@@ -26,6 +27,7 @@ from rli.model import FileGroupId, Scope
 from rli.reads import point_reads
 from rli.storage import Storage
 from rli.tasks import TaskRunner
+from rli.view.caller_metadata import ComparedBy
 from rli.view.definition import TableDefinition
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
@@ -61,6 +63,7 @@ __all__ = [
     "LOCATION_SCHEMA",
     "LOOKUP_SECONDS",
     "Change",
+    "ComparedBy",
     "Comparisons",
     "Engine",
     "FileGroupId",
@@ -102,6 +105,7 @@ __all__ = [
     "WritePlan",
     "await_synced",
     "coalesce_tables",
+    "content_hashes",
     "delete",
     "groups_of",
     "hash_keys",

@@ -57,11 +57,12 @@ def insert(
     require_writable(table.properties)
 
     def keying_of(keys: TableKeys) -> FirstRecordKeying:
-        return FirstRecordKeying(keys, table.properties.ordering_field, index.scope)
+        return options.keying(FirstRecordKeying, keys, table, index.scope)
 
     def write(request: Request) -> CommitResult:
+        caller = options.caller_of(_OPERATION, request.received)
         return write_and_maintain(
-            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
+            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
             partial(_insert_records, engine, request, choice),
             attempts,
             engine.tasks,
@@ -88,7 +89,7 @@ def _insert_records(
     # Where file groups have decided, they tell of changes too.
     looked_up = no_keys if write.index.computes_file_groups else partial(_changed_keys, request)
     read = read_set(profile, results, looked_up, partial(deleted_among, request))
-    return PreparedWrite(results, schema, _OPERATION, profile.left_out, read)
+    return PreparedWrite(results, schema, _OPERATION, profile.apart, read)
 
 
 def _change(on_existing: OnExisting) -> Change:

@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rli.errors import InvalidInputError
+from rli.codec.content_hashes import content_hashes
+from rli.errors import InvalidInputError, InvalidKeyError
 from rli.file_group import work_rows
 from rli.file_group.merge import first_records
 from rli.hudi.meta_columns import IS_DELETED, require_no_reserved_columns
 from rli.hudi.schema import conform, written_schema
 from rli.hudi.table_keys import TableKeys
-from rli.model import Scope
+from rli.model import OnDuplicates, Scope
+from rli.view.caller_metadata import ComparedBy
 from rli.write.deletions import marked
 from rli.write.tagging import newest_of, require_ordering, scoped_keys, with_keys
+from rli.write.tally import Tally
+
+_SAMPLE: Final = 5
 
 _KEYS_ALONE: Final = pa.schema([(work_rows.RECORD_KEY, pa.string())])
 
@@ -26,6 +32,9 @@ class Keying(ABC):
 
     has_records: ClassVar[bool]
     """Whether rows are records, which may differ where their keys are equal."""
+
+    compared_by: ComparedBy
+    """What the repeat of a transaction is compared by."""
 
     @abstractmethod
     def keyed(self, rows: pa.Table) -> pa.Table:
@@ -43,6 +52,22 @@ class Keying(ABC):
 
         Of batches that were reduced alone, put together and reduced again, it gives what it gives of all rows at once.
         """
+
+    def received(self, keyed: pa.Table) -> Tally:
+        """The rows that a caller gave: how many, and the sum of their hashes if a repeat is compared with them.
+
+        Args:
+            keyed: the rows before ``distinct``.
+        """
+        match self.compared_by:
+            case ComparedBy.NOTHING:
+                return Tally(keyed.num_rows)
+            case ComparedBy.KEYS:
+                return Tally.of(keyed.column(work_rows.RECORD_KEY))
+            case ComparedBy.RECORDS:
+                # The keys of records follow from their values.
+                columns = self.schema(keyed.schema).names if self.has_records else keyed.column_names
+                return Tally.of_hashes(content_hashes(keyed.select(columns)))
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -65,18 +90,28 @@ class RecordKeying(Keying):
         keys: of the table.
         ordering_field: of the table; None if it has none.
         scope: where a key is unique.
+        on_duplicates: what ``distinct`` does if several records have one key.
+        compared_by: what the repeat of a transaction is compared by.
     """
 
     keys: TableKeys
     ordering_field: str | None
     scope: Scope = Scope.GLOBAL
+    on_duplicates: OnDuplicates = OnDuplicates.SKIP
+    compared_by: ComparedBy = ComparedBy.NOTHING
     has_records: ClassVar[bool] = True
 
     def keyed(self, rows: pa.Table) -> pa.Table:
         return with_keys(rows, self.keys, self.ordering_field, self.scope)
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
-        return newest_of(keyed, self.ordering_field, self.scope)
+        return self._allowed(keyed, newest_of(keyed, self.ordering_field, self.scope))
+
+    def _allowed(self, keyed: pa.Table, distinct: pa.Table) -> pa.Table:
+        """The rows with distinct keys, if the caller allows that others are left out."""
+        if self.on_duplicates is OnDuplicates.FAIL and distinct.num_rows < keyed.num_rows:
+            _refuse_duplicates(keyed, self.scope)
+        return distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +133,9 @@ class FirstRecordKeying(RecordKeying):
 
     def distinct(self, keyed: pa.Table) -> pa.Table:
         positions = first_records(scoped_keys(keyed, self.scope))
-        return keyed if positions is None else keyed.take(pa.array(positions))
+        if positions is None or len(positions) == keyed.num_rows:
+            return keyed
+        return self._allowed(keyed, keyed.take(pa.array(positions)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +147,12 @@ class KeysAlone(Keying):
     Attributes:
         keys: of the table.
         ordering: the column of ordering values; None if the keys have none.
+        compared_by: what the repeat of a transaction is compared by.
     """
 
     keys: TableKeys
     ordering: str | None = None
+    compared_by: ComparedBy = ComparedBy.NOTHING
     has_records: ClassVar[bool] = False
 
     def keyed(self, rows: pa.Table) -> pa.Table:
@@ -131,3 +170,14 @@ class KeysAlone(Keying):
         keys = keyed.column(work_rows.RECORD_KEY)
         unique = keys.unique()
         return keyed if len(unique) == len(keys) else pa.table([unique], schema=_KEYS_ALONE)
+
+
+def _refuse_duplicates(keyed: pa.Table, scope: Scope) -> None:
+    counted = pc.value_counts(scoped_keys(keyed, scope))
+    repeated = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
+    # The first rows of these keys, because a key of partition scope is no text for people.
+    rows = keyed.take(pc.index_in(repeated.slice(0, _SAMPLE), value_set=scoped_keys(keyed, scope)))
+    raise InvalidKeyError(
+        f"record keys occur in several of the records: keys={rows.column(work_rows.RECORD_KEY).to_pylist()}; remove the "
+        'repeats, or write with on_duplicates="skip": one record of each key counts'
+    )

@@ -29,6 +29,7 @@ from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request, TaggedRows, Tagging, WorkloadProfile, WritePlan
 from rli.write.keying import Keying
 from rli.write.tagging import LateMoves, Positions, TaggedBatch, groups_of, placed_groups, positions_by_code, rows_at
+from rli.write.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,10 @@ class LocalEngine(Engine):
         table: TableDefinition,  # noqa: ARG002  (for engines that keep a request in files)
         index: TableIndex,  # noqa: ARG002
     ) -> Iterator[Request]:
-        keyed = keying.distinct(keying.keyed(source))
-        yield _LocalRequest(keyed, keying.schema(keyed.schema), source.nbytes / max(source.num_rows, 1))
+        given = keying.keyed(source)
+        keyed = keying.distinct(given)
+        bytes_per_row = source.nbytes / max(source.num_rows, 1)
+        yield _LocalRequest(keyed, keying.schema(keyed.schema), bytes_per_row, keying.received(given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class _LocalRequest(Request):
     keyed: pa.Table
     schema: pa.Schema
     bytes_per_row: float
+    received: Tally
 
     @property
     def _keys(self) -> pa.Array:
@@ -65,7 +69,7 @@ class _LocalRequest(Request):
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
-        yield LocalRows.of(tagging(self.keyed, locator))
+        yield LocalRows.of(tagging(self.keyed, locator), self.received.keys - self.keyed.num_rows)
 
     def files_of(self, save: Callable[[pa.Table, str], str | None]) -> list[str]:
         path = save(self.keyed, "0-0-0")
@@ -94,8 +98,13 @@ class LocalRows(TaggedRows):
     profile: WorkloadProfile
 
     @classmethod
-    def of(cls, tagged: TaggedBatch) -> LocalRows:
-        """The rows of a batch that holds all rows of an attempt."""
+    def of(cls, tagged: TaggedBatch, duplicates: int) -> LocalRows:
+        """The rows of a batch that holds all rows of an attempt.
+
+        Args:
+            tagged: the batch.
+            duplicates: rows of the request that are not in it, because another row has their key.
+        """
         rows = tagged.rows.combine_chunks()
         changes = rows.column(work_rows.CHANGE).to_numpy()
         staying = np.flatnonzero(np.isin(changes, (Change.UPDATE, Change.DELETE)))
@@ -106,6 +115,7 @@ class LocalRows(TaggedRows):
             changed=_origin_counts(rows_at(rows.select(work_rows.PRIOR_FILE_GROUP), staying)),
             leaving=_origin_counts(moving),
             left_out=tagged.left_out,
+            duplicates=duplicates,
         )
         return cls(rows, staying, inserted, moving, profile)
 

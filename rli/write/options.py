@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
 from rli.commit.write_transaction import OnStep
-from rli.model import Step
-from rli.view.caller_metadata import NO_METADATA, CallerMetadata
+from rli.hudi.table_keys import TableKeys
+from rli.model import OnDuplicates, Scope, Step
+from rli.view.caller_metadata import NO_METADATA, BoundRequest, CallerMetadata, ComparedBy
 from rli.view.definition import TableDefinition
-from rli.write.choices import chosen_attempts
+from rli.write.choices import chosen_attempts, one_of
+from rli.write.keying import RecordKeying
+from rli.write.tally import Tally
+
+Formed = TypeVar("Formed", bound=RecordKeying)
 
 
 def pass_over(_: Step) -> None:
@@ -25,11 +30,15 @@ class WriteOptions:
         attempts: how often the write is tried at most; None for what the table's settings say.
         caller: what is kept with the commit.
         on_step: called after each step.
+        on_duplicates: what happens if several records have one key.
+        repeats_by: what a repeat of the caller's transaction is compared by.
     """
 
     attempts: int | None = None
     caller: CallerMetadata = NO_METADATA
     on_step: OnStep = pass_over
+    on_duplicates: OnDuplicates = OnDuplicates.SKIP
+    repeats_by: ComparedBy = ComparedBy.RECORDS
 
     @classmethod
     def of(
@@ -38,9 +47,40 @@ class WriteOptions:
         transaction: tuple[str, int] | None,
         metadata: Mapping[str, str] | None,
         on_step: OnStep,
+        on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
     ) -> Self:
-        """The arguments of a write as users give them; raises ``InvalidInputError`` for what cannot be kept."""
-        return cls(attempts, CallerMetadata.of(transaction, metadata), on_step)
+        """The arguments of a write as users give them; raises ``InvalidInputError`` for what cannot be kept, or no choice."""
+        caller = CallerMetadata.of(transaction, metadata)
+        return cls(attempts, caller, on_step, one_of(OnDuplicates, "on_duplicates", on_duplicates))
+
+    @property
+    def compared_by(self) -> ComparedBy:
+        """What the rows of the write are hashed by: nothing in a write that has no transaction."""
+        return ComparedBy.NOTHING if self.caller.transaction is None else self.repeats_by
+
+    def keying(self, kind: type[Formed], keys: TableKeys, table: TableDefinition, scope: Scope) -> Formed:
+        """Forms keyed records as the caller chose.
+
+        Args:
+            kind: what becomes of several records with one key.
+            keys: forms them.
+            table: the table.
+            scope: where a key is unique.
+        """
+        ordering_field = table.properties.ordering_field
+        return kind(keys, ordering_field, scope, self.on_duplicates, self.compared_by)
+
+    def caller_of(self, operation: str, received: Tally) -> CallerMetadata:
+        """What is kept with the commit, the transaction bound to its request.
+
+        Args:
+            operation: Hudi's name of the verb, such as ``UPSERT``.
+            received: of the request's rows; see ``Request.received``.
+        """
+        if self.caller.transaction is None:
+            return self.caller
+        request = BoundRequest(operation.lower(), self.compared_by, received.keys, received.unsigned)
+        return replace(self.caller, request=request)
 
     def attempts_of(self, table: TableDefinition) -> int:
         """How often the write is tried at most; raises ``InvalidInputError`` for fewer than one attempt."""

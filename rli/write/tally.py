@@ -38,13 +38,18 @@ class Tally:
 
     @classmethod
     def of_hashes(cls, hashes: NDArray[np.uint64]) -> Tally:
-        """The tally of keys with these hashes, shape (n,): the fingerprints of the keys, unless told otherwise."""
+        """The tally of keys, or of rows, with these hashes, shape (n,): the fingerprints of keys, unless told otherwise."""
         return cls(len(hashes), _signed(int(hashes.sum())))
 
     @classmethod
     def total(cls, tallies: Iterable[Tally]) -> Tally:
         """The tally of the keys of all of them."""
         return sum(tallies, cls())
+
+    @property
+    def unsigned(self) -> int:
+        """The sum of the hashes, from 0."""
+        return self.hashes % _MODULUS
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.keys + other.keys, _signed(self.hashes + other.hashes))

@@ -16,7 +16,7 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys
-from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step
+from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step, WriteCounts
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change, one_of
 from rli.write.contract import Engine, Request, TaggedRows
@@ -68,11 +68,12 @@ def upsert(
     require_writable(table.properties)
 
     def keying_of(keys: TableKeys) -> RecordKeying:
-        return RecordKeying(keys, table.properties.ordering_field, index.scope)
+        return options.keying(RecordKeying, keys, table, index.scope)
 
     def write(request: Request) -> CommitResult:
+        caller = options.caller_of(_OPERATION, request.received)
         return write_and_maintain(
-            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=options.caller),
+            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
             partial(_write_records, engine, request, on_change, on_missing),
             attempts,
             engine.tasks,
@@ -107,15 +108,16 @@ def _write_records(
         plan = plan_write(write, context, rows.profile, request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
-    unchanged = before.left_out + late
+    apart = before.apart + WriteCounts(unchanged=late)
     # For another writer, the key of a record that changes nothing may have expired, and be in another file group by now.
-    is_told = write.expired_before is None or not unchanged + sum(result.counts.unchanged for result in results)
+    unchanged = apart.unchanged + sum(result.counts.unchanged for result in results)
+    is_told = write.expired_before is None or not unchanged
     read = read_set(
         before, results, no_keys if is_told else partial(_changed_keys, request), partial(deleted_among, request)
     )
     ordering = deletions.ordering if IS_DELETED in request.schema.names else None
     deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=True)
-    return PreparedWrite(results, schema, _OPERATION, unchanged, read, deleted_keys=deleted)
+    return PreparedWrite(results, schema, _OPERATION, apart, read, deleted_keys=deleted)
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

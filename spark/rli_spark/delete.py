@@ -11,6 +11,7 @@ from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import delete as write_deletes
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
+from rli_spark.micro_batches import for_replays
 
 
 def delete(
@@ -37,7 +38,7 @@ def delete(
         ordering: the column of ordering values; by default the table's ordering column, if the frame has it. Leave it out to
             delete whatever is stored.
         attempts: as for ``Table.upsert``.
-        transaction: as for ``Table.upsert``.
+        transaction: as for ``upsert``.
         metadata: as for ``Table.upsert``.
         on_step: as for ``upsert``.
 
@@ -51,7 +52,8 @@ def delete(
         raise SchemaError(
             f"the ordering column is missing: column={column} found={df.columns}; name a column of the frame"
         )
-    engine, options = SparkEngine(df.sparkSession), WriteOptions.of(attempts, transaction, metadata, on_step)
+    options = WriteOptions.of(attempts, transaction, metadata, on_step)
+    engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)
     return table.write_with(
         lambda definition, index: write_deletes(
             definition,

@@ -42,6 +42,9 @@ class Kind(IntEnum):
     ARRIVING = 6
     """A row batch of records that move in time."""
 
+    DISTINCT = 7
+    """The rows that were tagged, one for each key: how many."""
+
 
 KIND: Final = "kind"
 COUNTS: Final = "counts"

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from rli import CommitResult, OnExisting, Table
+from rli import CommitResult, OnDuplicates, OnExisting, Table
 from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import insert as write_insert
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
+from rli_spark.micro_batches import for_replays
 
 
 def insert(
@@ -18,6 +19,7 @@ def insert(
     table: Table,
     *,
     on_existing: OnExisting | str = OnExisting.SKIP,
+    on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
     attempts: int | None = None,
     transaction: tuple[str, int] | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -32,8 +34,9 @@ def insert(
         df: the records.
         table: the table; its index must be reachable from the executors.
         on_existing: as for ``Table.insert``.
+        on_duplicates: as for ``Table.upsert``.
         attempts: as for ``Table.upsert``.
-        transaction: as for ``Table.upsert``.
+        transaction: as for ``upsert``.
         metadata: as for ``Table.upsert``.
         on_step: as for ``upsert``.
 
@@ -41,7 +44,8 @@ def insert(
         RliError: as for ``Table.insert``.
     """
     require_frame_and_table(df, table)
-    engine, options = SparkEngine(df.sparkSession), WriteOptions.of(attempts, transaction, metadata, on_step)
+    options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
+    engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)
     return table.write_with(
         lambda definition, index: write_insert(
             definition,

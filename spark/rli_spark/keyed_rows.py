@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli.write.engine import Keying, RequestFolder, Scope
+from rli.write.engine import Keying, RequestFolder, Scope, Tally
 from rli_spark.arranging import Load
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.driver_limits import DriverLimits
 from rli_spark.errors import unwrapped_errors
 from rli_spark.request_files import COMPRESSION
-from rli_spark.request_parts import PARTS, Parts, write_part
+from rli_spark.request_parts import PARTS, Parts, telling_received, write_part
 from rli_spark.small_frames import rows_of_small
 from rli_spark.tie_breaker import Tied
 
@@ -57,21 +57,28 @@ class KeyedRows:
             keying = Tied(keying)
         load = None if load_of is None else Load(load_of, keying.distinct)
 
-        def keyed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-            for table in for_look_ups(tables):
-                rows = keying.keyed(table)
-                # The rows of a load are arranged in a way that shows whether keys repeat.
-                yield rows if load else keying.distinct(rows)
-
         def write(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+            received = Tally()
+
+            def keyed() -> Iterator[pa.Table]:
+                nonlocal received
+                for table in for_look_ups(tables):
+                    rows = keying.keyed(table)
+                    received += keying.received(rows)
+                    # The rows of a load are arranged in a way that shows whether keys repeat.
+                    yield rows if load else keying.distinct(rows)
+
             compression = None if storage.is_local else COMPRESSION
-            return write_part(storage, path, keyed(tables), brings, load=load, compression=compression)
+            for part in write_part(storage, path, keyed(), brings, load=load, compression=compression):
+                yield telling_received(part, received)
 
         with unwrapped_errors():
             # Tasks write the files of a load in less time than the driver does.
             collected = limits.collected_bytes if load is None else brings
             rows = rows_of_small(frame, collected, brings)
             if rows is not None:
-                return cls(keying, schema, Parts.of_driver(folder, keying.keyed(rows), collected, load=load), load)
-            parts = map_tables(frame, write, PARTS).collect()
-            return cls(keying, schema, Parts.accepted(parts, path), load)
+                keyed = keying.keyed(rows)
+                parts = Parts.of_driver(folder, keyed, collected, load=load)
+                return cls(keying, schema, replace(parts, received=keying.received(keyed)), load)
+            told = map_tables(frame, write, PARTS).collect()
+            return cls(keying, schema, Parts.accepted(told, path), load)

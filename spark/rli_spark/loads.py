@@ -52,6 +52,7 @@ class LoadedRows(TaggedRows):
         files: of the request, by partition.
         tagging: makes work rows of them.
         locator: as of the attempt's snapshot.
+        duplicates: rows that tasks left out of the files, because another row has their key.
     """
 
     spark: SparkSession
@@ -59,11 +60,12 @@ class LoadedRows(TaggedRows):
     files: tuple[RequestFile, ...]
     tagging: Tagging
     locator: Unlocated
+    duplicates: int
     profile: WorkloadProfile = field(init=False)
 
     def __post_init__(self) -> None:
         gained = sum((file.load.gained for file in self.files if file.load), Counter[str]())
-        object.__setattr__(self, "profile", WorkloadProfile(inserted=gained))
+        object.__setattr__(self, "profile", WorkloadProfile(inserted=gained, duplicates=self.duplicates))
 
     def without_late_moves(self, late: LateMoves) -> TaggedRows:  # noqa: ARG002  (none moves)
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
 from uuid import uuid4
@@ -31,10 +31,12 @@ PARTS: Final = pa.schema(
         ("partition_paths", pa.list_(pa.string())),
         (DATA, pa.binary()),
         ("load", pa.binary()),
+        ("received_rows", pa.int64()),
+        ("received_hashes", pa.int64()),
     ]
 )
 """What a task says of its file, in one row: see ``RequestFile``; ``load`` as a row batch of ``_LOAD``. Few rows come themselves,
-and have no file."""
+and have no file. The last columns tell what the task received of a request, see ``Parts.received``."""
 
 _LOAD: Final = pa.schema([(name, pa.binary()) for name in ("numbers", "counts", "fingerprints")])
 """What else it says of the file of a load, in one row: see ``LoadedBatches``; the file of fingerprints as a row of ``PARTS``."""
@@ -47,10 +49,12 @@ class Parts:
     Attributes:
         files: of tasks with many rows.
         brought: the rows of tasks with few.
+        received: all rows of a request, before those with one key were reduced; see ``Keying.received``.
     """
 
     files: tuple[RequestFile, ...]
     brought: tuple[pa.Table, ...]
+    received: Tally = field(default_factory=Tally)
 
     @property
     def num_bytes(self) -> int:
@@ -82,6 +86,7 @@ class Parts:
         return cls(
             tuple(_file_of(row) for row in ordered if row.path is not None),
             tuple(unpack(bytes(row.data)) for row in ordered if row.path is None),
+            Tally.total(_received_by(row) for row in ordered),
         )
 
 
@@ -119,6 +124,19 @@ def write_part(
     file = write_file(storage, path, chain(first, stream), load, compression)
     if file is not None:
         yield _part_of(number, file)
+
+
+def _received_by(row: Row) -> Tally:
+    # Tasks whose rows are not those of a request tell nothing of them.
+    return Tally() if row.received_rows is None else Tally(row.received_rows, row.received_hashes)
+
+
+def telling_received(part: pa.Table, received: Tally) -> pa.Table:
+    """A row of ``PARTS`` with what its task received."""
+    told = zip(("received_rows", "received_hashes"), (received.keys, received.hashes), strict=True)
+    for name, number in told:
+        part = part.set_column(PARTS.get_field_index(name), PARTS.field(name), pa.array([number], pa.int64()))
+    return part
 
 
 def table_of_files(files: Sequence[RequestFile]) -> pa.Table:

@@ -87,6 +87,7 @@ class SparkRequest(Request):
         files: one of each task that had rows.
         schema: of the records.
         bytes_per_row: on average.
+        received: all rows of the frame.
     """
 
     spark: SparkSession
@@ -95,6 +96,7 @@ class SparkRequest(Request):
     files: tuple[RequestFile, ...]
     schema: pa.Schema
     bytes_per_row: float
+    received: Tally
 
     @classmethod
     def of(cls, spark: SparkSession, folder: RequestFolder, rows: KeyedRows) -> SparkRequest:
@@ -110,12 +112,13 @@ class SparkRequest(Request):
             brought = pa.concat_tables(rows.parts.brought)
             files = (*files, *Parts.of_driver(folder, brought, load=rows.load).files)
         bytes_per_row = sum(file.size for file in files) / max(tally_of_files(files).keys, 1)
-        return cls(undivided(spark), folder, rows.keying, files, rows.schema, bytes_per_row)
+        return cls(undivided(spark), folder, rows.keying, files, rows.schema, bytes_per_row, rows.parts.received)
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
         if isinstance(locator, Unlocated) and self._can_load:
-            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator)
+            duplicates = self.received.keys - self.tally.keys
+            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator, duplicates)
             return
         with unwrapped_errors():
             located = self._located(locator)
@@ -124,14 +127,15 @@ class SparkRequest(Request):
         def work(part: KeyRange) -> Iterator[pa.Table]:
             if part.rows is not None:
                 within = located.within(part.start, part.stop)
-                tagged = tagging(keying.distinct(part.rows), within.locator)
-                yield from tagged_batches(tagged, part.tally + within.tally, sums)
+                distinct = keying.distinct(part.rows)
+                tagged = tagging(distinct, within.locator)
+                yield from tagged_batches(tagged, part.tally + within.tally, sums, distinct.num_rows)
 
         with ExitStack() as kept:
             with unwrapped_errors():
                 rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row, sums)
             require_same("read", self.tally + located.tally, rows.read)
-            yield rows
+            yield replace(rows, profile=replace(rows.profile, duplicates=self.received.keys - rows.distinct))
 
     @property
     def _can_load(self) -> bool:

@@ -71,6 +71,10 @@ class SmallRequest(Request):
     schema: pa.Schema
     bytes_per_row: float
 
+    @property
+    def received(self) -> Tally:  # type: ignore[override]
+        return self.rows.parts.received
+
     @classmethod
     def of(cls, spark: SparkSession, folder: RequestFolder, limits: DriverLimits, rows: KeyedRows) -> SmallRequest:
         """The request of rows that have come to the driver, or do so now from their files.
@@ -95,7 +99,7 @@ class SmallRequest(Request):
                 yield tagged
         else:
             with ExitStack() as kept:
-                local = LocalRows.of(tagging(self.keyed, locator))
+                local = LocalRows.of(tagging(self.keyed, locator), self.received.keys - self.keyed.num_rows)
                 yield SmallRows(self.spark, kept, self.limits, local, self.bytes_per_row, local.profile)
 
     def _searched_bytes(self, locator: FileLocator) -> int:

@@ -49,6 +49,7 @@ class SparkRows(TaggedRows):
         read: the keys that the tasks have read; of those that occur more than once, each occurrence.
         staying: the keys of rows that the last stage may write as they are.
         moving: the keys of records that move out of a file group, as far as late ones are not left out yet.
+        distinct: how many rows were tagged, one for each key.
     """
 
     frame: DataFrame
@@ -58,6 +59,7 @@ class SparkRows(TaggedRows):
     read: Tally
     staying: Tally
     moving: Tally
+    distinct: int
 
     @classmethod
     def of(cls, frame: DataFrame, kept: ExitStack, bytes_per_row: float, sums: int = 1) -> SparkRows:
@@ -73,7 +75,8 @@ class SparkRows(TaggedRows):
         headings = headings_of(rows, sums)
         tallies = headings.tallies
         staying = tallies[Kind.STAYING] + tallies[Kind.ARRIVING]
-        return cls(rows, kept, bytes_per_row, headings.profile, tallies[Kind.READ], staying, tallies[Kind.LEAVING])
+        read, moving, distinct = (tallies[kind] for kind in (Kind.READ, Kind.LEAVING, Kind.DISTINCT))
+        return cls(rows, kept, bytes_per_row, headings.profile, read, staying, moving, distinct.keys)
 
     def without_late_moves(self, late: LateMoves) -> TaggedRows:
         row_bytes = {group: count * self.bytes_per_row for group, count in self.profile.leaving.items()}
@@ -113,13 +116,14 @@ class SparkRows(TaggedRows):
         return self.frame.where(F.col(KIND).isin([int(kind) for kind in kinds]))
 
 
-def tagged_batches(tagged: TaggedBatch, read: Tally, sums: int = 1) -> Iterator[pa.Table]:
+def tagged_batches(tagged: TaggedBatch, read: Tally, sums: int = 1, distinct: int = 0) -> Iterator[pa.Table]:
     """Work rows as row batches of ``TAGGED``, with headings.
 
     Args:
         tagged: the work rows; those that move have not been compared with what is stored.
         read: the keys that the task has read.
         sums: how many tasks add the headings up.
+        distinct: how many rows were tagged, one for each key.
     """
     leaves = pc.equal(tagged.rows.column(work_rows.CHANGE), int(Change.MOVE_IN))
     leaving = pc.sum(leaves).as_py() or 0
@@ -127,7 +131,8 @@ def tagged_batches(tagged: TaggedBatch, read: Tally, sums: int = 1) -> Iterator[
         parts = {Kind.LEAVING if leaving else Kind.STAYING: tagged.rows}
     else:
         parts = {Kind.STAYING: tagged.rows.filter(pc.invert(leaves)), Kind.LEAVING: tagged.rows.filter(leaves)}
-    yield _headings([(Kind.READ, read), (Kind.LEFT_OUT, Tally(tagged.left_out))])
+    counted = [(Kind.LEFT_OUT, Tally(tagged.left_out)), (Kind.DISTINCT, Tally(distinct))]
+    yield _headings([(Kind.READ, read), *counted])
     yield from _row_batches(parts, sums)
 
 

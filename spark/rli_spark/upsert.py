@@ -6,19 +6,21 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from rli import CommitResult, MissingColumns, OnPartitionChange, Table
+from rli import CommitResult, MissingColumns, OnDuplicates, OnPartitionChange, Table
 from rli.write.engine import OnStep, WriteOptions, pass_over
 from rli.write.engine import upsert as write_upsert
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
+from rli_spark.micro_batches import for_replays
 
 
-def upsert(
+def upsert(  # noqa: PLR0913  (the choices are named)
     df: DataFrame,
     table: Table,
     *,
     on_partition_change: OnPartitionChange | str | None = None,
     missing: MissingColumns | str = MissingColumns.FAIL,
+    on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
     attempts: int | None = None,
     transaction: tuple[str, int] | None = None,
     metadata: Mapping[str, str] | None = None,
@@ -40,8 +42,11 @@ def upsert(
         table: the table; its index must be reachable from the executors.
         on_partition_change: "move", "keep" or "fail"; by default what the table's settings say.
         missing: as for ``Table.upsert``.
+        on_duplicates: as for ``Table.upsert``.
         attempts: as for ``Table.upsert``.
-        transaction: as for ``Table.upsert``.
+        transaction: as for ``Table.upsert``. A repeat computes the frame, to compare its rows with those that were committed: a
+            frame that gives other rows by then is refused. Of a micro-batch whose transaction is its query's id and its number,
+            record keys alone are compared, because Spark may compute the other values again.
         metadata: as for ``Table.upsert``.
         on_step: called on the driver after each step of the write; each attempt begins with the first step again.
 
@@ -49,7 +54,8 @@ def upsert(
         RliError: as for ``Table.upsert``.
     """
     require_frame_and_table(df, table)
-    engine, options = SparkEngine(df.sparkSession), WriteOptions.of(attempts, transaction, metadata, on_step)
+    options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
+    engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)
     return table.write_with(
         lambda definition, index: write_upsert(
             definition,

@@ -194,6 +194,16 @@ def test_delete_by_key_and_by_file(rli: Rli, trips: str, tmp_path: Path) -> None
     assert rli("read", trips, "--json").json == []
 
 
+def test_duplicates_are_told_or_refused(rli: Rli, trips: str) -> None:
+    Path("twice.csv").write_text("id,city,ts,fare\nk8,Oslo,3,1\nk8,Oslo,2,1\nk8,Oslo,1,1\n")
+    assert "occur in several" in rli("upsert", trips, "twice.csv", "--on-duplicates", "fail", status=2).err
+    assert "occur in several" in rli("insert", trips, "twice.csv", "--on-duplicates", "fail", status=2).err
+    assert "1 inserted, 2 duplicates" in rli("upsert", trips, "twice.csv").out
+    told = rli("upsert", trips, "twice.csv", "--json").json
+    assert (told["inserted"], told["unchanged"], told["duplicates"]) == (0, 1, 2)
+    assert rli("timeline", trips, "--json").json[-1]["duplicates"] == 2
+
+
 def test_delete_needs_keys_or_a_file(rli: Rli, trips: str) -> None:
     assert "either keys or a file" in rli("delete", trips, status=2).err
     assert "either keys or a file" in rli("delete", trips, "k", "--file", "day2.csv", status=2).err
@@ -251,7 +261,13 @@ def test_a_transaction_of_the_caller_is_committed_once(rli: Rli, trips: str) -> 
     first = rli("upsert", trips, str(trips_file), *named).json
     assert rli("delete", trips, "k9", "--transaction", "a:b:8", "--json").json["deleted"] == 1
     repeated = rli("upsert", trips, str(trips_file), *named).json
-    assert {**repeated, "seconds": {}} == {**first, "seconds": {}}
+    assert {**repeated, "seconds": {}, "repeated": False} == {**first, "seconds": {}}
+    assert (first["repeated"], repeated["repeated"]) == (False, True)
+    assert "(repeated: " in rli("upsert", trips, str(trips_file), *named[:-1]).out
+    assert "committed=upsert repeat=delete" in rli("delete", trips, "k9", *named, status=2).err
+    trips_file.write_text("id,city,ts,fare\nk9,Oslo,3,2\n")
+    assert "other records" in rli("upsert", trips, str(trips_file), *named, status=2).err
+    assert "committed=8" in rli("upsert", trips, str(trips_file), "--transaction", "a:b:6", status=2).err
     rows = rli("timeline", trips, "--json").json
     assert [row["transaction"] for row in rows[-2:]] == [["a:b", 7], ["a:b", 8]]
     assert rows[-2]["metadata"] == {"source": "day=3"}

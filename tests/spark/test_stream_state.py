@@ -17,7 +17,7 @@ from rli.index.following import Position
 from rli.view.given_keys import table_keys
 from rli.view.snapshot import Snapshot
 from rli.write.keying import RecordKeying
-from rli_spark.row_batches import DATA, packed, unpack
+from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
 from rli_spark.streams.base import LOCATION
 from rli_spark.streams.location_state import LocationState, StoredState
 from rli_spark.streams.request import StreamEngine
@@ -44,7 +44,7 @@ def found(table: rli.Table, state: Kept, *keys: str) -> list[str] | None:
     _SEEN.clear()
     rows = packed(pa.table({work_rows.RECORD_KEY: pa.array(keys)}))
     tagger = BucketTagger(table.definition, "stream", 1, 1e-6)
-    (told,) = tagger((0,), [pd.DataFrame({DATA: [rows]})], cast("GroupState", state))
+    (told,) = tagger((0,), [pd.DataFrame({DATA: [rows], ROWS: [len(keys)], HASHES: [0]})], cast("GroupState", state))
     (locations,) = told[FOUND]
     return None if locations is None else unpack(locations)["partition_path"].to_pylist()
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
 import rli
 import rli_spark
@@ -253,3 +255,85 @@ def test_what_does_not_fit_is_refused_before_the_stream_begins(spark: SparkSessi
     spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     with pytest.raises(rli.SettingsError, match=r"spark\.conf\.set"):
         rli_spark.write_stream(events, table, tag_by="state", **place)
+
+
+class Replayed:
+    """A stream of files whose last micro-batch Spark replays: its checkpoint does not tell that the batch was written."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        (folder / "incoming").mkdir()
+
+    def send(self, *rows: Row) -> None:
+        lines = [json.dumps(dict(zip(("id", "city", "ts", "v"), row, strict=True))) for row in rows]
+        (self.folder / "incoming" / f"{len(list((self.folder / 'incoming').iterdir()))}.json").write_text(
+            "\n".join(lines)
+        )
+
+    def forget(self, *parts: str) -> None:
+        """Remove what the checkpoint tells of the first batch."""
+        for part in parts:
+            for path in (self.folder / "checkpoint" / part / "0", self.folder / "checkpoint" / part / ".0.crc"):
+                path.unlink(missing_ok=True)
+
+    def run(self, table: rli.Table, value: float, mode: str = "upsert", *, by_hand: bool = False) -> None:
+        """Write what was sent, with a value that the query adds."""
+        read = self.spark.readStream.schema(SCHEMA).json(str(self.folder / "incoming"))
+        events, checkpoint = read.withColumn("v", F.lit(value)), str(self.folder / "checkpoint")
+
+        def write_batch(batch: DataFrame, number: int) -> None:
+            query = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
+            rli_spark.upsert(batch, table, transaction=(query, number))
+
+        if by_hand:
+            writer = events.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint)
+        else:
+            writer = rli_spark.write_stream(events, table, checkpoint=checkpoint, mode=mode)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
+@pytest.mark.invariant("P26")
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_replay_may_compute_values_again(
+    spark: SparkSession, tmp_path: Path, table: rli.Table, *, by_hand: bool
+) -> None:
+    stream = Replayed(spark, tmp_path)
+    stream.send(("a", "x", 1, 0.0), ("b", "y", 1, 0.0), ("b", "y", 1, 0.0))
+    stream.run(table, 1.0, by_hand=by_hand)
+    table.delete(["a"])
+    stream.forget("commits")
+    stream.run(table, 2.0, by_hand=by_hand)
+    assert [(row["id"], row["v"]) for row in rows_of(table)] == [("b", 1.0)]
+    stream.send(("c", "x", 1, 0.0))
+    stream.run(table, 3.0, by_hand=by_hand)
+    assert sorted(row["id"] for row in rows_of(table)) == ["b", "c"]
+
+
+@pytest.mark.invariant("P26")
+def test_a_replay_of_other_keys_ends_the_query(spark: SparkSession, tmp_path: Path, table: rli.Table) -> None:
+    """As after a power cut in which the checkpoint lost the batch's offsets: the rows that came since must not be lost."""
+    stream = Replayed(spark, tmp_path)
+    stream.send(("a", "x", 1, 0.0))
+    stream.run(table, 1.0)
+    stream.forget("commits", "offsets", "sources/0")
+    stream.send(("b", "y", 1, 0.0))
+    with pytest.raises(StreamingQueryException, match="other record keys"):
+        stream.run(table, 1.0)
+    assert [row["id"] for row in rows_of(table)] == ["a"]
+    table.rollback("last")
+    stream.run(table, 1.0)
+    assert sorted(row["id"] for row in rows_of(table)) == ["a", "b"]
+
+
+@pytest.mark.invariant("P26")
+def test_a_replay_in_another_mode_ends_the_query(spark: SparkSession, tmp_path: Path, table: rli.Table) -> None:
+    stream = Replayed(spark, tmp_path)
+    stream.send(("a", "x", 1, 0.0))
+    stream.run(table, 1.0)
+    stream.forget("commits")
+    with pytest.raises(StreamingQueryException, match="committed=upsert repeat=insert"):
+        stream.run(table, 1.0, "insert")
+    stream.run(table, 1.0)
+    stream.send(("b", "y", 1, 0.0))
+    stream.run(table, 1.0, "insert")
+    assert sorted(row["id"] for row in rows_of(table)) == ["a", "b"]

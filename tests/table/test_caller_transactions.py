@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from rli import CommitResult, ConflictError, InvalidInputError, Step, Table, create_table, open_table
+from rli import ConflictError, InvalidInputError, Step, Table, TransactionMismatchError, create_table, open_table
 from rli.commit.recovery import undo_unpublished
 from rli.view import paths
 from rli.view.snapshot import Snapshot
@@ -19,7 +21,6 @@ from tests.support.tables import by_key, check_stored, records, rows_of
 from tests.table.test_many_writers import AtStep
 
 JOB = "job-7"
-NOTHING = CommitResult(None, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def test_applications_count_by_themselves(plain: Table) -> None:
     for number, application in enumerate(applications):
         plain.upsert(records(("a", "x", 1, float(number))), transaction=(application, 3))
     assert len(writes_of(plain)) == len(applications)
-    for application in applications:
-        plain.upsert(records(("a", "x", 1, -1.0)), transaction=(application, 3))
+    for number, application in enumerate(applications):
+        assert plain.upsert(records(("a", "x", 1, float(number))), transaction=(application, 3)).repeated
     assert [row["v"] for row in rows_of(plain)] == [4.0]
 
 
@@ -73,17 +74,84 @@ def test_transactions_in_a_folder_with_capital_letters_still_count(plain: Table)
     first = plain.upsert(records(("a", "x", 1, 1.0)), transaction=("Job/1", 3))
     [folder] = Path(plain.location, paths.TRANSACTIONS).iterdir()
     folder.rename(folder.with_name("id=Job%2F1"))
-    assert plain.upsert(records(("a", "x", 1, 2.0)), transaction=("Job/1", 3)) == first
+    assert plain.upsert(records(("a", "x", 1, 1.0)), transaction=("Job/1", 3)) == first
     assert plain.upsert(records(("b", "x", 1, 2.0)), transaction=("Job/1", 4)).inserted == 1
-    assert plain.upsert(records(("a", "x", 1, 2.0)), transaction=("Job/1", 3)) == first
+    assert plain.upsert(records(("a", "x", 1, 1.0)), transaction=("Job/1", 3)) == first
 
 
-def test_a_smaller_number_changes_nothing(plain: Table) -> None:
+def test_an_unknown_smaller_number_is_refused(plain: Table) -> None:
     second = plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2))
     plain.upsert(records(("a", "x", 1, 5.0)), transaction=(JOB, 5))
-    assert plain.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 2)) == second
-    assert plain.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 3)) == NOTHING
+    assert plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2)) == second
+    with pytest.raises(TransactionMismatchError, match=r"greater number .* transaction=job-7:3 committed=5"):
+        plain.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 3))
     assert [row["id"] for row in rows_of(plain)] == ["a"]
+    check_stored(plain)
+
+
+def test_a_repeat_of_another_verb_is_refused(plain: Table) -> None:
+    batch = records(("a", "x", 1, 1.0))
+    plain.upsert(batch, transaction=(JOB, 7))
+    with pytest.raises(TransactionMismatchError, match="committed=upsert repeat=delete"):
+        plain.delete(["a"], transaction=(JOB, 7))
+    with pytest.raises(TransactionMismatchError, match="committed=upsert repeat=insert"):
+        plain.insert(batch, transaction=(JOB, 7))
+    assert plain.upsert(batch, transaction=(JOB, 7)).repeated
+    assert len(writes_of(plain)) == 1
+    check_stored(plain)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (("a", "x", 1, 1.0),),
+        (("a", "x", 1, 1.0), ("b", "y", 1, 2.5)),
+        (("a", "x", 1, 1.0), ("b", "y", 2, 2.0)),
+        (("a", "x", 1, 2.0), ("b", "y", 1, 1.0)),
+        (("a", "x", 1, 1.0), ("b", "y", 1, 2.0), ("b", "y", 1, 2.0)),
+    ],
+)
+def test_a_repeat_of_other_records_is_refused(plain: Table, other: tuple[tuple[str, str, int, float], ...]) -> None:
+    plain.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)), transaction=(JOB, 7))
+    with pytest.raises(TransactionMismatchError, match=f"other records: .* repeat rows={len(other)}"):
+        plain.upsert(records(*other), transaction=(JOB, 7))
+    assert len(writes_of(plain)) == 1
+
+
+def test_a_repeat_may_be_arranged_otherwise(plain: Table) -> None:
+    rows = records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0), ("a", "x", 2, 3.0))
+    first = plain.upsert(rows, transaction=(JOB, 7))
+    arranged = rows.take([2, 0, 1]).select(rows.column_names[::-1])
+    narrow = pa.concat_tables([arranged.slice(0, 1), arranged.slice(1)])
+    for repeat in (arranged, narrow, rows.append_column("new", pa.nulls(3, pa.string())), rows.to_batches(1)):
+        again = plain.upsert(repeat, transaction=(JOB, 7))
+        assert (again, again.repeated, first.repeated) == (first, True, False)
+    assert plain.delete(["a", "b", "a"], transaction=(JOB, 8)).deleted == 2
+    assert plain.delete(["a", "a", "b"], transaction=(JOB, 8)).repeated
+    with pytest.raises(TransactionMismatchError, match="committed rows=3 repeat rows=2"):
+        plain.delete(["a", "b"], transaction=(JOB, 8))
+
+
+def test_a_record_without_a_request_is_repeated(plain: Table) -> None:
+    """Earlier versions kept neither the verb nor the records."""
+    first = plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 7))
+    [path] = Path(plain.location, paths.TRANSACTIONS).glob("*/*")
+    golden = Path(__file__).parents[1] / "data" / "golden" / "transaction-1.json"
+    earlier = json.loads(golden.read_text())
+    earlier["result"]["instant"] = first.instant
+    path.write_text(json.dumps(earlier))
+    again = plain.delete(["a"], transaction=(JOB, 7))
+    assert (again.instant, again.inserted, again.repeated) == (first.instant, 1, True)
+
+
+def test_records_of_transactions_stay_readable(plain: Table) -> None:
+    first = plain.upsert(records(("a", "x", 1, 1.0), ("a", "x", 1, 1.0)), transaction=(JOB, 7))
+    [path] = Path(plain.location, paths.TRANSACTIONS).glob("*/*")
+    golden = json.loads((Path(__file__).parents[1] / "data" / "golden" / "transaction-1-request.json").read_text())
+    stored = json.loads(path.read_text())
+    stored["result"].update(instant=golden["result"]["instant"], written_bytes=golden["result"]["written_bytes"])
+    assert stored == golden
+    assert first.duplicates == 1
 
 
 def test_a_write_that_changes_nothing_is_recorded(table: Table) -> None:
@@ -109,7 +177,9 @@ def test_two_writers_with_one_transaction_commit_once(table: Table, step: Step) 
     assert writes_of(table) == [results[0].instant]
     # One that would be in no conflict, too.
     at_step = AtStep(step, lambda: results.append(other.upsert(records(("c", "z", 1, 1.0)), transaction=(JOB, 2))))
-    assert table.upsert(records(("d", "w", 1, 1.0)), transaction=(JOB, 2), on_step=at_step) == results[1]
+    with pytest.raises(TransactionMismatchError, match="other records"):
+        table.upsert(records(("d", "w", 1, 1.0)), transaction=(JOB, 2), on_step=at_step)
+    assert table.upsert(records(("c", "z", 1, 1.0)), transaction=(JOB, 2)) == results[1]
     assert sorted(by_key(rows_of(table))) == ["a", "b", "c"]
     check_stored(table)
 
@@ -177,7 +247,7 @@ def test_a_restore_takes_transactions_back(table: Table) -> None:
     assert table.upsert(records(("a", "x", 2, 7.0)), transaction=(JOB, 2)).updated == 1
     table.archive(keep_commits=1)
     table.clean(keep_commits=1)
-    assert table.upsert(records(("a", "x", 9, 9.0)), transaction=(JOB, 2)).updated == 1
+    assert table.upsert(records(("a", "x", 2, 7.0)), transaction=(JOB, 2)).updated == 1
     assert [row["v"] for row in rows_of(table)] == [7.0]
 
 
@@ -192,13 +262,14 @@ def test_transactions_outlive_clustering_cleaning_and_the_archive(table: Table) 
         table.upsert(records(("last", "p0", number, 1.0)))
     table.clean(keep_commits=1)
     table.archive(keep_commits=1)
-    assert table.upsert(records(("new", "p0", 1, 1.0)), transaction=(JOB, 5)) == results[5]
+    assert table.upsert(records(("k5", "p1", 1, 1.0)), transaction=(JOB, 5)) == results[5]
     table.upsert(records(("six", "p0", 1, 1.0)), transaction=(JOB, 6))
     folder = Path(table.location) / paths.TRANSACTIONS
     # Of the archived commits one record is kept, and the commit before this one found it.
     assert sorted(file.name.partition(".")[0].lstrip("0") for file in folder.glob(f"id={JOB}/*")) == ["5", "6"]
-    assert table.upsert(records(("new", "p0", 1, 1.0)), transaction=(JOB, 1)) == NOTHING
-    assert table.upsert(records(("new", "p0", 1, 1.0)), transaction=("other", 1)).inserted == 1
+    with pytest.raises(TransactionMismatchError, match="transaction=job-7:1 committed=6"):
+        table.upsert(records(("k1", "p1", 1, 1.0)), transaction=(JOB, 1))
+    assert table.upsert(records(("other", "p0", 1, 1.0)), transaction=("other", 1)).inserted == 1
     assert "new" not in {row["id"] for row in rows_of(table)}
 
 

@@ -208,6 +208,7 @@ def _records(entry: HistoryEntry) -> str | None:
         "moved": entry.moved,
         "deleted": entry.deleted,
         "unchanged": entry.unchanged,
+        "duplicates": entry.duplicates,
     }
     if all(count is None for count in counts.values()):
         return None

@@ -34,7 +34,7 @@ from rli.cli.progress import write_progress
 from rli.durations import duration_text
 from rli.errors import InvalidInputError, SettingsError
 from rli.index.registry import index_kind
-from rli.model import CommitResult, Durability, KeyMode, MissingColumns, OnExisting, OnPartitionChange
+from rli.model import CommitResult, Durability, KeyMode, MissingColumns, OnDuplicates, OnExisting, OnPartitionChange
 from rli.settings import DEFAULT_TOMBSTONES
 from rli.table.options import TableOptions
 from rli.table.table import Table
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
         app,
         upsert,
         "rli upsert trips day1.jsonl day2.csv.gz",
-        "rli upsert trips day3.parquet --on-partition-change fail",
+        "rli upsert trips day3.parquet --on-partition-change fail --on-duplicates fail",
         "rli upsert domains registry.csv --rename-columns --json",
         "rli upsert trips day4.csv --column-type zip=string --transaction nightly:4",
     )
@@ -255,6 +255,13 @@ FilesArgument = Annotated[
 ]
 EngineOption = Annotated[EngineName, typer.Option(help="local: in this process. spark: in a Spark session.")]
 RenameOption = Annotated[bool, typer.Option("--rename-columns", help="Write 'Domain name' as domain_name, and so on.")]
+OnDuplicatesOption = Annotated[
+    OnDuplicates,
+    typer.Option(
+        help="If several records of a file have one key. skip: one of them counts, the others are reported as duplicates. "
+        "fail: an error."
+    ),
+]
 ColumnTypeOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -285,6 +292,7 @@ def upsert(
             "updated or moved keep their stored values."
         ),
     ] = MissingColumns.FAIL,
+    on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
     rename_columns: RenameOption = False,
     column_type: ColumnTypeOption = None,
     transaction: TransactionOption = None,
@@ -300,7 +308,8 @@ def upsert(
 
     With --json, each commit is reported on its own line, with its file.
     """
-    options = UpsertOptions(on_partition_change, missing, parse_transaction(transaction), parse_metadata(metadata))
+    named, kept = parse_transaction(transaction), parse_metadata(metadata)
+    options = UpsertOptions(on_partition_change, missing, on_duplicates, named, kept)
     source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
     _write_files(source, engine, options, as_json=as_json)
 
@@ -314,6 +323,7 @@ def insert(
         OnExisting,
         typer.Option(help="If the table holds a key. skip: its record changes nothing. fail: an error."),
     ] = OnExisting.SKIP,
+    on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
     rename_columns: RenameOption = False,
     column_type: ColumnTypeOption = None,
     transaction: TransactionOption = None,
@@ -327,7 +337,7 @@ def insert(
     with one key in a file the first one counts (spark: the one with the least ordering value). Files are read as by
     rli upsert.
     """
-    options = InsertOptions(on_existing, parse_transaction(transaction), parse_metadata(metadata))
+    options = InsertOptions(on_existing, on_duplicates, parse_transaction(transaction), parse_metadata(metadata))
     source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
     _write_files(source, engine, options, as_json=as_json)
 
@@ -449,6 +459,7 @@ def _summary(label: str, result: CommitResult) -> dict[str, object]:
         "moved": result.moved,
         "deleted": result.deleted,
         "unchanged": result.unchanged,
+        "duplicates": result.duplicates,
     }
     records = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
     files = (
@@ -456,7 +467,15 @@ def _summary(label: str, result: CommitResult) -> dict[str, object]:
     )
     return {
         "batch": label,
-        "commit": result.instant or "none, nothing changed",
+        "commit": _commit(result),
         "records": records,
         **({"files": files} if result.instant else {}),
     }
+
+
+def _commit(result: CommitResult) -> str:
+    if result.instant is None:
+        return "none, nothing changed"
+    return (
+        f"{result.instant} (repeated: committed before, nothing was written now)" if result.repeated else result.instant
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from rli.model import CommitResult, MissingColumns, OnExisting, OnPartitionChange
+from rli.model import CommitResult, MissingColumns, OnDuplicates, OnExisting, OnPartitionChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class UpsertOptions:
     Attributes:
         on_partition_change: None for what the table's settings say.
         missing: what becomes of columns of the table that the file lacks.
+        on_duplicates: what happens if several records have one key.
         transaction: of the caller.
         metadata: of the caller.
     """
@@ -23,6 +24,7 @@ class UpsertOptions:
     verb: ClassVar[str] = "upsert"
     on_partition_change: OnPartitionChange | None = None
     missing: MissingColumns = MissingColumns.FAIL
+    on_duplicates: OnDuplicates = OnDuplicates.SKIP
     transaction: tuple[str, int] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
 
@@ -38,12 +40,14 @@ class InsertOptions:
 
     Attributes:
         on_existing: what becomes of records whose key the table holds.
+        on_duplicates: what happens if several records have one key.
         transaction: of the caller.
         metadata: of the caller.
     """
 
     verb: ClassVar[str] = "insert"
     on_existing: OnExisting = OnExisting.SKIP
+    on_duplicates: OnDuplicates = OnDuplicates.SKIP
     transaction: tuple[str, int] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
 

@@ -24,6 +24,7 @@ from rli.write.engine import (
     TableIndex,
     TaggedRows,
     Tagging,
+    Tally,
     relocated,
     relocations_of,
     request_folder_of,
@@ -35,8 +36,8 @@ from rli_spark.engine import SparkEngine
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable
 from rli_spark.keyed_rows import KeyedRows
-from rli_spark.request_parts import PARTS, Parts, write_part
-from rli_spark.row_batches import DATA, packed, unpack
+from rli_spark.request_parts import PARTS, Parts, telling_received, write_part
+from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
 from rli_spark.running_task import running_task
 from rli_spark.small_requests import request_of
 from rli_spark.streams.base import LOCATION, LOCATIONS
@@ -117,12 +118,14 @@ class StreamRequest(Request):
         known: the locations.
         schema: of the records.
         bytes_per_row: on average.
+        received: all rows of the micro-batch.
     """
 
     rows: Request
     known: KnownLocations
     schema: pa.Schema
     bytes_per_row: float
+    received: Tally
 
     def tag(self, locator: Locator, tagging: Tagging) -> AbstractContextManager[TaggedRows]:
         return self.rows.tag(self.known.as_of(locator) if isinstance(locator, FileLocator) else locator, tagging)
@@ -173,17 +176,20 @@ class StreamEngine(SparkEngine):
             inner = request_of(self.spark, folder, limits, rows)
             known = KnownLocations.of(row for row in told if row[_POSITIONS] is not None)
             self.requested.append(known)
-            yield StreamRequest(inner, known, inner.schema, inner.bytes_per_row)
+            yield StreamRequest(inner, known, inner.schema, inner.bytes_per_row, inner.received)
 
 
 def _written(
     tables: Iterator[pa.Table], write: Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
 ) -> Iterator[pa.Table]:
     """Write the rows of row batches that the stateful operator has tagged; gives tables of ``_WRITTEN``."""
-    found, positions = list[pa.Table](), set[str]()
+    found, positions, received = list[pa.Table](), set[str](), Tally()
 
     def rows() -> Iterator[pa.Table]:
+        nonlocal received
         for table in tables:
+            told = (table.column(name).to_pylist() for name in (ROWS, HASHES))
+            received += Tally.total(Tally(*counted) for counted in zip(*told, strict=True))
             for content, known, position in zip(*(table.column(name) for name in (DATA, FOUND, POSITION)), strict=True):
                 if known.is_valid:
                     found.append(unpack(known.as_buffer()))
@@ -192,7 +198,7 @@ def _written(
 
     for part in write(for_look_ups(rows())):
         nothing = [pa.nulls(part.num_rows, _WRITTEN.field(name).type) for name in (FOUND, _POSITIONS)]
-        yield pa.table([*part.columns, *nothing], schema=_WRITTEN)
+        yield pa.table([*telling_received(part, received).columns, *nothing], schema=_WRITTEN)
     if positions:
         content = packed(pa.concat_tables([LOCATIONS.empty_table(), *found]))
         row = {"task": running_task().partitionId(), FOUND: content, _POSITIONS: sorted(positions)}

@@ -22,13 +22,14 @@ from rli.write.engine import (
     Snapshot,
     Storage,
     TableDefinition,
+    Tally,
     relocations_of,
     routing_hashes,
     unseen_writes,
     work_rows,
 )
 from rli_spark.request_files import key_range
-from rli_spark.row_batches import DATA, packed, unpack
+from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
 from rli_spark.streams.base import LocationBase, load_base
 from rli_spark.streams.location_state import LocationState
 from rli_spark.zip_directories import watch_zip_directories
@@ -37,10 +38,10 @@ BUCKET: Final = "bucket"
 FOUND: Final = "found"
 POSITION: Final = "position"
 
-CELLS: Final = pa.schema([(BUCKET, pa.int32()), (DATA, pa.binary())])
-"""Row batches: keyed rows of one bucket."""
+CELLS: Final = pa.schema([(BUCKET, pa.int32()), (DATA, pa.binary()), (ROWS, pa.int64()), (HASHES, pa.int64())])
+"""Row batches: keyed rows of one bucket; and what was received with them, see ``Keying.received``."""
 
-TAGGED_CELLS: Final = f"{DATA} binary, {FOUND} binary, {POSITION} string"
+TAGGED_CELLS: Final = f"{DATA} binary, {FOUND} binary, {POSITION} string, {ROWS} bigint, {HASHES} bigint"
 """Row batches with the locations that the state knows of their keys, as of which position; nulls where it knows nothing."""
 
 _MOST_BEHIND: Final = 16
@@ -65,20 +66,25 @@ class BucketTagger:
 
     def __call__(self, key: Any, frames: Iterable[Any], state: GroupState) -> Iterable[Any]:
         watch_zip_directories()
-        cells = [unpack(cell) for frame in frames for cell in frame[DATA]]
-        rows = pa.concat_tables(cells)
+        told = list(frames)
+        rows = pa.concat_tables([unpack(cell) for frame in told for cell in frame[DATA]])
+        received = Tally.total(
+            Tally(int(count), int(hashes))
+            for frame in told
+            for count, hashes in zip(frame[ROWS], frame[HASHES], strict=True)
+        )
         keys = rows.column(work_rows.RECORD_KEY).combine_chunks()
         now = _seen_by_this_task(self.table, self.folder)
         stored = LocationState.from_stored(state.get) if state.exists else None
         held = self._brought_to(now, int(key[0]), stored)
         if held is not None and not held.may_have_forgotten(keys):
             self._keep(state, stored, held, keys)
-            yield _told(rows, packed(held.found(keys)), now.position.to_text())
+            yield _told(rows, received, packed(held.found(keys)), now.position.to_text())
             return
         # The next base fills it again.
         if state.exists:
             state.remove()
-        yield _told(rows, None, None)
+        yield _told(rows, received)
 
     def _brought_to(self, now: _Now, bucket: int, stored: LocationState | None) -> LocationState | None:
         """The locations of a bucket as of now, from its state or from the base; None if neither can be followed."""
@@ -183,5 +189,6 @@ def _is_near(stored: Position, now: Position) -> bool:
     return len(now.writes - stored.writes) < _MOST_BEHIND
 
 
-def _told(rows: pa.Table, found: bytes | None, position: str | None) -> pd.DataFrame:
-    return pd.DataFrame({DATA: [packed(rows)], FOUND: [found], POSITION: [position]})
+def _told(rows: pa.Table, received: Tally, found: bytes | None = None, position: str | None = None) -> pd.DataFrame:
+    told = {DATA: packed(rows), FOUND: found, POSITION: position, ROWS: received.keys, HASHES: received.hashes}
+    return pd.DataFrame({name: [value] for name, value in told.items()})

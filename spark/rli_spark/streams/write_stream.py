@@ -17,12 +17,14 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from rli import InvalidInputError, SettingsError, Table
 from rli.write.engine import (
     HASHES,
+    ComparedBy,
     Engine,
     FileIndex,
     FirstRecordKeying,
     Keying,
     RecordKeying,
     TableDefinition,
+    Tally,
     WriteOptions,
     one_of,
     pass_over,
@@ -37,7 +39,8 @@ from rli_spark.arguments import require_frame_and_table
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.connect import is_connect
 from rli_spark.engine import SparkEngine
-from rli_spark.row_batches import DATA, packed, unpack
+from rli_spark.micro_batches import for_replays, query_of
+from rli_spark.row_batches import packed, unpack
 from rli_spark.streams.base import build_base, load_base
 from rli_spark.streams.location_state import STATE_SCHEMA
 from rli_spark.streams.request import StreamEngine
@@ -46,7 +49,6 @@ from rli_spark.tie_breaker import Tied
 
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class StreamMode(StrEnum):
@@ -75,7 +77,9 @@ def write_stream(
     """Write a stream into a table, each micro-batch exactly once.
 
     Each micro-batch is a commit, with the id of the query and the number of the batch as its transaction. Other writers
-    may write the same table meanwhile.
+    may write the same table meanwhile. Where Spark replays a batch that was committed, nothing is written: the query must give
+    the same record keys again, and may give other values. Other keys are an error: Spark's checkpoint is older than the table,
+    or the query is not deterministic.
 
     With ``tag_by="state"``, Spark's state store keeps the location of each key, so that a table without a store needs
     not be searched for every batch. The first call reads all record keys of the table. The state follows the commits of
@@ -99,6 +103,7 @@ def write_stream(
         SettingsError: the session or the table's index does not serve for ``tag_by="state"``; says what to set.
         SchemaError: the records do not fit the table.
         CorruptTableError: a base file is damaged.
+        TransactionMismatchError: ends the query: a batch was committed with another mode or other record keys.
     """
     require_frame_and_table(df, table)
     chosen, tags = one_of(StreamMode, "mode", mode), one_of(TagBy, "tag_by", tag_by)
@@ -151,14 +156,15 @@ def _tagged_by_state(
 def _keyed_frame(df: DataFrame, table: TableDefinition, mode: StreamMode, index: FileIndex) -> tuple[DataFrame, Keying]:
     """The frame that is keyed, and what keys its rows."""
     kind = RecordKeying if mode is StreamMode.UPSERT else FirstRecordKeying
-    keying = kind(table_keys(table), table.properties.ordering_field, index.scope)
+    keying = kind(table_keys(table), table.properties.ordering_field, index.scope, compared_by=ComparedBy.KEYS)
     return df, Tied(keying)
 
 
 def _by_bucket(tables: Iterator[pa.Table], keying: Keying, buckets: int) -> Iterator[pa.Table]:
     """Row batches of keyed rows."""
     for table in for_look_ups(tables):
-        keyed = keying.distinct(keying.keyed(table))
+        given = keying.keyed(table)
+        keyed, received = keying.distinct(given), keying.received(given)
         hashes = routing_hashes(keyed.column(work_rows.RECORD_KEY).combine_chunks())
         numbers = hashes.astype(np.int64) // (HASHES // buckets)
         order = np.argsort(numbers, kind="stable")
@@ -166,17 +172,22 @@ def _by_bucket(tables: Iterator[pa.Table], keying: Keying, buckets: int) -> Iter
         found, starts = np.unique(numbers[order], return_index=True)
         ends = [*starts[1:].tolist(), len(order)]
         cells = [packed(arranged.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)]
-        yield pa.table([pa.array(found, pa.int32()), pa.array(cells, pa.binary())], schema=CELLS)
+        # What was received is added up over all buckets, so it may go with the first one.
+        told = [[number, *[0] * (len(cells) - 1)] for number in (received.keys, received.hashes)]
+        yield pa.table([pa.array(found, pa.int32()), pa.array(cells, pa.binary()), *told], schema=CELLS)
 
 
 def _one_for_each_bucket(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The row batches of each bucket as one."""
     cells: dict[int, list[pa.Table]] = {}
+    received: dict[int, Tally] = {}
     for table in tables:
-        for bucket, content in zip(table.column(BUCKET).to_pylist(), table.column(DATA), strict=True):
-            cells.setdefault(bucket, []).append(unpack(content.as_buffer()))
-    for bucket, rows in cells.items():
-        yield pa.table([[bucket], [packed(pa.concat_tables(rows))]], schema=CELLS)
+        for bucket, content, rows, hashes in table.select(CELLS.names).to_pandas().itertuples(index=False):
+            cells.setdefault(bucket, []).append(unpack(content))
+            received[bucket] = received.get(bucket, Tally()) + Tally(rows, hashes)
+    for bucket, parts in cells.items():
+        content, tally = packed(pa.concat_tables(parts)), received[bucket]
+        yield pa.table([[bucket], [content], [tally.keys], [tally.hashes]], schema=CELLS)
 
 
 def _batch_writer(
@@ -186,10 +197,10 @@ def _batch_writer(
 
     def write_batch(batch: DataFrame, number: int) -> None:
         spark = batch.sparkSession
-        query = spark.sparkContext.getLocalProperty(_QUERY_ID)
+        query = query_of(spark)
         if query is None:
             raise InvalidInputError("a micro-batch belongs to no query: start the writer that write_stream returns")
-        options = WriteOptions.of(None, (query, number), None, pass_over)
+        options = for_replays(WriteOptions.of(None, (query, number), None, pass_over), spark)
         write, engine = write_upsert if mode is StreamMode.UPSERT else write_insert, engine_for(spark)
         table.write_with(lambda definition, index: write(definition, index, engine, batch, options))
 
