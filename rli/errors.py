@@ -16,7 +16,8 @@ _REMEDY: Final = "; "
 class RliError(Exception):
     """Base of every error that rli raises on purpose.
 
-    >>> error = SettingsError("no such option: option=nme; use name")
+    >>> import rli
+    >>> error = rli.SettingsError("no such option: option=nme; use name")
     >>> error.problem, error.remedy
     ('no such option: option=nme', 'use name')
 

@@ -39,9 +39,6 @@ def duplicates_in(rows: Sequence[Version], scope: Scope) -> int:
 @every_kind
 @pytest.mark.parametrize("on_change", OnPartitionChange)
 def test_counts_of_records_add_up(kind: Kind, on_change: OnPartitionChange) -> None:
-    if kind.scope is Scope.PARTITION and on_change is not OnPartitionChange.MOVE:
-        pytest.skip("no record moves with partition scope")
-
     @settings(max_examples=cases(6), deadline=None)
     @given(batches=st.lists(st.tuples(st.booleans(), ROWS), min_size=1, max_size=3))
     def check(batches: list[tuple[bool, list[Version]]]) -> None:
