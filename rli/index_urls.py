@@ -6,7 +6,6 @@ unique in their partition. The stores do not know these options.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Final, Self
 from urllib.parse import quote, unquote
@@ -14,6 +13,7 @@ from urllib.parse import quote, unquote
 from rli.durations import duration_text, parse_duration
 from rli.errors import SettingsError
 from rli.model import Scope
+from rli.patterns import require_pattern
 from rli.urls import StoredUrl, without_password
 
 _SCOPE: Final = "scope"
@@ -118,11 +118,11 @@ def _pattern_in(own: list[str], url: str) -> str | None:
         return None
     try:
         pattern = unquote(stored, errors="strict")
-        re.compile(pattern)
-    except (UnicodeError, re.error, OverflowError, RecursionError) as error:
+        require_pattern(pattern)
+    except (UnicodeError, ValueError) as error:
         raise SettingsError(
-            f"not a regular expression: partitions={stored!r} ({error}) url={without_password(url)}; give one that "
-            "matches whole partition paths, such as partitions=day=2026-11-.*"
+            f"not a regular expression: partitions={stored!r} ({error}) url={without_password(url)}; give one of "
+            "RE2, without look-around, that matches whole partition paths, such as partitions=day=2026-11-.*"
         ) from error
     return pattern
 

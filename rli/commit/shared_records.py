@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from rli.commit.file_records import FileRecords
-from rli.commit.lease_stores import LeaseRecords, lease_store
+from rli.commit.lease_stores import LeaseRecords
 from rli.errors import SettingsError
 from rli.index.contract import TableIndex
 from rli.model import LeasePlace
@@ -34,14 +34,13 @@ def shared_records(table: TableDefinition, index: TableIndex) -> SharedRecords:
 
     Raises:
         SettingsError: they are in the store of the table's index, and this index has none.
-        StoreUnavailableError: the store of the lease does not answer.
     """
     settings = table.require_settings()
     if settings.lease is LeasePlace.TABLE:
         # Torn ones would keep everybody from writing.
         return FileRecords(table.durable().storage)
     if settings.lease is not LeasePlace.INDEX:
-        return LeaseRecords(lease_store(settings.lease), settings.table_id)
+        return LeaseRecords(settings.lease, settings.table_id)
     if index.shared_store is None:
         raise SettingsError(
             f"the table's lease is in the store of its index, and this index has no store: table={table.location} "

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from rli.hudi.hash_fields import hash_values
 from rli.hudi.java_hash import list_hashes
 
-MOST_BUCKETS: Final = 10**8
-"""Eight digits name no more."""
+MOST_BUCKETS: Final = 65_536
+"""Of a partition. A write gives each of them a file id, so more would slow every write; eight digits would name more."""
 
 _DIGITS: Final = 8
 _POSITIVE: Final = np.uint32(0x7FFFFFFF)

@@ -16,6 +16,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import CorruptTableError, UnsupportedTableError
+from rli.hudi.bucket_index import MOST_BUCKETS
+from rli.patterns import finds, require_pattern
 from rli.storage import Storage
 
 FOLDER: Final = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
@@ -23,6 +25,7 @@ FOLDER: Final = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
 _SUFFIX: Final = ".hashing_config"
 _VERSION: Final = 1
 _REGEX: Final = "REGEX"
+_MOST_DIGITS: Final = 20
 _JAVA_ALONE: Final = re.compile(r"\\[pPQEzZhHRXGvVN]|&&|\(\?<[A-Za-z]|\[[^]]*\[")
 """What Java and Python take for different things, or what Python does not know."""
 
@@ -36,7 +39,7 @@ class BucketRule:
         buckets: of each.
     """
 
-    pattern: re.Pattern[str]
+    pattern: str
     buckets: int
 
 
@@ -54,7 +57,7 @@ class HashingConfig:
 
     def buckets_of(self, partition_path: str) -> int:
         """How many buckets a partition has."""
-        fitting = (rule.buckets for rule in self.rules if rule.pattern.search(partition_path))
+        fitting = (rule.buckets for rule in self.rules if finds(rule.pattern, partition_path))
         return next(fitting, self.default_buckets)
 
 
@@ -105,8 +108,17 @@ def _parsed(content: bytes, path: str) -> HashingConfig:
             f"a hashing config has rules that rli does not know: file={path} version={stored.version} rule={stored.rule}; "
             "write the table with Hudi alone"
         )
+    _require_few(stored.defaultBucketNumber, path)
     rules = (_rule(expression, path) for expression in stored.expressions.split(";") if expression.strip())
     return HashingConfig(stored.defaultBucketNumber, tuple(rules))
+
+
+def _require_few(buckets: int, path: str) -> None:
+    if buckets > MOST_BUCKETS:
+        raise UnsupportedTableError(
+            f"a hashing config names more buckets than rli writes: file={path} buckets={buckets} most={MOST_BUCKETS}; write "
+            "the table with Hudi alone, or write the config again with fewer buckets"
+        )
 
 
 def _rule(expression: str, path: str) -> BucketRule:
@@ -116,21 +128,26 @@ def _rule(expression: str, path: str) -> BucketRule:
         raise CorruptTableError(
             f"a hashing config has a rule without a number: file={path} rule={expression!r}; write it again with Hudi"
         )
-    return BucketRule(_pattern(pattern, path), int(buckets))
+    # Python converts numbers of a few thousand digits alone.
+    _require_few(int(buckets[:_MOST_DIGITS]), path)
+    _require_same_meaning(pattern, path)
+    return BucketRule(pattern, int(buckets))
 
 
-def _pattern(pattern: str, path: str) -> re.Pattern[str]:
-    """A pattern of Java; raises ``UnsupportedTableError`` for one that Python takes for something else."""
+def _require_same_meaning(pattern: str, path: str) -> None:
+    """Pass a pattern of Java; raises ``UnsupportedTableError`` for one that RE2 or Python takes for something else."""
     cause: Exception | None = None
     if not _JAVA_ALONE.search(pattern):
         try:
             with warnings.catch_warnings():
                 # Python warns of what it may take for something else one day.
                 warnings.simplefilter("error")
-                # Java's \d and \w are ASCII alone.
-                return re.compile(pattern, re.ASCII)
-        except (re.error, Warning) as error:
+                re.compile(pattern, re.ASCII)
+            require_pattern(pattern)
+        except (re.error, OverflowError, RecursionError, ValueError, Warning) as error:
             cause = error
+        else:
+            return
     raise UnsupportedTableError(
         f"a hashing config has a pattern of Java that rli does not follow: file={path} pattern={pattern!r}; write the "
         "table with Hudi alone, or give the partitions a pattern of letters, digits, '.', '*', '^' and '$'"

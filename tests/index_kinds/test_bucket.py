@@ -142,7 +142,7 @@ def test_a_table_without_these_buckets_gets_no_bucket_index(tmp_path: Path, inde
         ("bucket:", "not the URL of a bucket index"),
         ("bucket://here?buckets=4", "not the URL of a bucket index"),
         ("bucket:?buckets=4&buckets=5", "not the URL of a bucket index"),
-        ("bucket:?buckets=0", "from 1 to 100000000: buckets=0"),
+        ("bucket:?buckets=0", "from 1 to 65536: buckets=0"),
         ("bucket:?buckets=-1", "buckets=-1"),
         ("bucket:?buckets=٤", "buckets=٤"),
         ("bucket:?fields=id", "buckets=none"),
@@ -319,6 +319,12 @@ def test_the_hashing_config_of_a_replacement_that_begins_during_a_write_does_not
         ({"expressions": "a", "instant": "0"}, CorruptTableError, "a rule without a number"),
         ({"expressions": "a,b,2", "instant": "0"}, CorruptTableError, "a rule without a number"),
         ({"expressions": r"\p{Alpha}+,2", "instant": "0"}, UnsupportedTableError, "a pattern of Java"),
+        ({"expressions": "(a)\\1,2", "instant": "0"}, UnsupportedTableError, "a pattern of Java"),
+        ({"expressions": "a(?=b),2", "instant": "0"}, UnsupportedTableError, "a pattern of Java"),
+        ({"expressions": "a,99999999", "instant": "0"}, UnsupportedTableError, "more buckets than rli writes"),
+        ({"expressions": f"a,{10**21}", "instant": "0"}, UnsupportedTableError, "more buckets than rli writes"),
+        ({"expressions": f"a,{'9' * 9999}", "instant": "0"}, UnsupportedTableError, "more buckets than rli writes"),
+        ({"expressions": "a,2", "default": 10**21, "instant": "0"}, UnsupportedTableError, "more buckets than rli"),
         ({"expressions": "[a[bc]],2", "instant": "0"}, UnsupportedTableError, "a pattern of Java"),
         ({"expressions": "(,2", "instant": "0"}, UnsupportedTableError, "a pattern of Java"),
         ({"expressions": "a,2", "instant": "0", "rule": "other"}, UnsupportedTableError, "rule=other"),
@@ -333,6 +339,16 @@ def test_hashing_configs_that_rli_cannot_follow(
     _write_config(table, **fields)
     with pytest.raises(error, match=message):
         table.upsert(versions("a"))
+
+
+@pytest.mark.timeout(60)
+def test_a_pattern_that_backtracks_ends(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    _write_config(table, expressions="(a+)+b,2", instant="0")
+    city = "a" * 40 + "!"
+    table.upsert(versions("k1", "k2", city=city))
+    assert {partition for partition, _ in buckets_of(table)} == {city}
+    assert table.get(["k1"]).num_rows == 1
 
 
 def _write_config(

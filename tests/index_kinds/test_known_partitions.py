@@ -105,6 +105,7 @@ def test_an_index_in_a_store_may_know_some_partitions(table: Table, tmp_path: Pa
     [
         ("partitions=x", "add scope=partition"),
         ("scope=partition&partitions=x(", "not a regular expression"),
+        ("scope=partition&partitions=x(%3F!y)", "not a regular expression"),
         ("scope=partition&partitions=%ED%A0%80", "not a regular expression"),
         ("scope=partition&partitions=x\ud800", "not Unicode text"),
         ("scope=partition&partitions=x{99999999999}", "not a regular expression"),

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import InvalidInputError
-
-_REMEMBERED: Final = 65_536
-"""Partition paths whose match is kept."""
+from rli.patterns import fits
 
 
 class KnownPartitions:
@@ -31,7 +26,7 @@ class KnownPartitions:
         return self.pattern is None
 
     def __contains__(self, partition_path: str) -> bool:
-        return self.pattern is None or _matches(self.pattern, partition_path)
+        return self.pattern is None or fits(self.pattern, partition_path)
 
     def rows_in(self, partition_paths: pa.Array) -> pa.Array | None:
         """Which rows are in known partitions: boolean array, shape (n,); None where all are."""
@@ -57,8 +52,3 @@ class KnownPartitions:
                 f"the index knows some partitions only, and cannot {question}: partition={unknown} "
                 f"partitions={self.pattern} index={url}; open the table with an index of all partitions, or of this one too"
             )
-
-
-@lru_cache(_REMEMBERED)
-def _matches(pattern: str, partition_path: str) -> bool:
-    return re.fullmatch(pattern, partition_path) is not None
