@@ -16,6 +16,8 @@ from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import FileGroupResult
+from rli.filters import predicates
+from rli.filters.predicates import columns_of
 from rli.hudi.meta_columns import IS_DELETED, with_meta_columns
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
@@ -105,6 +107,7 @@ __all__ = [
     "WritePlan",
     "await_synced",
     "coalesce_tables",
+    "columns_of",
     "content_hashes",
     "delete",
     "groups_of",
@@ -117,6 +120,7 @@ __all__ = [
     "only_base_file",
     "pass_over",
     "point_reads",
+    "predicates",
     "relocated",
     "relocations_of",
     "request_folder_of",

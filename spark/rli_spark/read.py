@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import StructType
 
@@ -19,28 +19,18 @@ from rli.write.engine import (
     LOOKUP_SECONDS,
     FileSlice,
     Storage,
+    columns_of,
     only_base_file,
     slices_by_types,
     with_meta_columns,
 )
 from rli_spark.arguments import require_session_and_table
 from rli_spark.batches import spark_schema
+from rli_spark.filters import condition
 from rli_spark.hadoop_paths import hadoop_paths
 from rli_spark.point_reads import look_up
 
 Condition: TypeAlias = tuple[str, str, Any]
-
-_OPERATORS: Final[dict[str, Callable[[Column, Any], Column]]] = {
-    "=": operator.eq,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "in": lambda column, values: column.isin(list(values)),
-    "not in": lambda column, values: ~column.isin(list(values)),
-}
 
 _CALENDAR: Final = {"datetimeRebaseMode": "CORRECTED"}
 """Dates and times of files that do not name their calendar are Gregorian at all times, as Hudi's writers and rli store
@@ -51,7 +41,7 @@ def read(
     spark: SparkSession,
     table: Table,
     columns: Sequence[str] | None = None,
-    filters: Sequence[Condition | Sequence[Condition]] | None = None,
+    filters: str | Sequence[Condition | Sequence[Condition]] | None = None,
     as_of: str | datetime | None = None,
     *,
     keys: DataFrame | None = None,
@@ -66,15 +56,15 @@ def read(
         spark: the session.
         table: the table.
         columns: names; by default all but Hudi's meta columns, which can be named.
-        filters: tuples (column, operator, value), all of which hold, or a list of such lists, of which one holds.
-            Files whose partition path or column statistics show that no record passes are not opened by Spark.
+        filters: a text such as ``fare > 10 and city = 'Oslo'``, or tuples (column, operator, value), all of which hold,
+            or a list of such lists, of which one holds. They pass the same records as in ``Table.read``. Files whose partition path or column statistics show that no record passes are not opened by Spark.
             Filters that follow on the frame itself are pushed into the files by Spark.
         as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
         keys: has the table's record-key columns; others are passed over.
         timeout: of the look-ups of ``keys``, as for ``tag``.
 
     Raises:
-        InvalidInputError: ``columns`` or ``filters`` is a text, ``keys`` is no frame, or given with ``as_of``.
+        InvalidInputError: ``columns`` is a text, ``filters`` is not understood or a pyarrow expression, ``keys`` is no frame, or given with ``as_of``.
         IndexNotReadyError: with ``keys``: the index has not seen all commits of the table after that time.
         SchemaError: a column does not exist, or a filter does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
@@ -89,7 +79,7 @@ def read(
     snapshot = table.snapshot(as_of)
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
-    _require_tuples(filters)
+    _require_portable(filters)
     full = with_meta_columns(snapshot.schema)
     scan = snapshot.scan(columns, filters)
     live = scan.matching_slices()
@@ -99,8 +89,8 @@ def read(
         storage = table.definition.storage
         by_types = slices_by_types(storage, live, full)
         frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
-    if filters is not None:
-        frame = frame.where(_condition(filters))
+    if scan.filter is not None:
+        frame = frame.where(condition(scan.filter.predicate, full))
     return _columns_of(frame, scan.schema.names)
 
 
@@ -122,46 +112,32 @@ def _read_keys(
     table: Table,
     keys: DataFrame,
     columns: Sequence[str] | None,
-    filters: Sequence[Condition | Sequence[Condition]] | None,
+    filters: str | Sequence[Condition | Sequence[Condition]] | None,
     timeout: float,
 ) -> DataFrame:
     if not hasattr(keys, "mapInArrow"):
         raise InvalidInputError(f"the keys are no Spark frame: type={type(keys).__name__}; call spark.createDataFrame")
-    _require_tuples(filters)
+    _require_portable(filters)
     located = look_up(table, keys, timeout)
     if located.snapshot.schema is None:
         return keys.sparkSession.createDataFrame([], StructType())
-    wanted = located.snapshot.scan(columns, filters).schema.names
-    if filters is None:
+    scan = located.snapshot.scan(columns, filters)
+    wanted = scan.schema.names
+    if scan.filter is None:
         return located.records(wanted)
-    tested = [name for name in _names(filters) if name not in wanted]
-    return _columns_of(located.records([*wanted, *tested]).where(_condition(filters)), wanted)
+    predicate = scan.filter.predicate
+    tested = [name for name in dict.fromkeys(name for name, *_ in columns_of(predicate)) if name not in wanted]
+    passing = condition(predicate, with_meta_columns(located.snapshot.schema))
+    return _columns_of(located.records([*wanted, *tested]).where(passing), wanted)
 
 
 def _columns_of(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return frame.select(*(F.col(f"`{name}`") for name in names))
 
 
-def _require_tuples(filters: object) -> None:
-    if isinstance(filters, str):
+def _require_portable(filters: object) -> None:
+    if isinstance(filters, pc.Expression):
         raise InvalidInputError(
-            f"in Spark a filter is not a text: filters={filters!r}; give tuples (column, op, value), or filter the frame: "
-            "read(spark, table).where(…)"
+            f"in Spark a filter is no pyarrow expression: filters={filters}; give a text or tuples (column, op, value), or "
+            "filter the frame: read(spark, table).where(…)"
         )
-
-
-def _names(filters: Sequence[Any]) -> list[str]:
-    """The columns of a filter, each once."""
-    alternatives = [filters] if isinstance(filters[0], tuple) else filters
-    return list(dict.fromkeys(name for all_of in alternatives for name, _, _ in all_of))
-
-
-def _condition(filters: Sequence[Any]) -> Column:
-    """The filter as a column; ``Snapshot.scan`` has checked its form."""
-    alternatives = [filters] if isinstance(filters[0], tuple) else filters
-    return reduce(operator.or_, (reduce(operator.and_, map(_comparison, all_of)) for all_of in alternatives))
-
-
-def _comparison(condition: Condition) -> Column:
-    name, symbol, value = condition
-    return _OPERATORS[symbol](F.col(f"`{name}`"), value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import rli
 import rli_spark
 from rli.storage import Storage
 from rli_spark.hadoop_paths import hadoop_paths
+from tests.support.filter_cases import KINDS, NAN, FilterCases
 
 pytestmark = pytest.mark.spark
 
@@ -149,3 +151,29 @@ def test_misuse_of_keys(spark: SparkSession, filled: rli.Table) -> None:
         rli_spark.read(spark, filled, keys=keys, as_of="20240101000000000")
     with pytest.raises(rli.SchemaError, match="column is missing: column=id"):
         rli_spark.read(spark, filled, keys=keys)
+
+
+def test_a_filter_passes_what_a_table_read_passes(spark: SparkSession, tmp_path: Path) -> None:
+    cases = FilterCases(random.Random(7), "s")
+    table = rli.create_table(tmp_path / "t", record_key="id", partition_by="p", index="simple:")
+    for _ in range(3):
+        table.upsert(cases.records(15, list(KINDS)))
+    filters = [form for _ in range(14) for form in cases.case(2).forms if not isinstance(form, pc.Expression)]
+    filters += ["f64 != 5", "not f64 > 3", "f32 in (0, 1)", "f64 > f32", [("f64", "in", [NAN, None])], "f64 == 0"]
+    full = table.read()
+    for one in filters:
+        try:
+            expected = sorted(table.read(filters=one)["id"].to_pylist())
+        except rli.SchemaError:
+            # A value is not exact in the type that pyarrow compares in.
+            continue
+        found = rli_spark.read(spark, table, columns=["id"], filters=one).collect()
+        assert sorted(row.id for row in found) == expected, one
+    keys = spark.createDataFrame([(key,) for key in sorted(set(full["id"].to_pylist()))], "id string")
+    of_keys = rli_spark.read(spark, table, keys=keys, columns=["id"], filters="f64 != 5").collect()
+    assert sorted(row.id for row in of_keys) == sorted(table.read(filters="f64 != 5")["id"].to_pylist())
+
+
+def test_pyarrow_expressions_are_refused(spark: SparkSession, filled: rli.Table) -> None:
+    with pytest.raises(rli.InvalidInputError, match="pyarrow expression"):
+        rli_spark.read(spark, filled, filters=pc.field("fare") > 1)

@@ -6,6 +6,8 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -106,3 +108,11 @@ def test_what_is_asked_for_wrongly_is_refused(
 def test_a_date_is_its_midnight(filled: Table) -> None:
     tomorrow = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
     assert filled.read(as_of=tomorrow).select(SCHEMA.names).num_rows == 3
+
+
+def test_other_libraries_read_a_scan(filled: Table) -> None:
+    scan = filled.scan(columns=["id", "v"], filters="v > 2.5")
+    expected = {("b", 20.0), ("c", 3.0)}
+    for _ in range(2):
+        assert set(duckdb.connect().execute("select * from scan").fetchall()) == expected
+        assert set(pl.DataFrame(scan).rows()) == expected
