@@ -57,14 +57,16 @@ def read(
         table: the table.
         columns: names; by default all but Hudi's meta columns, which can be named.
         filters: a text such as ``fare > 10 and city = 'Oslo'``, or tuples (column, operator, value), all of which hold,
-            or a list of such lists, of which one holds. They pass the same records as in ``Table.read``. Files whose partition path or column statistics show that no record passes are not opened by Spark.
-            Filters that follow on the frame itself are pushed into the files by Spark.
+            or a list of such lists, of which one holds. They pass the same records as in
+            ``Table.read``. Files whose partition path or column statistics show that no record passes are not opened by
+            Spark. Filters that follow on the frame itself are pushed into the files by Spark.
         as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
         keys: has the table's record-key columns; others are passed over.
         timeout: of the look-ups of ``keys``, as for ``tag``.
 
     Raises:
-        InvalidInputError: ``columns`` is a text, ``filters`` is not understood or a pyarrow expression, ``keys`` is no frame, or given with ``as_of``.
+        InvalidInputError: ``columns`` is a text, ``filters`` is not understood or a pyarrow expression, ``keys`` is no
+            frame, or given with ``as_of``.
         IndexNotReadyError: with ``keys``: the index has not seen all commits of the table after that time.
         SchemaError: a column does not exist, or a filter does not fit.
         CorruptTableError: the timeline cannot be read, or a base file's footer.
