@@ -20,7 +20,7 @@ from tests.support.meta_columns import without_meta_columns
 pytestmark = [pytest.mark.hudi, pytest.mark.spark, pytest.mark.slow]
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
-ODD = ["", None, "é", "\U0001f600x", "日本", "2014-10-22 13:50:42", "x y", "__null__", "c,d"]
+ODD = ["", None, "é", "\U0001f600x", "日本", "2014-10-22 13:50:42", "x y", "__nil__", "c,d"]
 
 
 @newest_only
