@@ -174,7 +174,11 @@ def write(spark: SparkSession, table: rli.Table, first: int, loss: Loss, steps: 
 def delete(spark: SparkSession, table: rli.Table) -> dict[str, Any]:
     """Deletes keys of which another half is unknown each time."""
     before = table.read().num_rows
-    keys = records(spark, 0).withColumn("id", F.when(F.rand() < 0.5, F.col("id")).otherwise(F.concat("id", F.lit("?"))))
+    keys = (
+        records(spark, 0)
+        .withColumn("id", F.when(F.rand() < 0.5, F.col("id")).otherwise(F.concat("id", F.lit("?"))))
+        .select("id")
+    )
     result = rli_spark.delete(keys, table, on_step=Losing(spark, kill_one, (Step.TAGGED,)))
     gone = before - table.read().num_rows
     return {"requested": result.deleted + result.unchanged, "agrees": result.deleted == gone > 0}

@@ -49,7 +49,7 @@ def test_a_small_write_is_one_job(spark: SparkSession, table: rli.Table) -> None
     frame = spark.createDataFrame(BATCH, COLUMNS)
     assert jobs_of(spark, lambda: rli_spark.upsert(frame, table)) == 1
     assert jobs_of(spark, lambda: rli_spark.insert(frame, table)) == 1
-    assert jobs_of(spark, lambda: rli_spark.delete(frame, table)) == 1
+    assert jobs_of(spark, lambda: rli_spark.delete(frame.drop("ts"), table)) == 1
     assert [row["id"] for row in rows_of(table)] == ["d"]
     assert_nothing_left_over(table)
 
@@ -91,7 +91,7 @@ def test_large_files_and_many_are_rewritten_by_tasks(
     assert [(row["id"], row["city"], row["v"]) for row in rows_of(table)] == [
         ("a", "x", 2.0), ("b", "y", 2.0), ("c", "x", 1.0), ("d", "x", 1.0), ("new", "x", 2.0)
     ]  # fmt: skip
-    assert rli_spark.delete(frame, table).deleted == 4
+    assert rli_spark.delete(frame.drop("ts"), table).deleted == 4
     assert table.verify_index().agrees
 
 
@@ -117,7 +117,7 @@ def test_the_driver_of_a_local_master_reads_rows_that_are_too_many_for_its_heap_
     assert [(row["id"], row["city"], row["v"]) for row in rows_of(table)] == [
         ("a", "x", 2.0), ("b", "y", 2.0), ("c", "x", 1.0), ("d", "x", 1.0), ("new", "x", 2.0)
     ]  # fmt: skip
-    assert jobs_of(spark, lambda: rli_spark.delete(frame, table)) == 1
+    assert jobs_of(spark, lambda: rli_spark.delete(frame.drop("ts"), table)) == 1
     assert [row["id"] for row in rows_of(table)] == ["d"]
     assert table.verify_index().agrees
     assert_nothing_left_over(table)
@@ -174,7 +174,7 @@ def test_a_column_may_have_the_name_of_the_row_number(spark: SparkSession, table
     if name.startswith("_rli_"):
         with pytest.raises(rli.SchemaError, match="reserved name"):
             rli_spark.upsert(frame, table)
-        assert rli_spark.delete(frame, table).deleted == 0
+        assert rli_spark.delete(frame.drop("ts"), table).deleted == 0
     else:
         rli_spark.upsert(frame, table)
         assert rows_of(table)[0][name] == "kept"
@@ -267,7 +267,7 @@ def test_large_tables_are_searched_by_tasks(
     assert (jobs_of(spark, lambda: rli_spark.upsert(frame, ours)) > 1) == (limit == 0)
     expected.upsert(records(*BATCH))
     assert rows_of(ours) == rows_of(expected)
-    assert (jobs_of(spark, lambda: rli_spark.delete(frame, ours)) > 1) == (limit == 0)
+    assert (jobs_of(spark, lambda: rli_spark.delete(frame.drop("ts"), ours)) > 1) == (limit == 0)
     expected.delete([row[0] for row in BATCH])
     assert rows_of(ours) == rows_of(expected)
     assert_nothing_left_over(ours)
