@@ -81,6 +81,11 @@ def evolved_schema(
     return pa.schema([*fields, *_added(stored, incoming, "")])
 
 
+def grows(stored: pa.DataType, arriving: pa.DataType) -> bool:
+    """Whether a column of numbers takes the wider type of the records."""
+    return (stored, arriving) in _GROWING
+
+
 def fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """Values of one column of records as those of a column of the table, whose type stays.
 
@@ -182,7 +187,7 @@ def _single(stored: pa.DataType, arriving: pa.DataType, path: str) -> pa.DataTyp
     """The type of values that have no parts."""
     if pa.types.is_decimal(arriving) and pa.types.is_decimal(stored):
         return _decimal(stored, arriving, path)
-    if (stored, arriving) in _GROWING:
+    if grows(stored, arriving):
         return arriving
     is_checked = "." not in path and (arriving, stored) in CHECKED_CONVERSIONS
     if is_checked or (arriving, stored) in _FITTING:

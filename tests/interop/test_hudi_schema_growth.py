@@ -1,4 +1,4 @@
-"""Hudi reads a table of rli whose types have grown, and writes into it."""
+"""Hudi and hudi-rs read a table of rli whose types have grown."""
 
 from __future__ import annotations
 

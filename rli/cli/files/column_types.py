@@ -13,6 +13,7 @@ import typer
 from rli.cli.files import text_columns
 from rli.cli.output import print_note
 from rli.errors import CorruptTableError, InvalidInputError, SchemaError
+from rli.hudi.schema_evolution import grows
 from rli.table.table import Table
 
 Where = Callable[[str, int], str]
@@ -56,10 +57,11 @@ class ExpectedColumns:
         keys = frozenset((*properties.record_key_fields, *properties.partition_fields))
         expected = cls(_schema_to_write(table), keys, properties.ordering_field, declared or {})
         for name, kind in expected.declared.items():
-            if expected.stored_type(name) not in {None, kind}:
+            stored = expected.stored_type(name)
+            if stored not in {None, kind} and (name in keys or not grows(stored, kind)):
                 raise SchemaError(
                     f"the table's column has another type: table={table.location} column={name} "
-                    f"type={expected.stored_type(name)} given={kind}; leave --column-type {name} out"
+                    f"type={stored} given={kind}; leave --column-type {name} out"
                 )
         return expected
 
@@ -70,7 +72,8 @@ class ExpectedColumns:
 
     def type_of(self, name: str) -> pa.DataType | None:
         """The type that a column must have; None if its values decide."""
-        return self.stored_type(name) or self.declared.get(name)
+        # A declared type of a stored column is the same, or wider: the column grows.
+        return self.declared.get(name) or self.stored_type(name)
 
 
 def _schema_to_write(table: Table) -> pa.Schema | None:
