@@ -67,9 +67,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counts = Counter[str]()
 
     def counting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
             counts[name] += 1
-            return method(*arguments)
+            return method(*arguments, **options)
 
         return counted
 
