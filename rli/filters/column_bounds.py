@@ -28,7 +28,7 @@ class ColumnBounds:
     Attributes:
         least: shape (n,): no value of the unit is less; null if this is not known. Its type is the column's type in the
             table; texts are given as their bytes (``pa.binary()``), because a text that was cut off may be no text.
-                NaN is outside of all bounds: a column of floating-point numbers may always hold it. A bound that is NaN
+            NaN is outside of all bounds: a column of floating-point numbers may always hold it. A bound that is NaN
             counts as unknown.
         greatest: likewise: no value is greater.
         may_hold_null: shape (n,): False if the unit is known to hold no null.

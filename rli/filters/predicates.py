@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 Column: TypeAlias = tuple[str, ...]
 """The name of a column, followed by the names of fields inside it."""
 
-_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -26,8 +26,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-COMPARISONS: Final = frozenset(_COMPARE)
-"""Symbols of comparisons."""
+"""Comparisons by their symbols, for operands that pyarrow, Spark or Python compare."""
 
 FLIPPED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The symbol of a comparison whose sides are exchanged."""
@@ -72,7 +71,7 @@ class Comparison:
     value: pa.Scalar
 
     def expression(self) -> pc.Expression:
-        return _COMPARE[self.symbol](pc.field(*self.column), pc.scalar(self.value))
+        return OPERATORS[self.symbol](pc.field(*self.column), pc.scalar(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class ColumnComparison:
     right: Column
 
     def expression(self) -> pc.Expression:
-        return _COMPARE[self.symbol](pc.field(*self.left), pc.field(*self.right))
+        return OPERATORS[self.symbol](pc.field(*self.left), pc.field(*self.right))
 
 
 @dataclass(frozen=True, slots=True)

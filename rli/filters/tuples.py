@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli.errors import SchemaError
-from rli.filters.predicates import COMPARISONS, Column, Comparison, IsIn, Not, Predicate, all_of, any_of
+from rli.filters.predicates import OPERATORS, Column, Comparison, IsIn, Not, Predicate, all_of, any_of
 
 
 def parse_tuples(filters: object) -> Predicate:
@@ -45,6 +45,6 @@ def _condition(name: Any, symbol: str, value: Any) -> Predicate:
         is_in = IsIn.equal(column, values if isinstance(values, pa.Array) else pa.array(values))
         return is_in if symbol == "in" else Not(is_in)
     comparison = "==" if symbol == "=" else symbol
-    if comparison not in COMPARISONS:
+    if comparison not in OPERATORS:
         raise ValueError(f"no operator: {symbol!r}")
     return Comparison(column, comparison, value if isinstance(value, pa.Scalar) else pa.scalar(value))

@@ -8,9 +8,8 @@ that the reader does not see.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -19,14 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 from rli.errors import InvalidInputError
 from rli.write.engine import predicates as p
 
-_OPERATORS: Final[dict[str, Callable[[Any, Any], Column]]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _AS_TEXT: Final = {"date": pa.types.is_date, "timestamp_ntz": lambda kind: pa.types.is_timestamp(kind) and not kind.tz}
 
 
@@ -77,7 +68,7 @@ class _Condition:
 
     def _comparison(self, predicate: p.Comparison) -> Column:
         column, kind = _column(predicate.column), self._type(predicate.column)
-        compare = _OPERATORS[predicate.symbol]
+        compare = p.OPERATORS[predicate.symbol]
         if not predicate.value.is_valid:
             return F.lit(None).cast("boolean")
         if not pa.types.is_floating(kind):
@@ -91,7 +82,7 @@ class _Condition:
     def _comparison_of_columns(self, predicate: p.ColumnComparison) -> Column:
         left, right = _column(predicate.left), _column(predicate.right)
         floating = [one for one in (predicate.left, predicate.right) if pa.types.is_floating(self._type(one))]
-        compare = _OPERATORS[predicate.symbol]
+        compare = p.OPERATORS[predicate.symbol]
         if not floating:
             return compare(left, right)
         some_nan = reduce(operator.or_, [F.isnan(_column(one)) for one in floating])
