@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from rli.codec.scoped_keys import joined
 from rli.errors import CorruptTableError, SchemaError
 from rli.file_group.merge import newest_records
+from rli.hudi.footer_bounds import text_bounds
 from rli.hudi.timeline.timeline import Timeline
 from rli.storage import Storage
 from rli.view import paths
@@ -315,12 +316,8 @@ def _groups_with(metadata: pq.FileMetaData, sought: pa.Array) -> list[int]:
     keys = np.sort(sought.cast(pa.binary()).to_numpy(zero_copy_only=False))
     chosen = []
     for number in range(metadata.num_row_groups):
-        bounds = metadata.row_group(number).column(0).statistics
-        if bounds is None or not bounds.has_min_max:
-            chosen.append(number)
-            continue
-        first, last = (str(bound).encode() for bound in (bounds.min, bounds.max))
-        if np.searchsorted(keys, first, "left") < np.searchsorted(keys, last, "right"):
+        bounds = text_bounds(metadata.row_group(number).column(0).statistics)
+        if bounds is None or np.searchsorted(keys, bounds[0], "left") < np.searchsorted(keys, bounds[1], "right"):
             chosen.append(number)
     return chosen
 
