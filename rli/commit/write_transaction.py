@@ -154,7 +154,12 @@ class WriteTransaction:
     @property
     def keeps_deleted_keys(self) -> bool:
         """Whether deletes keep their keys and ordering values, to compare them with records that come later."""
-        return self.table.properties.ordering_field is not None and self.table.require_settings().tombstones is not None
+        return self._seconds_of_tombstones is not None
+
+    @property
+    def _seconds_of_tombstones(self) -> int | None:
+        has_order = self.table.properties.ordering_field is not None
+        return self.table.require_settings().tombstones if has_order else None
 
     @property
     def deleted_keys(self) -> DeletedKeys:
@@ -164,8 +169,8 @@ class WriteTransaction:
         return self._deleted_keys
 
     def _deleted_keys_of(self, snapshot: Snapshot) -> DeletedKeys:
-        seconds = self.table.require_settings().tombstones
-        if not self.keeps_deleted_keys or seconds is None:
+        seconds = self._seconds_of_tombstones
+        if seconds is None:
             return DeletedKeys(self.table.storage)
         return DeletedKeys.of(self.table.storage, snapshot.timeline, instant_before(self.instant, seconds))
 
@@ -239,11 +244,8 @@ class WriteTransaction:
 
     def bytes_per_record(self, estimate: float) -> float:
         """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
-        snapshot = self.snapshot
-        for instant in reversed(snapshot.timeline.completed_writes):
-            is_last = instant is snapshot.timeline.latest_write
-            commit = (snapshot.last_commit if is_last else None) or snapshot.commit(instant)
-            stats = commit.write_stats
+        for instant in reversed(self.snapshot.timeline.completed_writes):
+            stats = self.snapshot.commit(instant).write_stats
             records = sum(stat.writes for stat in stats)
             if records:
                 return max(1.0, sum(stat.written_bytes for stat in stats) / records)

@@ -208,8 +208,7 @@ def _expected(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[s
 
 def _sums_of(snapshot: Snapshot, instant: Instant) -> SliceSums | None:
     """The sums that a commit keeps; None if it keeps none, as those of other engines."""
-    is_last = instant is snapshot.timeline.latest_write
-    commit = (snapshot.last_commit if is_last else None) or snapshot.commit(instant)
+    commit = snapshot.commit(instant)
     text = commit.extra.get(SLICE_SUMS) if COMMIT_MARK in commit.extra else None
     return None if text is None else SliceSums.from_text(text, instant.time)
 

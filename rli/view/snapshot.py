@@ -61,21 +61,23 @@ class Snapshot:
         return Snapshot(self.table, replace(self.timeline, instants=kept))
 
     def commit(self, instant: Instant) -> CommitMetadata:
-        return read_commit(self.table.storage, self.timeline, instant)
+        """The content of a completed write; the file of the last one is read once, all others each time."""
+        last = self.last_commit if instant is self.timeline.latest_write else None
+        return read_commit(self.table.storage, self.timeline, instant) if last is None else last
 
     @cached_property
     def last_commit(self) -> CommitMetadata | None:
-        """The completed write that came last; None in a table without one. Raises as ``commit``, which reads the file each time."""
+        """The completed write that came last; None in a table without one. Raises as ``commit``."""
         latest = self.timeline.latest_write
-        return None if latest is None else self.commit(latest)
+        return None if latest is None else read_commit(self.table.storage, self.timeline, latest)
 
     @cached_property
     def schema(self) -> pa.Schema | None:
         """Schema of the records without meta columns; None in a table that was never written."""
         for instant in reversed(self.timeline.completed_writes):
-            commit = self.last_commit if instant is self.timeline.latest_write else self.commit(instant)
-            avro = commit and commit.avro_schema
-            if commit and avro:
+            commit = self.commit(instant)
+            avro = commit.avro_schema
+            if avro:
                 if commit.extra.get(LATEST_SCHEMA):
                     require_found_by_name(self.table.storage)
                 return _without_meta(from_avro(avro))
