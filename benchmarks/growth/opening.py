@@ -28,15 +28,7 @@ def fill(url: str, commits: int) -> None:
         for number in range(commits - 1):
             record = _record(number)
             index.store.compare_and_set(record_name(record.first_sequence), None, record.to_json())
-        last = _record(commits - 1)
-        index.log.append(
-            index.log.refresh(),
-            last.instant,
-            last.action,
-            file_groups=last.file_groups,
-            writer=last.writer,
-            located_at=last.located_at,
-        )
+        index.log.append(index.log.refresh(), _record(commits - 1))
 
 
 def memory_of_opening(url: str) -> tuple[float, float]:
@@ -66,7 +58,15 @@ def main(commits: list[int], folder: Path) -> None:
 def _record(number: int) -> LogRecord:
     instant = f"2026{number:013d}"
     group = FileGroupId(f"city={number % 100}", f"{UUID(int=number * 2**64 + 7919)}-0")
-    return LogRecord(instant, "commit", number + 1, (instant,), number, (group,), instant)
+    return LogRecord(
+        instant=instant,
+        action="commit",
+        writer=instant,
+        located_at=(instant,),
+        file_groups=(group,),
+        first_sequence=number + 1,
+        first_file_group=number,
+    )
 
 
 def _peak() -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from rli.index.record import commit_log
 from rli.index.record.commit_log import CommitLog
+from rli.index.record.log_record import RecordDraft
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.testing.processes import count_up, run_in_processes, set_control
@@ -110,9 +111,10 @@ class ControlCases:
         groups = [FileGroupId("p", f"{number}-0") for number in range(12)]
         for number, group in enumerate(groups):
             instant = f"{number:017d}"
-            assert log.append(
-                log.refresh(), instant, "commit", file_groups=[group], writer=instant, located_at=[instant]
+            draft = RecordDraft(
+                instant=instant, action="commit", writer=instant, located_at=(instant,), file_groups=(group,)
             )
+            assert log.append(log.refresh(), draft)
         read = CommitLog(store).refresh()
         assert len(read.records) < 5 <= len(read.base.pages)
         assert read.numbers_of(groups) == {group: number for number, group in enumerate(groups)}

@@ -28,6 +28,7 @@ from rli.store.registry import open_store
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
 from tests.support.faults import KillAt, PointedStore
+from tests.support.log_drafts import commit_draft
 
 A, B, C = (FileGroupId("p", f"{name}-0") for name in "abc")
 
@@ -40,10 +41,7 @@ def store() -> Iterator[Store]:
 
 
 def append(log: CommitLog, instant: str, *groups: FileGroupId) -> None:
-    assert (
-        log.append(log.refresh(), instant, "commit", file_groups=groups, writer=instant, located_at=[instant])
-        is not None
-    )
+    assert log.append(log.refresh(), commit_draft(instant, *groups)) is not None
 
 
 def lose(store: Store, sequence: int) -> None:
@@ -98,9 +96,7 @@ class Logs:
         instant = f"{len(self.instants) + 1:017d}"
         named = [*self.groups[-1:], *new]
         before = self.log.refresh()
-        assert self.log.append(
-            before, instant, "commit", file_groups=named, writer=instant, located_at=[instant], undoes=undoes
-        )
+        assert self.log.append(before, commit_draft(instant, *named, undoes=undoes))
         self.groups += new
         self.instants.append(instant)
 
@@ -234,7 +230,7 @@ def test_a_checkpoint_of_commits_that_were_lost_meanwhile_is_not_published(logs:
 
     writer = CommitLog(PointedStore(logs.store, go_back))
     lost = [FileGroupId("lost", f"{number}-0") for number in range(2000)]
-    writer.append(writer.refresh(), "9" * 17, "commit", file_groups=lost, writer="paused", located_at=["9" * 17])
+    writer.append(writer.refresh(), commit_draft("9" * 17, *lost))
     others.require_same(CommitLog(logs.store).refresh())
     others.require_same(writer.refresh())
 
@@ -288,9 +284,7 @@ def append_and_die(url: str, point: int) -> None:
     commit_log.RECORDS_READ_SINGLY = 3  # type: ignore[misc]
     log_state.RECORDS_PER_PAGE = 2  # type: ignore[misc]
     log = CommitLog(PointedStore(open_store(url), KillAt(point)))
-    log.append(
-        log.refresh(), "8" * 17, "commit", file_groups=[FileGroupId("q", "q-0")], writer="w", located_at=["8" * 17]
-    )
+    log.append(log.refresh(), commit_draft("8" * 17, FileGroupId("q", "q-0")))
 
 
 @pytest.mark.crash
@@ -370,11 +364,11 @@ def test_changes_are_numbered_by_the_log_that_their_caller_read() -> None:
     here, there = FileGroupId("p", "here"), FileGroupId("p", "there")
     with create_index("memory:numbered") as index:
         empty = index.log.refresh()
-        stale = index.log.append(empty, "1", "commit", file_groups=[there], writer="1", located_at=["1"])
+        stale = index.log.append(empty, commit_draft("1", there))
         assert stale is not None
         assert index.store.compare_and_set(record_name(1), stale.contents[-1], None)
         with open_index("memory:numbered") as another:
-            read = another.log.append(empty, "2", "commit", file_groups=[here, there], writer="2", located_at=["2"])
+            read = another.log.append(empty, commit_draft("2", here, there))
         assert read is not None
         index.apply(LocationUpdate.placing(pa.array(["k"]), there), read, 1)
         assert index.get(pa.array(["k"])).tolist() == [(1 << 32) + 1]

@@ -19,6 +19,7 @@ import pytest
 from rli import ConflictError, IndexCommit, IndexTransaction, RecordIndex, Table, create_index, create_table, open_index
 from rli.errors import IndexMismatchError, InvalidInputError, LeaseLostError
 from rli.index.record import staging
+from rli.index.record.log_record import RecordDraft
 from rli.index.record.log_state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
@@ -97,8 +98,8 @@ def test_a_long_history_is_read_once() -> None:
         instants = [f"{number:017d}" for number in range(1, 2_101)]
         for instant in instants:
             assert log is not None
-            at = [instant]
-            log = index.log.append(log, instant, "transaction", file_groups=(), writer=instant, located_at=at)
+            draft = RecordDraft(instant=instant, action="transaction", writer=instant, located_at=(instant,))
+            log = index.log.append(log, draft)
         counted = CountedReads(index.store)
         reader = RecordIndex(counted, index.settings)
         assert reader.last_commit() is not None

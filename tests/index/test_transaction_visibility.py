@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
 from rli.index.record.commit_log import CommitLog
+from rli.index.record.log_record import RecordDraft
 from rli.model import FileGroupId
 from rli.store.registry import open_store
 from tests.support.faults import PointedStore
@@ -62,9 +64,10 @@ def test_a_record_of_the_same_writer_that_says_something_else_is_not_taken_for_t
     with open_store("memory:same-writer", create=True) as store:
         one, other = CommitLog(store), CommitLog(store)
         empty = one.refresh()
-        first = one.append(empty, "2", "foreign", file_groups=[A], writer="2", located_at=["2", "1", "2"], covers=["1"])
+        less = RecordDraft(instant="2", action="foreign", writer="2", located_at=("2", "2"), file_groups=(A,))
+        first = one.append(empty, replace(less, located_at=("2", "1", "2"), covers=("1",)))
         assert first is not None
-        assert other.append(empty, "2", "foreign", file_groups=[A], writer="2", located_at=["2", "2"]) is None
+        assert other.append(empty, less) is None
         assert other.refresh().records == first.records
         assert other.last_read.head == first.head == 3
         store.drop()

@@ -26,6 +26,7 @@ from tests.support.hbase import flush, happybase_connection, hbase_url, new_tabl
 from tests.support.hbase_hudi import hudi_row, rows_in
 from tests.support.histories import History, Layout, write_history
 from tests.support.locations import places_of
+from tests.support.log_drafts import commit_draft
 from tests.support.rows import sorted_rows
 
 pytestmark = pytest.mark.docker
@@ -59,7 +60,7 @@ def add_commit(index: RecordIndex, instant: str | None = None) -> int:
     log = index.log.refresh()
     if instant is None:
         instant = f"{int(log.last_instant or 0) + 1:017d}"
-    appended = index.log.append(log, instant, "commit", file_groups=[OSLO, ROME], writer=instant, located_at=[instant])
+    appended = index.log.append(log, commit_draft(instant, OSLO, ROME))
     assert appended is not None
     return appended.head
 

@@ -26,6 +26,7 @@ from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
 from tests.support.indexes import record_index
 from tests.support.locations import commit_places
+from tests.support.log_drafts import commit_draft
 from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server
 from tests.support.redis_cluster import Cluster
 from tests.support.services import REDIS_PORT
@@ -235,7 +236,7 @@ def append(index: rli.RecordIndex, log: LogState, key: str) -> LogState:
     """Add a commit that puts one record into a file group of its own, without applying it."""
     instant = f"2030010100000{secrets.randbelow(10_000):04}"
     group = FileGroupId("p", f"file-of-{key}")
-    appended = index.log.append(log, instant, "commit", file_groups=[group], writer=instant, located_at=[instant])
+    appended = index.log.append(log, commit_draft(instant, group))
     if appended is None:
         raise OvertakenError
     return appended

@@ -22,6 +22,7 @@ from rli.store.contract import Store, StoreStats
 from rli.testing.batches import key_batch
 from tests.support.docker import Service, running_service
 from tests.support.java import SHORT_LIVED
+from tests.support.log_drafts import repair_draft
 
 SEQUENCES: Final = 100
 FILE_GROUPS: Final = 12_000
@@ -103,7 +104,7 @@ class AnyKeyStore(Store):
         if not state.head:
             groups = [FileGroupId("p", f"f{number}") for number in range(FILE_GROUPS)]
             instants = [f"{number:017d}" for number in range(SEQUENCES)]
-            log.append(state, None, "repair", file_groups=groups, writer="suite", located_at=instants)
+            log.append(state, repair_draft("suite", instants, groups))
         return cls(inner)
 
     @property

@@ -51,5 +51,5 @@ def leftover_chunks(index: RecordIndex) -> list[str]:
     """The names of staged chunks, without those of the newest small transactions, which stay for others to check."""
     log = index.log.refresh()
     newest = log.records_after(log.head - TRANSACTIONS_KEPT)
-    kept = tuple(f"stage/{record.writer}/" for record in newest if record.keeps_chunks)
+    kept = tuple(f"stage/{record.writer}/" for record in newest if record.staged.keeps_chunks)
     return [name for name, _ in index.store.scan_control("stage/") if not name.startswith(kept)]

@@ -41,7 +41,7 @@ def _apply_record(
 ) -> bool:
     """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
     try:
-        for changes in staging.read_chunks(index.store, record.writer, record.chunk_names):
+        for changes in staging.read_chunks(index.store, record.writer, record.staged.chunks):
             index.apply(changes, log, record.first_sequence)
             on_part()
     except staging.ChunksGoneError:
@@ -61,8 +61,8 @@ def _apply_record(
 
 def _remove_what_nobody_needs(index: StoredEntries, log: LogState, applied: LogRecord) -> None:
     """Remove the staged changes of a transaction that was applied, or those that are now too old to be kept."""
-    if not applied.keeps_chunks:
-        staging.remove_chunks(index.store, applied.writer, applied.chunk_names)
+    if not applied.staged.keeps_chunks:
+        staging.remove_chunks(index.store, applied.writer, applied.staged.chunks)
     old = log.record_at(applied.last_sequence - TRANSACTIONS_KEPT)
-    if old is not None and old.keeps_chunks:
-        staging.remove_chunks(index.store, old.writer, old.chunk_names)
+    if old is not None and old.staged.keeps_chunks:
+        staging.remove_chunks(index.store, old.writer, old.staged.chunks)

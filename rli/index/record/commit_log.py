@@ -12,15 +12,14 @@ is the commit itself: the log is its timeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import SettingsError
 from rli.index.record.checkpoint import Checkpoint
-from rli.index.record.log_record import LogRecord, block_of, record_name, sequence_of
+from rli.index.record.log_record import LogRecord, RecordDraft, block_of, record_name, sequence_of
 from rli.index.record.log_state import LogState
-from rli.model import FileGroupId
 from rli.store.contract import Store
 
 RECORDS_READ_SINGLY: Final = 128
@@ -62,69 +61,21 @@ class CommitLog:
         self._state, self._setbacks = state, setbacks
         return state
 
-    def append(  # noqa: PLR0913  (the fields of a record)
-        self,
-        after: LogState,
-        instant: str | None,
-        action: str,
-        *,
-        file_groups: Iterable[FileGroupId],
-        writer: str,
-        located_at: Sequence[str],
-        covers: Sequence[str] = (),
-        staged_chunks: int = 0,
-        undoes: Sequence[str] = (),
-        keeps_chunks: bool = False,
-        swept: Sequence[str] = (),
-        metadata: Mapping[str, str] | None = None,
-        placed: int | None = None,
-        deleted: int | None = None,
-        chunks: Sequence[str] = (),
-    ) -> LogState | None:
+    def append(self, after: LogState, draft: RecordDraft) -> LogState | None:
         """Add a record right behind a state of the log.
 
         Args:
             after: the state that the caller decided on.
-            instant: see ``LogRecord``, as of the following.
-            action: of the timeline, or what else it is.
-            writer: identity of the write.
-            file_groups: the file groups that the commit's entries name; known ones are passed over.
-            located_at: one instant for each sequence that is needed.
-            covers: further instants that it brings.
-            staged_chunks: chunks of changes in the store.
-            undoes: instants that it takes back.
-            keeps_chunks: whether the chunks stay for a while after they were applied.
-            swept: writers that append nothing behind it.
-            metadata: of the caller.
-            placed: record keys with a new location.
-            deleted: record keys that are removed.
-            chunks: names of the chunks, if not all of them are numbered.
+            draft: of the record; file groups that have a number keep it.
 
         Returns:
             The log with the record at its end, or None when another writer appended first: refresh, check again, and
             call again.
         """
-        named = list(dict.fromkeys(file_groups))
+        named = list(dict.fromkeys(draft.file_groups))
         known = after.numbers_of(named)
-        new_groups = tuple(group for group in named if group not in known)
-        record = LogRecord(
-            instant=instant,
-            action=action,
-            first_sequence=after.head + 1,
-            located_at=tuple(located_at),
-            first_file_group=after.group_count,
-            file_groups=new_groups,
-            writer=writer,
-            covers=tuple(covers),
-            staged_chunks=staged_chunks,
-            undoes=tuple(undoes),
-            keeps_chunks=keeps_chunks,
-            swept=tuple(swept),
-            metadata=tuple(sorted((metadata or {}).items())),
-            placed=placed,
-            deleted=deleted,
-            chunks=tuple(chunks),
-        )
+        introduced = tuple(group for group in named if group not in known)
+        record = LogRecord.of(draft, after.head + 1, after.group_count, introduced)
         _require_numbers_left(record)
         content = record.to_json()
         if not self._is_appended(record, content):

@@ -37,7 +37,9 @@ class IndexCommit:
     @classmethod
     def of(cls, record: LogRecord) -> Self:
         """The commit that a record of the log is."""
-        return cls(record.instant, record.first_sequence, record.placed, record.deleted, dict(record.metadata))
+        return cls(
+            record.instant, record.first_sequence, record.staged.placed, record.staged.deleted, dict(record.metadata)
+        )
 
 
 NOTHING_COMMITTED: Final = IndexCommit(None, None, 0, 0)
@@ -103,8 +105,8 @@ def pending_in(index: StoredEntries) -> list[PendingTransaction]:
         PendingTransaction(
             id=prepared.writer,
             instant=prepared.instant,
-            placed=prepared.placed,
-            deleted=prepared.deleted,
+            placed=prepared.staged.placed or 0,
+            deleted=prepared.staged.deleted or 0,
             metadata=dict(prepared.metadata),
             prepared_at=datetime.fromtimestamp(prepared.prepared_at, UTC),
             writer_is_dead=prepared.process.is_known_dead,

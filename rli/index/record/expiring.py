@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rli.codec import entries as codec
 from rli.hudi.timeline.instant import instant_moment
+from rli.index.record.log_record import RecordDraft
 from rli.index.record.stored_entries import StoredEntries
 
 EXPIRE: Final = "expire"
@@ -46,7 +47,7 @@ def expire(index: StoredEntries) -> bool:
     if not cutoff or applied.least != log.head or not _is_due(index, last, cutoff):
         return False
     sequence = log.head + 1
-    appended = index.log.append(log, None, EXPIRE, file_groups=(), writer=uuid4().hex, located_at=(cutoff,))
+    appended = index.log.append(log, RecordDraft(instant=None, action=EXPIRE, writer=uuid4().hex, located_at=(cutoff,)))
     if appended is None or not index.store.mark_applied(applied, sequence):
         return False
     instants = appended.instants_of(np.arange(1, sequence))

@@ -81,7 +81,7 @@ class KeyWatch:
 
     def _compare(self, record: LogRecord) -> Verdict:
         try:
-            for changes in staging.read_chunks(self._store, record.writer, record.chunk_names):
+            for changes in staging.read_chunks(self._store, record.writer, record.staged.chunks):
                 if self._has_any(_hashes_of(changes.record_keys)):
                     return Verdict.CHANGED
         except staging.ChunksGoneError:

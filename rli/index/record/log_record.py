@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
 
 from rli.errors import CorruptIndexError
 from rli.index.record import staging
@@ -29,63 +30,96 @@ _WITH_NEWER_PARTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class LogRecord:
-    """One commit as the index knows it.
+class Staged:
+    """What a transaction on the index alone has staged in the store.
+
+    Attributes:
+        chunks: the names of its chunks, in the order in which they were staged.
+        keeps_chunks: whether the chunks stay for a while after they were applied.
+        placed: record keys that get a location; None in records of older versions.
+        deleted: record keys that are removed; None in records of older versions.
+    """
+
+    chunks: tuple[str, ...] = ()
+    keeps_chunks: bool = False
+    placed: int | None = None
+    deleted: int | None = None
+
+
+_NOTHING_STAGED: Final = Staged()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDraft:
+    """A record that is to be appended: all that its writer says. The log numbers its sequences and file groups.
 
     Attributes:
         instant: the instant of the table's timeline, or of the transaction; None for a repair.
         action: the action of the timeline, or "bootstrap", "repair", "transaction", "prepare", "sweep".
-        first_sequence: the first commit sequence that the record owns; it owns ``len(located_at)`` of them.
-        located_at: for each sequence, the instant that look-ups report for its entries.
-        first_file_group: number of the first file group that the record introduces.
-        file_groups: the file groups that it introduces, in the order of their numbers.
         writer: identity of the write, by which a writer whose append got no answer recognises its record.
+        located_at: for each sequence that the record needs, the instant that look-ups report for its entries.
+        file_groups: the file groups that the commit's entries name; known ones may be among them.
         covers: further instants whose changes this record brings into the index (bootstrap).
-        staged_chunks: how many chunks of changes lie in the store (transactions on the index alone).
         undoes: instants whose changes this record takes back, the newest first (rollback, restore).
-        keeps_chunks: whether the chunks stay for a while after they were applied.
         swept: writers whose staged changes are removed: none of them appends a record behind this one (P30).
-        metadata: names and texts that the caller of a transaction has kept with it.
-        placed: record keys that a transaction gave a location; None in records of older versions.
-        deleted: record keys that a transaction removed; None in records of older versions.
-        chunks: the names of its chunks, if not all of them are numbered; ``staged_chunks`` is 0 then.
+        staged: changes that lie in the store (transactions on the index alone).
+        metadata: names and texts that the caller of a transaction has kept with it, in order.
     """
 
     instant: str | None
     action: str
-    first_sequence: int
-    located_at: tuple[str, ...]
-    first_file_group: int
-    file_groups: tuple[FileGroupId, ...]
     writer: str
+    located_at: tuple[str, ...]
+    file_groups: tuple[FileGroupId, ...] = ()
     covers: tuple[str, ...] = ()
-    staged_chunks: int = 0
     undoes: tuple[str, ...] = ()
-    keeps_chunks: bool = False
     swept: tuple[str, ...] = ()
+    staged: Staged = _NOTHING_STAGED
     metadata: tuple[tuple[str, str], ...] = ()
-    placed: int | None = None
-    deleted: int | None = None
-    chunks: tuple[str, ...] = ()
-
-    @property
-    def chunk_names(self) -> tuple[str, ...]:
-        """The names of all its chunks, in the order in which they were staged."""
-        return self.chunks or staging.numbered(self.staged_chunks)
 
     @property
     def instants(self) -> tuple[str, ...]:
         """All instants whose changes the record brings."""
         return self.covers if self.instant is None else (*self.covers, self.instant)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord(RecordDraft):
+    """One commit as the index knows it: a draft with its numbers, which introduces all of its file groups.
+
+    Attributes:
+        first_sequence: the first commit sequence that the record owns; it owns ``len(located_at)`` of them.
+        first_file_group: number of the first of its file groups; the others follow in order.
+    """
+
+    first_sequence: int
+    first_file_group: int
+
+    @classmethod
+    def of(cls, draft: RecordDraft, sequence: int, file_group: int, introduced: tuple[FileGroupId, ...]) -> Self:
+        """The record of a draft.
+
+        Args:
+            draft: of the record.
+            sequence: the next commit sequence.
+            file_group: the next number of a file group.
+            introduced: the file groups of the draft that have no number yet.
+        """
+        given = {part.name: getattr(draft, part.name) for part in fields(RecordDraft)}
+        given["file_groups"] = introduced
+        return cls(**given, first_sequence=sequence, first_file_group=file_group)
+
     @property
     def last_sequence(self) -> int:
         return self.first_sequence + len(self.located_at) - 1
 
     def to_json(self) -> bytes:
+        staged = self.staged
+        # Versions that know no other names than numbers count the chunks.
+        is_numbered = staged.chunks == staging.numbered(len(staged.chunks))
         return json.dumps(
             {
-                "version": _WITH_NEWER_PARTS if self.chunks or self.action == PREPARE else _RECORD_VERSION,
+                "version": _RECORD_VERSION if is_numbered and self.action != PREPARE else _WITH_NEWER_PARTS,
                 "instant": self.instant,
                 "action": self.action,
                 "locatedAt": self.located_at,
@@ -93,14 +127,14 @@ class LogRecord:
                 "fileGroups": self.file_groups,
                 "writer": self.writer,
                 "covers": self.covers,
-                "stagedChunks": self.staged_chunks,
+                "stagedChunks": len(staged.chunks) if is_numbered else 0,
                 **({"undoes": self.undoes} if self.undoes else {}),
-                **({"keepsChunks": True} if self.keeps_chunks else {}),
+                **({"keepsChunks": True} if staged.keeps_chunks else {}),
                 **({"swept": self.swept} if self.swept else {}),
                 **({"metadata": dict(self.metadata)} if self.metadata else {}),
-                **({} if self.placed is None else {"placed": self.placed}),
-                **({} if self.deleted is None else {"deleted": self.deleted}),
-                **({"chunks": self.chunks} if self.chunks else {}),
+                **({} if staged.placed is None else {"placed": staged.placed}),
+                **({} if staged.deleted is None else {"deleted": staged.deleted}),
+                **({} if is_numbered else {"chunks": staged.chunks}),
             },
             separators=(",", ":"),
         ).encode()
@@ -109,34 +143,42 @@ class LogRecord:
     def from_json(cls, first_sequence: int, content: bytes) -> LogRecord:
         """Read a record; raises ``CorruptIndexError`` if it is damaged, or of another version."""
         try:
-            fields = parse_json(content)
-            if fields["version"] not in {_RECORD_VERSION, _WITH_NEWER_PARTS}:
+            stored = parse_json(content)
+            if stored["version"] not in {_RECORD_VERSION, _WITH_NEWER_PARTS}:
                 raise CorruptIndexError(
-                    f"a record of the index's commit log has another version: version={fields['version']} "
+                    f"a record of the index's commit log has another version: version={stored['version']} "
                     f"sequence={first_sequence}; use the version of rli that wrote it"
                 )
             return cls(
-                instant=fields["instant"],
-                action=fields["action"],
+                instant=stored["instant"],
+                action=stored["action"],
                 first_sequence=first_sequence,
-                located_at=tuple(fields["locatedAt"]),
-                first_file_group=fields["firstFileGroup"],
-                file_groups=tuple(FileGroupId(*names) for names in fields["fileGroups"]),
-                writer=fields["writer"],
-                covers=tuple(fields["covers"]),
-                staged_chunks=fields["stagedChunks"],
-                undoes=tuple(fields.get("undoes", ())),
-                keeps_chunks=fields.get("keepsChunks") is True,
-                swept=tuple(fields.get("swept", ())),
-                metadata=tuple(sorted(fields.get("metadata", {}).items())),
-                placed=fields.get("placed"),
-                deleted=fields.get("deleted"),
-                chunks=tuple(fields.get("chunks", ())),
+                located_at=tuple(stored["locatedAt"]),
+                first_file_group=stored["firstFileGroup"],
+                file_groups=tuple(FileGroupId(*names) for names in stored["fileGroups"]),
+                writer=stored["writer"],
+                covers=tuple(stored["covers"]),
+                undoes=tuple(stored.get("undoes", ())),
+                swept=tuple(stored.get("swept", ())),
+                staged=_staged_in(stored),
+                metadata=tuple(sorted(stored.get("metadata", {}).items())),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(
                 f"a record of the index's commit log is damaged: sequence={first_sequence}; bootstrap the index again"
             ) from error
+
+
+def _staged_in(stored: Mapping[str, Any]) -> Staged:
+    count = stored["stagedChunks"]
+    if count > staging.MOST_NUMBERED:
+        raise ValueError("no transaction stages so many chunks")
+    return Staged(
+        chunks=tuple(stored.get("chunks", ())) or staging.numbered(count),
+        keeps_chunks=stored.get("keepsChunks") is True,
+        placed=stored.get("placed"),
+        deleted=stored.get("deleted"),
+    )
 
 
 def record_name(sequence: int) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ import pyarrow as pa
 from rli.errors import ConflictError, CorruptIndexError
 from rli.index.record import staging
 from rli.index.record.applying import apply_transactions
-from rli.index.record.log_record import TRANSACTION, LogRecord
+from rli.index.record.log_record import TRANSACTION, LogRecord, RecordDraft, Staged
 from rli.index.record.log_state import LogState
 from rli.index.record.prepared_record import PREFIX, Prepared, State
 from rli.index.record.stored_entries import StoredEntries
@@ -99,7 +99,7 @@ def finish_commit(index: StoredEntries, committing: Prepared) -> LogRecord:
             return record
         groups: set[FileGroupId] = set()
         try:
-            for changes in staging.read_chunks(index.store, committing.writer, committing.chunks):
+            for changes in staging.read_chunks(index.store, committing.writer, committing.staged.chunks):
                 groups |= changes.file_groups()
         except staging.ChunksGoneError:
             if committing.commit_in(index.log.refresh()) is not None:
@@ -108,15 +108,10 @@ def finish_commit(index: StoredEntries, committing: Prepared) -> LogRecord:
                 f"the staged changes of a prepared transaction are gone: url={index.url} instant={committing.instant}; "
                 "the store went back to an earlier state: drop the index and build it again from the table's files"
             ) from None
-        append_transaction(
-            index,
-            log,
-            committing.writer,
-            committing.instant,
-            groups,
-            Staged(committing.chunks, committing.keeps_chunks, committing.placed, committing.deleted),
-            dict(committing.metadata),
+        draft = transaction_draft(
+            committing.writer, committing.instant, groups, committing.staged, dict(committing.metadata)
         )
+        index.log.append(log, draft)
 
 
 def finish_abort(index: StoredEntries, aborting: Prepared) -> None:
@@ -125,40 +120,18 @@ def finish_abort(index: StoredEntries, aborting: Prepared) -> None:
     forget(index, aborting)
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """What a transaction has staged: see ``Prepared``."""
-
-    chunks: tuple[str, ...]
-    keeps_chunks: bool
-    placed: int
-    deleted: int
-
-
-def append_transaction(  # noqa: PLR0917  (the fields of a record)
-    index: StoredEntries,
-    log: LogState,
-    writer: str,
-    instant: str,
-    file_groups: Iterable[FileGroupId],
-    staged: Staged,
-    metadata: Mapping[str, str],
-) -> LogState | None:
-    """Add the record of a transaction right behind a state of the log; see ``CommitLog.append``."""
-    is_numbered = staged.chunks == staging.numbered(len(staged.chunks))
-    return index.log.append(
-        log,
-        instant,
-        TRANSACTION,
-        file_groups=sorted(file_groups),
+def transaction_draft(
+    writer: str, instant: str, file_groups: Iterable[FileGroupId], staged: Staged, metadata: Mapping[str, str]
+) -> RecordDraft:
+    """The record that is the commit of a transaction."""
+    return RecordDraft(
+        instant=instant,
+        action=TRANSACTION,
         writer=writer,
-        located_at=[instant],
-        staged_chunks=len(staged.chunks) if is_numbered else 0,
-        keeps_chunks=staged.keeps_chunks,
-        metadata=metadata,
-        placed=staged.placed,
-        deleted=staged.deleted,
-        chunks=() if is_numbered else staged.chunks,
+        located_at=(instant,),
+        file_groups=tuple(sorted(file_groups)),
+        staged=staged,
+        metadata=tuple(sorted(metadata.items())),
     )
 
 
@@ -203,7 +176,7 @@ def _holds(prepared: Prepared, log: LogState | None) -> bool:
 
 def _keys_of(index: StoredEntries, holder: Prepared) -> Iterator[pa.Array]:
     try:
-        for changes in staging.read_chunks(index.store, holder.writer, holder.chunks):
+        for changes in staging.read_chunks(index.store, holder.writer, holder.staged.chunks):
             yield changes.record_keys
     except staging.ChunksGoneError:
         # It was decided meanwhile. If it was committed, the log has grown.

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import CorruptIndexError
-from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord
+from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord, Staged
 from rli.index.record.log_state import LogState
 from rli.processes import ProcessId
 
@@ -39,9 +39,7 @@ class Prepared:
         instant: that look-ups will report.
         snapshot: the last commit sequence that it was built on.
         fence: the sequence of the record that announces it; 0 while it is being prepared.
-        chunks: the names of its chunks.
-        keeps_chunks: whether they stay for a while after they were applied.
-        placed, deleted: how many record keys get a location, and how many are removed.
+        staged: its changes; how many keys they place and remove is known.
         metadata: of the caller.
         prepared_at: seconds since the epoch, by the clock of its host.
         process: that prepared it.
@@ -53,10 +51,7 @@ class Prepared:
     instant: str
     snapshot: int
     fence: int
-    chunks: tuple[str, ...]
-    keeps_chunks: bool
-    placed: int
-    deleted: int
+    staged: Staged
     metadata: tuple[tuple[str, str], ...]
     prepared_at: float
     process: ProcessId
@@ -82,17 +77,17 @@ class Prepared:
         return next(found, None)
 
     def to_json(self) -> bytes:
-        process = self.process
+        process, staged = self.process, self.staged
         stored = _Stored(
             version=_VERSION,
             state=self.state,
             instant=self.instant,
             snapshot=self.snapshot,
             fence=self.fence,
-            chunks=self.chunks,
-            keepsChunks=self.keeps_chunks,
-            placed=self.placed,
-            deleted=self.deleted,
+            chunks=staged.chunks,
+            keepsChunks=staged.keeps_chunks,
+            placed=staged.placed or 0,
+            deleted=staged.deleted or 0,
             metadata=dict(self.metadata),
             preparedAt=self.prepared_at,
             host=process.host,
@@ -117,10 +112,7 @@ class Prepared:
             instant=stored.instant,
             snapshot=stored.snapshot,
             fence=stored.fence,
-            chunks=stored.chunks,
-            keeps_chunks=stored.keepsChunks,
-            placed=stored.placed,
-            deleted=stored.deleted,
+            staged=Staged(stored.chunks, stored.keepsChunks, stored.placed, stored.deleted),
             metadata=tuple(sorted(stored.metadata.items())),
             prepared_at=stored.preparedAt,
             process=ProcessId(stored.host, stored.pid, stored.started),

@@ -30,6 +30,10 @@ class ChunksGoneError(Exception):
 
 _PREFIX: Final = "stage/"
 _ROWS_PER_CHUNK: Final = 100_000
+
+MOST_NUMBERED: Final = 1_000_000
+"""Their names have six digits."""
+
 _MOST_BYTES_KEPT: Final = 512 << 10
 _SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
 

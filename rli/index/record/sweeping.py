@@ -15,7 +15,7 @@ from uuid import uuid4
 from rli.hudi.timeline.instant import new_instant_time
 from rli.index.record import staging
 from rli.index.record.applying import TRANSACTIONS_KEPT, apply_transactions
-from rli.index.record.log_record import TRANSACTION, LogRecord
+from rli.index.record.log_record import TRANSACTION, LogRecord, RecordDraft
 from rli.index.record.log_state import LogState
 from rli.index.record.owner import PROCESSES, StagingProcess
 from rli.index.record.prepared import all_prepared, finish_decided, forget
@@ -56,8 +56,8 @@ def _remove_transactions(index: StoredEntries, token: str) -> int:
         # After the log: a transaction that is prepared by now is announced in the log, or will find our record there.
         prepared = _prepared_without(index, token)
         newest = _newest(log)
-        needed: set[str] = set().union(*(staging.full_names(p.writer, p.chunks) for p in prepared))
-        needed.update(*(staging.full_names(record.writer, record.chunk_names) for record in newest))
+        needed: set[str] = set().union(*(staging.full_names(p.writer, p.staged.chunks) for p in prepared))
+        needed.update(*(staging.full_names(record.writer, record.staged.chunks) for record in newest))
         unneeded = [name for name in staging.names_of(index.store, token) if name not in needed]
         ended = {p.writer for p in prepared} | {record.writer for record in newest if record.action == TRANSACTION}
         lost = sorted({staging.writer_of(name) for name in unneeded} - ended)
@@ -85,7 +85,7 @@ def _newest(log: LogState) -> Sequence[LogRecord]:
 def _is_announced(index: StoredEntries, log: LogState, writers: list[str]) -> bool:
     """Append a record that names transactions which cannot commit any more; False if another process was first."""
     instant = new_instant_time(datetime.now(UTC), log.last_instant)
-    appended = index.log.append(
-        log, instant, _ACTION, file_groups=(), writer=uuid4().hex, located_at=[instant], swept=writers
+    draft = RecordDraft(
+        instant=instant, action=_ACTION, writer=uuid4().hex, located_at=(instant,), swept=tuple(writers)
     )
-    return appended is not None
+    return index.log.append(log, draft) is not None

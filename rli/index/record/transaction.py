@@ -6,7 +6,7 @@ the log, and adding the record is the commit: whatever dies afterwards, the next
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
@@ -23,14 +23,13 @@ from rli.index.record.applying import apply_transactions
 from rli.index.record.changed_keys import ChangedKeys
 from rli.index.record.commits import NOTHING_COMMITTED, IndexCommit, abort_prepared, commit_prepared
 from rli.index.record.key_watch import KeyWatch, Verdict
-from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord
+from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord, RecordDraft, Staged
 from rli.index.record.log_state import LogState
 from rli.index.record.prepared import (
-    Staged,
     advance,
-    append_transaction,
     finish_decided,
     require_not_held,
+    transaction_draft,
     write_preparing,
 )
 from rli.index.record.prepared_record import Prepared, State
@@ -162,7 +161,8 @@ class IndexTransaction:
         self._remove_others()
         self._preparing = write_preparing(self._index, self._as_prepared(texts))
         try:
-            fence = self._appended(self._append_fence, PREPARE).first_sequence
+            announcement = RecordDraft(instant=None, action=PREPARE, writer=self.id, located_at=(self.instant,))
+            fence = self._appended(announcement).first_sequence
             if advance(self._index, self._preparing, State.PREPARED, fence=fence) is None:
                 raise self._taken_for_dead()
         except ConflictError:
@@ -220,23 +220,16 @@ class IndexTransaction:
 
     def _committed(self, texts: Mapping[str, str]) -> IndexCommit:
         """Add the record of this transaction to the log, which is the commit, and apply it."""
-        staged = self._staged()
+        draft = transaction_draft(self.id, self.instant, self._file_groups, self._staged(), texts)
+        return IndexCommit.of(self._appended(draft))
 
-        def append(log: LogState) -> None:
-            append_transaction(self._index, log, self.id, self.instant, self._file_groups, staged, texts)
-
-        return IndexCommit.of(self._appended(append, TRANSACTION))
-
-    def _append_fence(self, log: LogState) -> None:
-        self._index.log.append(log, None, PREPARE, file_groups=(), writer=self.id, located_at=[self.instant])
-
-    def _appended(self, append: Callable[[LogState], None], action: str) -> LogRecord:
+    def _appended(self, draft: RecordDraft) -> LogRecord:
         """Append a record of this transaction right behind all others, once its keys are free; returns it."""
         index = self._index
         free: set[str] = set()
         while True:
             log = apply_transactions(index)
-            record = self._record_in(log, action)
+            record = self._record_in(log, draft.action)
             if record is not None:
                 return record
             try:
@@ -245,11 +238,11 @@ class IndexTransaction:
                     raise self._taken_for_dead()
                 require_not_held(index, self._shared, self.id, checked, free)
             except staging.ChunksGoneError:
-                record = self._record_in(index.log.refresh(), action)
+                record = self._record_in(index.log.refresh(), draft.action)
                 if record is not None:
                     return record
                 raise self._taken_for_dead() from None
-            append(checked)
+            index.log.append(checked, draft)
 
     def _checked(self, log: LogState) -> LogState:
         """The log up to where nobody else has changed a staged key since the snapshot; at least up to ``log``.
@@ -340,17 +333,13 @@ class IndexTransaction:
         return Staged(tuple(self._chunk_sizes), keeps_chunks, *self._counts.totals())
 
     def _as_prepared(self, texts: Mapping[str, str]) -> Prepared:
-        staged = self._staged()
         return Prepared(
             writer=self.id,
             state=State.PREPARING,
             instant=self.instant,
             snapshot=self._snapshot,
             fence=0,
-            chunks=staged.chunks,
-            keeps_chunks=staged.keeps_chunks,
-            placed=staged.placed,
-            deleted=staged.deleted,
+            staged=self._staged(),
             metadata=tuple(sorted(texts.items())),
             prepared_at=0.0,
             process=ProcessId.current(),

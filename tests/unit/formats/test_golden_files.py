@@ -26,7 +26,7 @@ from rli.file_group.journal import Journal, write_journal
 from rli.file_group.journal_list import load_journals, save_journals
 from rli.index.record.checkpoint import Checkpoint
 from rli.index.record.commit_log import CommitLog
-from rli.index.record.log_record import LogRecord, record_name
+from rli.index.record.log_record import LogRecord, Staged, record_name
 from rli.index.record.owner import StagingProcess
 from rli.index.record.prepared_record import Prepared, State
 from rli.locations import LocationUpdate
@@ -50,7 +50,7 @@ RECORD = LogRecord(
     file_groups=(FileGroupId("são paulo", "f1-0"), FileGroupId("", "f2-0")),
     writer=INSTANT,
     covers=("20240531110000000",),
-    staged_chunks=2,
+    staged=Staged(("000000", "000001")),
 )
 RESTORE_RECORD = LogRecord(
     instant="20240531120005000",
@@ -62,7 +62,7 @@ RESTORE_RECORD = LogRecord(
     writer="20240531120005000",
     undoes=("20240531120001000", INSTANT),
 )
-CHECKPOINT_RECORD = replace(RECORD, first_sequence=1, first_file_group=0, staged_chunks=0)
+CHECKPOINT_RECORD = replace(RECORD, first_sequence=1, first_file_group=0, staged=Staged())
 CHECKPOINT_UNDOING = LogRecord(
     instant="20240531120007000",
     action="rollback",
@@ -142,8 +142,8 @@ def test_log_record_of_a_restore() -> None:
 
 
 def test_log_records_of_transactions() -> None:
-    kept = replace(RECORD, staged_chunks=1, keeps_chunks=True)
-    swept = replace(RECORD, action="sweep", staged_chunks=0, file_groups=(), swept=("a-1", "b-2"))
+    kept = replace(RECORD, staged=Staged(("000000",), keeps_chunks=True))
+    swept = replace(RECORD, action="sweep", staged=Staged(), file_groups=(), swept=("a-1", "b-2"))
     for name, record in (("log-record-1-kept.json", kept), ("log-record-1-sweep.json", swept)):
         assert LogRecord.from_json(7, golden(name)) == record
         assert record.to_json() == golden(name)
@@ -151,10 +151,14 @@ def test_log_records_of_transactions() -> None:
 
 def test_log_records_with_metadata_and_chunks_of_tasks() -> None:
     told = replace(
-        RECORD, action="transaction", metadata=(("batch", ""), ("delta.version", "17")), placed=5, deleted=0, covers=()
+        RECORD,
+        action="transaction",
+        metadata=(("batch", ""), ("delta.version", "17")),
+        staged=replace(RECORD.staged, placed=5, deleted=0),
+        covers=(),
     )
-    tasks = replace(told, staged_chunks=0, chunks=("000000", "0123abcd-000000"))
-    fence = replace(RECORD, instant=None, action="prepare", staged_chunks=0, file_groups=(), covers=())
+    tasks = replace(told, staged=replace(told.staged, chunks=("000000", "0123abcd-000000")))
+    fence = replace(RECORD, instant=None, action="prepare", staged=Staged(), file_groups=(), covers=())
     for name, record in (
         ("log-record-1-metadata.json", told),
         ("log-record-2-tasks.json", tasks),
@@ -171,10 +175,7 @@ def test_record_of_a_prepared_transaction() -> None:
         instant=INSTANT,
         snapshot=6,
         fence=7,
-        chunks=("000000", "0123abcd-000000"),
-        keeps_chunks=False,
-        placed=5,
-        deleted=1,
+        staged=Staged(("000000", "0123abcd-000000"), placed=5, deleted=1),
         metadata=(("delta.version", "17"),),
         prepared_at=1717156800.5,
         process=ProcessId("a host/pid:[1]", 7, "1416602"),

@@ -33,6 +33,7 @@ from rli.store.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from rli.store.credentials import credentials_for
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, damaged, limit_memory
+from tests.support.log_drafts import commit_draft
 
 Read = Callable[[bytes], object]
 
@@ -71,7 +72,9 @@ def _credentials(content: bytes) -> object:
         return credentials_for(["h:1"])
 
 
-_LOG_RECORD: Final = LogRecord(INSTANT, "commit", 1, (INSTANT,), 0, (FileGroupId("p", "f"),), INSTANT)
+_LOG_RECORD: Final = LogRecord.of(
+    commit_draft(INSTANT, FileGroupId("p", "f")), sequence=1, file_group=0, introduced=(FileGroupId("p", "f"),)
+)
 
 
 def _number(value: int) -> bytes:

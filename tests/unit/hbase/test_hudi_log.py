@@ -13,6 +13,7 @@ from rli.store.memory import open_memory_store
 from rli.testing.batches import entries_of, entry, tombstones_of
 from rli_hbase.hudi_log import HudiLog
 from rli_hbase.hudi_rows import Version
+from tests.support.log_drafts import repair_draft
 
 MADE_AT = 1000
 
@@ -29,7 +30,7 @@ class Writers:
         """Add a record at a time; its first sequence."""
         groups = [FileGroupId("Oslo", "f1"), FileGroupId("Rome", "f2")]
         before = self._log.refresh()
-        log = self._log.append(before, None, "repair", file_groups=groups, writer=str(time), located_at=located_at)
+        log = self._log.append(before, repair_draft(str(time), located_at, groups))
         assert log is not None
         record = log.records[-1]
         self._times[f"commit/{record.first_sequence:010d}"] = time

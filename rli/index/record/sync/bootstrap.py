@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.index.record.log_record import RecordDraft
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.repeated_keys import repeated_keys
@@ -51,15 +52,15 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
         # The log of the new index names no instant yet, which would be its clock.
         cutoff = expired_before(index.ttl, last[-1])
         located_at = entry_instants(snapshot, slices, cutoff, tasks) or last
-        log = index.log.append(
-            index.log.refresh(),
-            last[-1],
-            BOOTSTRAP,
-            file_groups=groups,
+        draft = RecordDraft(
+            instant=last[-1],
+            action=BOOTSTRAP,
             writer=BOOTSTRAP,
-            located_at=located_at,
-            covers=completed,
+            located_at=tuple(located_at),
+            file_groups=tuple(groups),
+            covers=tuple(completed),
         )
+        log = index.log.append(index.log.refresh(), draft)
         if log is None:
             raise CorruptTableError(
                 f"the index is being bootstrapped by another process: index={index.url}; wait for it, or drop the "

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rli.codec import entries as codec
 from rli.errors import CorruptTableError, SettingsError
+from rli.index.record.log_record import RecordDraft
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.comparing import judge
 from rli.index.record.sync.known_slices import known_slices
@@ -67,14 +68,14 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
     if log.head != state.sequence:
         return None
     # Appended right behind that state, or not at all: a later sequence would win over what was committed meanwhile.
-    appended = index.log.append(
-        log,
-        None,
-        REPAIR,
-        file_groups=[file_slice.group for file_slice in slices],
+    draft = RecordDraft(
+        instant=None,
+        action=REPAIR,
         writer=uuid4().hex,
         located_at=(snapshot.timeline.latest_time or "", *instants),
+        file_groups=tuple(file_slice.group for file_slice in slices),
     )
+    appended = index.log.append(log, draft)
     if appended is None:
         return None
     first = state.sequence + 1

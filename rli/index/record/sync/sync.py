@@ -28,7 +28,7 @@ from rli.file_group.journal_list import (
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.log_record import LogRecord
+from rli.index.record.log_record import LogRecord, RecordDraft
 from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.bootstrap import BOOTSTRAP
@@ -173,10 +173,14 @@ def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant
         storage = snapshot.table.storage
         journals = require_journals(storage, instant.time)
         kept = sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
-    located_at = [instant.time, *kept]
-    return index.log.append(
-        log, instant.time, instant.action, file_groups=groups, writer=instant.time, located_at=located_at
+    draft = RecordDraft(
+        instant=instant.time,
+        action=instant.action,
+        writer=instant.time,
+        located_at=(instant.time, *kept),
+        file_groups=tuple(groups),
     )
+    return index.log.append(log, draft)
 
 
 def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
@@ -346,15 +350,15 @@ def _register_foreign(
         known = [change.after for change in changes if change.after and change.group.partition_path in index.partitions]
         came_at = commit_times(snapshot, known, index.cutoff(log, max(times)) or "", tasks)
     events.SYNC_FOREIGN.log(table=snapshot.table.location, instants=times, file_groups=len(changes))
-    return index.log.append(
-        log,
-        times[-1],
-        _FOREIGN,
-        file_groups=[change.group for change in changes],
+    draft = RecordDraft(
+        instant=times[-1],
+        action=_FOREIGN,
         writer=times[-1],
         located_at=(times[-1], *came_at),
-        covers=times[:-1],
+        file_groups=tuple(change.group for change in changes),
+        covers=tuple(times[:-1]),
     )
+    return index.log.append(log, draft)
 
 
 def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:

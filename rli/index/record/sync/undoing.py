@@ -25,7 +25,7 @@ from rli.file_group.journal_list import journals_tell_updates, readable_journals
 from rli.hudi.file_names import EXTENSION, BaseFileName
 from rli.hudi.timeline.instant import Instant
 from rli.index.record.expiring import remove_entries
-from rli.index.record.log_record import LogRecord
+from rli.index.record.log_record import LogRecord, RecordDraft
 from rli.index.record.log_state import LogState
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.foreign_changes import changed_groups
@@ -69,15 +69,15 @@ def register_undoing(
         groups = set(slices)
         known = [part for group, part in slices.items() if group.partition_path in index.partitions]
         blocks = [set(entry_instants(snapshot, known, index.cutoff(log, instant.time), tasks))]
-    return index.log.append(
-        log,
-        instant.time,
-        instant.action if followed_by_journal else REREAD,
-        file_groups=sorted(groups),
+    draft = RecordDraft(
+        instant=instant.time,
+        action=instant.action if followed_by_journal else REREAD,
         writer=instant.time,
-        located_at=[time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))],
-        undoes=undone,
+        located_at=tuple(time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))),
+        file_groups=tuple(sorted(groups)),
+        undoes=tuple(undone),
     )
+    return index.log.append(log, draft)
 
 
 def _journals(index: RecordIndex, storage: Storage, instant: str) -> list[Journal] | None:
