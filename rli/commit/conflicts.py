@@ -91,7 +91,10 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
     _require_same_groups(planned, current, instants)
     # What a clustering places was in the file groups that it replaces: those tell, unless a key has come again elsewhere.
     journals = [] if planned.replaced and not changes.keys_expire else planned.journals
-    taken = sum_of([changes.placed_by(journals, tasks), planned.read.changed_keys(changes)])
+    # The keys that a write places are among those that it looked up.
+    taken = planned.read.changed_keys(changes)
+    if not taken.count:
+        taken = changes.placed_by(journals, tasks)
     if taken.count:
         raise ConflictError(
             f"another commit inserted or changed record keys of this write: count={taken.count} "
@@ -159,12 +162,14 @@ def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tu
         return
     storage = current.table.storage
     ours = [*(written[group] for group in contested if group in written)]
-    journals = [journal for journal in planned.journals if journal.group in contested]
-    keys = sum_of([_written_keys(storage, planned.instant, ours), *(_gone_keys(storage, one) for one in journals)])
+    gone = (_gone_keys(storage, journal, contested) for journal in planned.journals)
+    # A clustering changes no key.
+    keys = sum_of([_written_keys(storage, planned.instant, ours), *([] if planned.replaced else gone)])
+    named = f"count={keys.count} keys={list(keys.sample)} " if keys.count else ""
     raise ConflictError(
         "another commit rewrote file groups that this write builds on: "
         f"file groups={[f'{group.partition_path}/{group.file_id}' for group in contested[:_SAMPLE]]} "
-        f"count={keys.count} keys={list(keys.sample)} instants={list(instants)}; write again",
+        f"{named}instants={list(instants)}; write again",
         keys=keys.sample,
         key_count=keys.count,
         instants=instants,
@@ -195,5 +200,8 @@ def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) ->
     return SomeKeys.of(keys for stat in stats for keys in keys_of(stat))
 
 
-def _gone_keys(storage: Storage, journal: Journal) -> SomeKeys:
-    return SomeKeys.of(journal.deleted_keys(storage))
+def _gone_keys(storage: Storage, journal: Journal, contested: Collection[FileGroupId]) -> SomeKeys:
+    """The keys that a journal takes out of contested file groups, without those that it puts into one of them."""
+    if journal.group in contested:
+        return SomeKeys.of(journal.deleted_keys(storage))
+    return SomeKeys.of(journal.keys_from(storage, contested))

@@ -111,9 +111,10 @@ def _give_up(state: RetryCallState) -> CommitResult:
     last = _failure_of(state)
     if not isinstance(last, ConflictError):
         raise last
+    named = f"keys={last.key_count} sample={list(last.keys)} " if last.key_count else ""
     raise type(last)(
-        f"other writers were first in every attempt: attempts={state.attempt_number} keys={last.key_count} "
-        f"sample={list(last.keys)} instants={list(last.instants)} last cause=({last}); nothing was written: write "
+        f"other writers were first in every attempt: attempts={state.attempt_number} {named}"
+        f"instants={list(last.instants)} last cause=({last}); nothing was written: write "
         "again later, allow more attempts, or let fewer writers change the same file groups at once",
         keys=last.keys,
         key_count=last.key_count,

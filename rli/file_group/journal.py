@@ -7,7 +7,7 @@ and as often as need be, and brought back when the commit is rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -146,6 +146,13 @@ class Journal:
         """The keys that are deleted."""
         for batch in self._batches(storage):
             yield batch.filter(pc.equal(batch.column("change"), int(Change.DELETE))).column("record_key")
+
+    def keys_from(self, storage: Storage, groups: Collection[FileGroupId]) -> Iterator[pa.Array]:
+        """The keys that come from some other file groups."""
+        for batch in self._batches(storage):
+            prior = named_groups(batch.column("prior_partition_path"), batch.column("prior_file_id"))
+            is_from = np.array([group in groups and group != self.group for group in prior.groups], np.bool_)
+            yield batch.column("record_key").filter(pa.array(is_from[prior.codes]))
 
     def undone(self, storage: Storage, instants: Sequence[str | None]) -> Iterator[tuple[Positions, LocationUpdate]]:
         """Where the keys were before the commit.

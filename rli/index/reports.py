@@ -28,17 +28,24 @@ class SomeKeys:
 
     @classmethod
     def of(cls, batches: Iterable[pa.Array]) -> SomeKeys:
-        return sum_of(cls(len(keys), tuple(keys.slice(0, _SAMPLE).to_pylist())) for keys in batches)
+        """All keys of some arrays, with their repetitions."""
+        count, sample = 0, list[str]()
+        for keys in batches:
+            count += len(keys)
+            sample += keys.slice(0, _SAMPLE - len(sample)).to_pylist()
+        return cls(count, tuple(sample))
 
 
 NO_KEYS: Final = SomeKeys(0, ())
 
 
 def sum_of(parts: Iterable[SomeKeys]) -> SomeKeys:
-    """All the keys together."""
+    """All the keys together. A key that several parts name is named once, and counts once."""
     total = NO_KEYS
     for part in parts:
-        total = SomeKeys(total.count + part.count, (*total.sample, *part.sample)[:_SAMPLE])
+        sample = tuple(dict.fromkeys((*total.sample, *part.sample)))
+        repeated = len(total.sample) + len(part.sample) - len(sample)
+        total = SomeKeys(total.count + part.count - repeated, sample[:_SAMPLE])
     return total
 
 

@@ -112,7 +112,7 @@ def deleted_among(request: Request, deleted: DeletedKeys) -> SomeKeys:
 
 
 def _chosen(deleted: DeletedKeys, record_keys: pa.Array) -> SomeKeys:
-    return SomeKeys.of([record_keys.filter(pa.array(deleted.among(record_keys)))])
+    return SomeKeys.of([record_keys.filter(pa.array(deleted.among(record_keys))).unique()])
 
 
 def kept_deletes(

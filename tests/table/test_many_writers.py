@@ -150,6 +150,49 @@ def test_an_exhausted_delete_names_its_keys(trips: Table, other: Table) -> None:
     assert_nothing_left_over(trips)
 
 
+@pytest.mark.parametrize("cities", [("x", "y"), ("x", "x")])
+def test_an_insert_names_contested_keys_once(trips: Table, other: Table, cities: tuple[str, str]) -> None:
+    trips.upsert(records(("z", "z", 1, 1.0)))
+    at_step = AtStep(Step.WRITTEN, lambda: other.insert(records(("n", cities[1], 5, 5.0), ("theirs", "y", 1, 1.0))))
+    with pytest.raises(ConflictError, match=r"keys=1 sample=\['n'\].*count=1 keys=\['n'\]") as raised:
+        trips.insert(records(("n", cities[0], 4, 4.0), ("ours", "w", 1, 1.0)), attempts=1, on_step=at_step)
+    assert (raised.value.keys, raised.value.key_count) == (("n",), 1)
+
+
+def test_a_key_of_two_partitions_is_named_once(tmp_path: Path, memory_url: str) -> None:
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"{memory_url}?scope=partition"
+    )
+    batch = records(("n", "x", 5, 5.0), ("n", "y", 5, 5.0))
+    for write in (table.insert, table.upsert):
+        at_step = AtStep(Step.WRITTEN, lambda: open_table(table.location).upsert(batch))
+        with pytest.raises(ConflictError) as raised:
+            write(batch, attempts=1, on_step=at_step)
+        assert (raised.value.keys, raised.value.key_count) == (("n",), 1)
+        table.delete(["n"])
+
+
+def test_a_move_names_the_keys_that_leave(trips: Table, other: Table) -> None:
+    trips.upsert(records(("m", "x", 1, 1.0), ("stays", "x", 1, 1.0), ("old", "y", 1, 1.0)))
+    rival = AtStep(Step.WRITTEN, lambda: other.upsert(records(("stays", "x", 2, 2.0))))
+    with pytest.raises(ConflictError, match=r"file groups=\['x/.*count=1 keys=\['m'\]") as raised:
+        trips.upsert(records(("m", "y", 3, 3.0), ("old", "y", 3, 3.0)), attempts=1, on_step=rival)
+    assert (raised.value.keys, raised.value.key_count) == (("m",), 1)
+    both = AtStep(Step.WRITTEN, lambda: other.upsert(records(("stays", "x", 4, 4.0), ("old", "y", 4, 4.0))))
+    with pytest.raises(ConflictError) as raised:
+        trips.upsert(records(("m", "y", 3, 3.0)), attempts=1, on_step=both)
+    assert (raised.value.keys, raised.value.key_count) == (("m",), 1)
+
+
+def test_a_conflict_without_keys_names_file_groups(trips: Table, other: Table) -> None:
+    trips.upsert(records(("a", "x", 5, 1.0)))
+    group = trips.lookup(["a"])["file_id"][0].as_py()
+    rival = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "x", 6, 6.0))))
+    with pytest.raises(ConflictError, match=rf"attempts=1 instants=.*file groups=\['x/{group}'\] instants=") as raised:
+        trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)), attempts=1, on_step=rival)
+    assert (raised.value.keys, raised.value.key_count) == ((), 0)
+
+
 def test_how_often_a_write_is_tried_is_a_setting_of_the_table(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=memory_url, write_attempts=2)
     other = open_table(tmp_path / "t")
