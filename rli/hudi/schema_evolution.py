@@ -82,8 +82,17 @@ def evolved_schema(
 
 
 def grows(stored: pa.DataType, arriving: pa.DataType) -> bool:
-    """Whether a column of numbers takes the wider type of the records."""
+    """Whether a column of numbers takes the type of the records, which is wider."""
+    if pa.types.is_decimal(stored) and pa.types.is_decimal(arriving):
+        return arriving == smallest_decimal(stored, arriving) != stored
     return (stored, arriving) in _GROWING
+
+
+def smallest_decimal(stored: pa.DataType, arriving: pa.DataType) -> pa.DataType | None:
+    """The smallest decimal that holds all values of two decimals; None if it has more digits than a table holds."""
+    scale = max(stored.scale, arriving.scale)
+    digits = max(stored.precision - stored.scale, arriving.precision - arriving.scale) + scale
+    return pa.decimal128(digits, scale) if digits <= MAX_DECIMAL_PRECISION else None
 
 
 def fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -197,14 +206,13 @@ def _single(stored: pa.DataType, arriving: pa.DataType, path: str) -> pa.DataTyp
 
 def _decimal(stored: pa.DataType, arriving: pa.DataType, path: str) -> pa.DataType:
     """The smallest decimal that holds all values of both."""
-    scale = max(stored.scale, arriving.scale)
-    digits = max(stored.precision - stored.scale, arriving.precision - arriving.scale) + scale
-    if digits > MAX_DECIMAL_PRECISION:
+    kind = smallest_decimal(stored, arriving)
+    if kind is None:
         raise SchemaError(
             f"no decimal of {MAX_DECIMAL_PRECISION} digits holds the values of the table and of the records: "
             f"column={path} table={stored} records={arriving}; cast the records to the table's type"
         )
-    return stored if (digits, scale) == (stored.precision, stored.scale) else pa.decimal128(digits, scale)
+    return stored if kind == stored else kind
 
 
 def _require_structs(path: str, added: list[pa.Field]) -> None:

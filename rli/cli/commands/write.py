@@ -13,7 +13,8 @@ import typer
 import rli
 from rli.cli.engines.choice import Engine, EngineName, SupportsParquetFiles, open_engine
 from rli.cli.engines.options import InsertOptions, UpsertOptions, WriteOptions
-from rli.cli.files.column_types import ExpectedColumns, parse_column_types
+from rli.cli.files.column_types import ExpectedColumns
+from rli.cli.files.declared_types import parse_column_types
 from rli.cli.files.input import FileKind, RecordFile, read_lines
 from rli.cli.options import (
     IndexOption,
@@ -267,8 +268,9 @@ ColumnTypeOption = Annotated[
     typer.Option(
         "--column-type",
         metavar="COLUMN=TYPE",
-        help="Type of a new column of a text file: string, boolean, int, bigint, double, date or timestamp. "
-        "Repeat for several.",
+        help="Type of a column of a text file: string, boolean, int, bigint, double, decimal(DIGITS,SCALE), date or "
+        "timestamp. Repeat for several. zip=string keeps 02134; ts=bigint makes a stored column of int wider; payload=string "
+        "and event.payload=string keep whatever JSON has there as text.",
         show_default=False,
     ),
 ]

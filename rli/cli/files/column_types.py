@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import typer
 
 from rli.cli.files import text_columns
+from rli.cli.files.declared_types import decimal_of_numbers, name_of_type, type_of_numbers
 from rli.cli.output import print_note
 from rli.errors import CorruptTableError, InvalidInputError, SchemaError
-from rli.hudi.schema_evolution import grows
+from rli.hudi.schema_evolution import grows, smallest_decimal
 from rli.table.table import Table
 
 Where = Callable[[str, int], str]
 """Says for a column and a row, counted from 0, where in the file the value is: ``file=… line=… column=…``."""
-
-_DECLARED: Final[Mapping[str, pa.DataType]] = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": text_columns.INSTANT,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +27,7 @@ class ExpectedColumns:
         schema: of the table's records; None in a table that was never written.
         keys: record-key and partition columns, whose spelling counts: ``007`` is not ``7``.
         ordering: the ordering column, whose type decides which record wins.
-        declared: types that the user gives to columns.
+        declared: types that the user gives to columns, and to the parts of columns that are kept as text (``a.b``).
     """
 
     schema: pa.Schema | None
@@ -56,24 +45,38 @@ class ExpectedColumns:
         properties = table.definition.properties
         keys = frozenset((*properties.record_key_fields, *properties.partition_fields))
         expected = cls(_schema_to_write(table), keys, properties.ordering_field, declared or {})
-        for name, kind in expected.declared.items():
-            stored = expected.stored_type(name)
-            if stored not in {None, kind} and (name in keys or not grows(stored, kind)):
+        for path, kind in expected.declared.items():
+            stored = expected.stored_type(path)
+            if stored not in {None, kind} and (path in keys or not grows(stored, kind)):
                 raise SchemaError(
-                    f"the table's column has another type: table={table.location} column={name} "
-                    f"type={stored} given={kind}; leave --column-type {name} out"
+                    f"the table's column has another type: table={table.location} column={path} "
+                    f"type={stored} given={kind}; leave --column-type {path} out"
                 )
         return expected
 
-    def stored_type(self, name: str) -> pa.DataType | None:
-        """The table's type of a column; None for a new column."""
-        position = -1 if self.schema is None else self.schema.get_field_index(name)
-        return None if self.schema is None or position < 0 else self.schema.field(position).type
+    def stored_type(self, path: str) -> pa.DataType | None:
+        """The table's type of a column, or of a part of it; None if it is new."""
+        return None if self.schema is None else _type_at(pa.struct(list(self.schema)), path.split("."))
 
     def type_of(self, name: str) -> pa.DataType | None:
         """The type that a column must have; None if its values decide."""
         # A declared type of a stored column is the same, or wider: the column grows.
         return self.declared.get(name) or self.stored_type(name)
+
+    @property
+    def kept_as_text(self) -> list[list[str]]:
+        """The columns that the user declares as text, and the parts of columns: their names from the column on."""
+        return [path.split(".") for path, kind in self.declared.items() if pa.types.is_string(kind)]
+
+
+def _type_at(kind: pa.DataType, names: Sequence[str]) -> pa.DataType | None:
+    """The type of a part of a column; lists on the way have no name."""
+    while names and pa.types.is_list(kind):
+        kind = kind.value_type
+    if not names:
+        return kind
+    position = kind.get_field_index(names[0]) if pa.types.is_struct(kind) else -1
+    return _type_at(kind.field(position).type, names[1:]) if position >= 0 else None
 
 
 def _schema_to_write(table: Table) -> pa.Schema | None:
@@ -83,19 +86,6 @@ def _schema_to_write(table: Table) -> pa.Schema | None:
         # A commit that a power cut has torn is undone by the write that is about to begin; its columns do not count.
         table.sync_index()
         return table.schema
-
-
-def parse_column_types(given: Iterable[str] | None) -> dict[str, pa.DataType]:
-    """Types of columns from texts such as ``zip=string``."""
-    parsed = {}
-    for text in given or ():
-        name, _, kind = text.partition("=")
-        if not name or kind not in _DECLARED:
-            raise typer.BadParameter(
-                f"{text!r} gives no column a type; write COLUMN=TYPE with one of {list(_DECLARED)}"
-            )
-        parsed[name] = _DECLARED[kind]
-    return parsed
 
 
 def typed_columns(records: pa.Table, expected: ExpectedColumns, where: Where) -> pa.Table:
@@ -140,8 +130,32 @@ def fitted_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, 
     except text_columns.UnfitTextError as error:
         raise InvalidInputError(
             f"a value does not fit its column: {where(name, error.row)} value={texts[error.row].as_py()!r} type={kind} "
-            f"({error}); correct the file{f', or give --column-type {name}=TYPE' if error.is_same_number else ''}"
+            f"({error}); {_remedy(texts, name, kind, expected)}"
         ) from error
+
+
+def _remedy(texts: pa.ChunkedArray, name: str, kind: pa.DataType, expected: ExpectedColumns) -> str:
+    """What to do about a value that does not fit; for numbers, the type that holds all of them."""
+    numbers = text_columns.numbers_of(texts) if text_columns.is_number(kind) else None
+    if numbers is None or name in expected.keys:
+        return "correct the file"
+    for wide in (kind, _wider(kind, numbers)):
+        if wide is not None and text_columns.holds_numbers(wide, texts):
+            reason = "to write the values of the numbers" if wide == kind else "which makes the column wider"
+            return f"correct the file, or give --column-type {name}={name_of_type(wide)}, {reason}"
+    suited = type_of_numbers(numbers) or pa.string()
+    return (
+        f"no wider type holds these numbers and those of the table: correct the file, or write them to a new column "
+        f"with --column-type NEW={name_of_type(suited)}"
+    )
+
+
+def _wider(kind: pa.DataType, numbers: Sequence[str]) -> pa.DataType | None:
+    """The type into which a column of numbers could grow for some numbers."""
+    if pa.types.is_decimal(kind):
+        suited = decimal_of_numbers(numbers)
+        return None if suited is None else smallest_decimal(kind, suited)
+    return next((wide for wide in (pa.int64(), pa.float64()) if grows(kind, wide)), None)
 
 
 def _typed(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: Where) -> pa.ChunkedArray:
@@ -153,21 +167,22 @@ def _typed(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: 
     typed = text_columns.guessed(texts)
     row = text_columns.first_changed_number(texts) if pa.types.is_string(typed.type) else None
     if row is not None:
-        _report_text(name, where(name, row), texts[row].as_py(), is_ordering=name == expected.ordering)
+        _report_text(name, where(name, row), texts, row, is_ordering=name == expected.ordering)
     return typed
 
 
-def _report_text(name: str, where: str, value: str, *, is_ordering: bool) -> None:
+def _report_text(name: str, where: str, texts: pa.ChunkedArray, row: int, *, is_ordering: bool) -> None:
     """Say that a new column of numbers is kept as text: its numbers would not be spelled as they are."""
+    suited = type_of_numbers(text_columns.numbers_of(texts) or ())
+    option = None if suited is None else f"--column-type {name}={name_of_type(suited)}"
+    value = texts[row].as_py()
     if is_ordering:
         raise InvalidInputError(
             f"the ordering column would be text (9 > 10), because a number would change: {where} "
-            f"value={value!r}; correct the file, or give --column-type {name}=bigint"
+            f"value={value!r}; correct the file{'' if option is None else f', or give {option}'}"
         )
-    print_note(
-        f"kept as text, because a number would change: {where} value={value!r}; "
-        f"if the column holds numbers, give --column-type {name}=double"
-    )
+    remedy = "" if option is None else f"; if the column holds numbers, give {option}"
+    print_note(f"kept as text, because a number would change: {where} value={value!r}{remedy}")
 
 
 def _key_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: Where) -> pa.ChunkedArray:

@@ -36,13 +36,11 @@ class UnfitTextError(ValueError):
 
     Attributes:
         row: where it is in the column.
-        is_same_number: it is a number of that type, but not as that type would spell it.
     """
 
-    def __init__(self, reason: str, row: int, *, is_same_number: bool = False) -> None:
+    def __init__(self, reason: str, row: int) -> None:
         super().__init__(reason)
         self.row = row
-        self.is_same_number = is_same_number
 
 
 def guessed(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -76,6 +74,16 @@ def first_changed_number(texts: pa.ChunkedArray) -> int | None:
     return position if position >= 0 else _first(texts, lambda part: _as_integers(part) is None)
 
 
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type are numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def numbers_of(texts: pa.ChunkedArray) -> list[str] | None:
+    """The values of a column of numbers, without nulls; None if it has none, or others too."""
+    return texts.drop_null().to_pylist() if _all(texts, _NUMBER) else None
+
+
 def fitted(texts: pa.ChunkedArray, kind: pa.DataType, *, is_lenient: bool = False) -> pa.ChunkedArray:
     """The column in the type that the table, or the user, gives it.
 
@@ -99,31 +107,43 @@ def fitted(texts: pa.ChunkedArray, kind: pa.DataType, *, is_lenient: bool = Fals
     typed = _cast(prepared, kind)
     if typed is None:
         raise UnfitTextError(_no_value_of(kind), _first(prepared, lambda part: _cast(part, kind) is None))
+    if pa.types.is_floating(kind):
+        _require(pc.or_(pc.is_finite(typed), _matches(texts, _NO_NUMBER)), _no_value_of(kind))
+        if not is_lenient:
+            _require_exact_integers(texts, typed)
     return typed
+
+
+def holds_numbers(kind: pa.DataType, texts: pa.ChunkedArray) -> bool:
+    """Whether a type holds the values of some numbers, however they are spelled."""
+    try:
+        typed = fitted(texts, kind, is_lenient=True)
+        if pa.types.is_floating(kind):
+            _require_exact_integers(texts, typed)
+    except UnfitTextError:
+        return False
+    return True
 
 
 def _require_numbers(texts: pa.ChunkedArray, kind: pa.DataType, *, is_lenient: bool) -> None:
     form = r"[+-]?[0-9]+" if pa.types.is_integer(kind) else f"{_NUMBER}|{_NO_NUMBER}"
     _require(_matches(texts, form), _no_value_of(kind))
-    if is_lenient:
-        return
-    padded = pc.match_substring_regex(texts, r"^\+|^-?0[0-9]")
-    _require(pc.invert(padded), f"a {kind} keeps neither leading zeros nor a plus sign", is_same_number=True)
-    if pa.types.is_floating(kind):
-        _require_exact_integers(texts, kind)
+    if not is_lenient:
+        padded = pc.match_substring_regex(texts, r"^\+|^-?0[0-9]")
+        _require(pc.invert(padded), f"a {kind} keeps neither leading zeros nor a plus sign")
 
 
-def _require_exact_integers(texts: pa.ChunkedArray, kind: pa.DataType) -> None:
-    long = pc.fill_null(_matches(texts, r"-?[0-9]{16,}"), False)
+def _require_exact_integers(texts: pa.ChunkedArray, typed: pa.ChunkedArray) -> None:
+    long = pc.fill_null(_matches(texts, r"[+-]?[0-9]{8,}"), False)
     for row in pc.indices_nonzero(long).to_pylist():
-        if int(float(texts[row].as_py())) != int(texts[row].as_py()):
-            raise UnfitTextError(f"a {kind} keeps fewer digits", row, is_same_number=True)
+        if int(typed[row].as_py()) != int(texts[row].as_py()):
+            raise UnfitTextError(f"a {typed.type} keeps fewer digits", row)
 
 
-def _require(holds: pa.ChunkedArray, reason: str, *, is_same_number: bool = False) -> None:
+def _require(holds: pa.ChunkedArray, reason: str) -> None:
     row = pc.index(holds, False).as_py()
     if row >= 0:
-        raise UnfitTextError(reason, row, is_same_number=is_same_number)
+        raise UnfitTextError(reason, row)
 
 
 def _no_value_of(kind: pa.DataType) -> str:
