@@ -34,11 +34,11 @@ from rli.errors import (
     VoidAttemptError,
 )
 from rli.index.contract import TableIndex
-from rli.index.record.commits import IndexCommit, PendingTransaction
+from rli.index.record.alone.commits import IndexCommit, PendingTransaction
+from rli.index.record.alone.transaction import IndexTransaction
+from rli.index.record.entries.self_check import IndexCheck
 from rli.index.record.opening import create_index, open_index
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.self_check import IndexCheck
-from rli.index.record.transaction import IndexTransaction
 from rli.index.reports import IndexStats, VerifyReport
 from rli.model import (
     CommitResult,

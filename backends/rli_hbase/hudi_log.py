@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 
 from rli.errors import CorruptIndexError
-from rli.index.record.commit_log import CommitLog
-from rli.index.record.log_record import RECORD_PREFIX, LogRecord, record_name
+from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.record import RECORD_PREFIX, LogRecord, record_name
 from rli.store import Entries, Store, file_groups, is_live, sequences
 from rli_hbase.hudi_rows import Version
 

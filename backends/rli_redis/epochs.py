@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rli.errors import StoreRestartedError
-from rli.index.record.log_record import RECORD_PREFIX
+from rli.index.record.log.record import RECORD_PREFIX
 from rli_redis.keyspace import Names
 from rli_redis.servers import Servers
 

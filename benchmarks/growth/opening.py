@@ -15,7 +15,7 @@ from uuid import UUID
 
 import rli
 from benchmarks.measuring import kibibytes, process_status
-from rli.index.record.log_record import LogRecord, record_name
+from rli.index.record.log.record import LogRecord, record_name
 from rli.model import FileGroupId
 
 _COMMITS: Final = (100, 10_000, 100_000)

@@ -35,9 +35,9 @@ from rli.errors import (
 )
 from rli.hudi.properties import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from rli.index.contract import TableIndex
+from rli.index.record.entries.identity import identity_of
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.snapshot import identity_of
-from rli.index.record.table_location import known_locations
+from rli.index.record.table.location import known_locations
 from rli.index.registry import index_kind
 from rli.storage import Storage
 from rli.table.table import Table

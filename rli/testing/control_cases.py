@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rli.index.record import commit_log
-from rli.index.record.commit_log import CommitLog
-from rli.index.record.log_record import RecordDraft
+from rli.index.record.log import commit_log
+from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.record import RecordDraft
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from rli.testing.processes import count_up, run_in_processes, set_control

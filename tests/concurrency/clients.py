@@ -24,7 +24,7 @@ from rli import RliError, Scope, Step, Table, TableIndex, open_table, processes
 from rli.codec.key_arrays import as_key_array
 from rli.commit import write_transaction
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.table_index import RecordTableIndex
+from rli.index.record.table.index import RecordTableIndex
 from rli.storage.publications import Publications
 from rli.store.contract import Store, Watermarks
 from rli.view.definition import TableDefinition

@@ -18,8 +18,8 @@ import pytest
 
 from rli import Scope, Table, create_table, open_table
 from rli.commit.exclusive_service import table_service
-from rli.index.record import table_index
-from rli.index.record.purging import floor_of
+from rli.index.record.entries.purging import floor_of
+from rli.index.record.table import index as table_index
 from rli.services import purge
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, Host, clients, history_of

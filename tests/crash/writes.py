@@ -12,7 +12,7 @@ from typing import Final
 
 from rli import IndexNotReadyError, Step, Table, open_table
 from rli.hudi.timeline.instant import UNDOING_ACTIONS
-from rli.index.record.table_index import RecordTableIndex
+from rli.index.record.table.index import RecordTableIndex
 from rli.tasks import Item, Result
 from tests.support.faults import AtPoint, PointedStorage, PointedStore
 from tests.support.table_model import Rows, Version, deleted, upserted

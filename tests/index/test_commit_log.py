@@ -17,10 +17,12 @@ import pytest
 
 from rli import create_index, open_index
 from rli.errors import CorruptIndexError, RliError
-from rli.index.record import commit_log, log_record, log_state
-from rli.index.record.commit_log import CommitLog
-from rli.index.record.log_record import record_name
-from rli.index.record.log_state import LogState
+from rli.index.record.log import commit_log
+from rli.index.record.log import record as log_record
+from rli.index.record.log import state as log_state
+from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.record import record_name
+from rli.index.record.log.state import LogState
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.store.contract import Store

@@ -13,7 +13,7 @@ from rli import ConflictError, RecordIndex, create_index, open_index
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import LeaseLostError
-from rli.index.record import key_watch, staging, transaction
+from rli.index.record.alone import key_watch, staging, transaction
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from tests.support.faults import AtPoint, PointedStore

@@ -18,9 +18,9 @@ import pytest
 
 from rli import ConflictError, IndexCommit, IndexTransaction, RecordIndex, Table, create_index, create_table, open_index
 from rli.errors import IndexMismatchError, InvalidInputError, LeaseLostError
-from rli.index.record import staging
-from rli.index.record.log_record import RecordDraft
-from rli.index.record.log_state import LogState
+from rli.index.record.alone import staging
+from rli.index.record.log.record import RecordDraft
+from rli.index.record.log.state import LogState
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from tests.index.test_sweeping import seem_elsewhere

@@ -13,7 +13,7 @@ import pytest
 from rli import ConflictError, RecordIndex, create_index, open_index
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
-from rli.index.record import purging
+from rli.index.record.entries import purging
 from rli.model import FileGroupId
 from tests.support.children import duplex_pipe, start_child, was_killed
 from tests.support.faults import KillAt, PointedStore

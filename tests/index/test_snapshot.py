@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
-from rli.index.record.snapshot import give_identity
-from rli.index.record.table_index import RecordChanges, RecordLocator
+from rli.index.record.entries.identity import give_identity
+from rli.index.record.table.index import RecordChanges, RecordLocator
 from rli.model import FileGroupId
 from rli.storage import Storage
 from tests.support.faults import PointedStore

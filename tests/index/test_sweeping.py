@@ -11,8 +11,8 @@ import pytest
 
 from rli import IndexTransaction, RecordIndex, create_index, open_index
 from rli.errors import LeaseLostError
-from rli.index.record import staging
-from rli.index.record.owner import PROCESSES, StagingProcess
+from rli.index.record.alone import staging
+from rli.index.record.entries.owner import PROCESSES, StagingProcess
 from rli.model import FileGroupId
 from rli.processes import ProcessId
 from rli.store.registry import open_store

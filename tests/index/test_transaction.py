@@ -11,7 +11,7 @@ import pytest
 
 from rli import ConflictError, IndexTransaction, RecordIndex, create_index, open_index
 from rli.errors import InvalidInputError, InvalidKeyError, SchemaError, StoreUnavailableError
-from rli.index.record import staging
+from rli.index.record.alone import staging
 from rli.model import FileGroupId
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_in, places_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rli import RecordIndex, create_index, open_index
-from rli.index.record import staging
+from rli.index.record.alone import staging
 from rli.model import FileGroupId
 from tests.support.children import was_killed
 from tests.support.faults import KillAt, PointedStore

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from rli import ConflictError, IndexTransaction, create_index, open_index
-from rli.index.record import key_watch
+from rli.index.record.alone import key_watch
 from rli.model import FileGroupId
 from tests.support.locations import locations, places_of
 from tests.support.soak import cases

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
-from rli.index.record.commit_log import CommitLog
-from rli.index.record.log_record import RecordDraft
+from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.record import RecordDraft
 from rli.model import FileGroupId
 from rli.store.registry import open_store
 from tests.support.faults import PointedStore

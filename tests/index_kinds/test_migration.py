@@ -37,7 +37,7 @@ from rli.commit.shared_records import shared_records
 from rli.errors import InvalidInputError, LeaseLostError, UnsupportedTableError
 from rli.index.contract import IndexOptions
 from rli.index.record.kind import RecordKind
-from rli.index.record.table_index import RecordTableIndex
+from rli.index.record.table.index import RecordTableIndex
 from rli.services.fence import Fence
 from rli.table.dropping import require_unused
 from rli.table.migration import MIGRATION_LEASE, Migration, target_of

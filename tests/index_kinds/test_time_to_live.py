@@ -22,7 +22,7 @@ from rli import (
     open_index,
     open_table,
 )
-from rli.index.record import expiring
+from rli.index.record.entries import expiring
 from rli.index_urls import IndexUrl
 from rli.table.options import TableOptions
 from rli.view.definition import TableDefinition

@@ -16,8 +16,8 @@ from redis.crc import key_slot
 
 import rli
 from rli import Step
-from rli.index.record import staging
-from rli.index.record.log_state import LogState
+from rli.index.record.alone import staging
+from rli.index.record.log.state import LogState
 from rli.model import FileGroupId
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, key_batch

@@ -16,7 +16,7 @@ import rli
 import rli_redis.store
 import rli_redis.writing
 from rli.codec.entries import pack
-from rli.index.record.purging import floor_of, floor_of_look_ups
+from rli.index.record.entries.purging import floor_of, floor_of_look_ups
 from rli.model import FileGroupId
 from rli_redis.entries import merged
 from tests.index.test_purging import commit_deletes

@@ -8,7 +8,7 @@ import pytest
 
 from rli import create_index, open_index
 from rli.errors import LeaseLostError
-from rli.index.record import applying, key_watch, staging, transaction
+from rli.index.record.alone import applying, key_watch, staging, transaction
 from tests.index.test_large_transactions import MANY, B, busy
 from tests.index.test_sweeping import A, seem_elsewhere
 from tests.support.docker import Service

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from rli import Table
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
-from rli.index.record.table_index import RecordTableIndex
+from rli.index.record.table.index import RecordTableIndex
 from tests.support.faults import PointedStorage, PointedStore
 from tests.support.indexes import record_index
 

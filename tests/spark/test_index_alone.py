@@ -12,7 +12,7 @@ from pyspark.errors import PythonException
 
 import rli_spark
 from rli import ConflictError, InvalidInputError, InvalidKeyError, RecordIndex, SchemaError, create_index
-from rli.index.record import staging
+from rli.index.record.alone import staging
 from rli.model import FileGroupId
 from tests.support.locations import commit_places, leftover_chunks, locations, places_of
 

@@ -16,7 +16,7 @@ from rli.codec import record_keys as codec
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.codec.lengths import Positions
-from rli.index.record.commit_log import CommitLog
+from rli.index.record.log.commit_log import CommitLog
 from rli.model import FileGroupId
 from rli.store.contract import Store, StoreStats
 from rli.testing.batches import key_batch

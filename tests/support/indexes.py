@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rli import Table
-from rli.index.record.table_index import RecordTableIndex
+from rli.index.record.table.index import RecordTableIndex
 
 
 def record_index(table: Table) -> RecordTableIndex:

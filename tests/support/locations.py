@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from rli.index.record.applying import TRANSACTIONS_KEPT
+from rli.index.record.alone.applying import TRANSACTIONS_KEPT
+from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.transaction import IndexTransaction
 from rli.model import FileGroupId
 
 

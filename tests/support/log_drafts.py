@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rli.index.record.log_record import RecordDraft
+from rli.index.record.log.record import RecordDraft
 from rli.model import FileGroupId
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rli import InstantNotFoundError, InvalidInputError, Table, open_table
-from rli.index.record import table_index
+from rli.index.record.table import index as table_index
 from rli.model import Step
 from rli.services.clean import CleanResult
 from tests.support.leased_tables import leased_by_the_table

@@ -17,7 +17,7 @@ from rli.errors import CorruptTableError
 from rli.file_group import work_rows
 from rli.file_group.journal import SECTIONS, HeldJournal, Journal, write_journal
 from rli.file_group.journal_list import load_journals, save_journals, shares_of
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.storage import Storage
@@ -138,7 +138,7 @@ def test_how_many_threads_apply_a_commit_and_look_keys_up(
     """However many cores there are, two shares of a commit are in memory; some stores are asked by one thread alone."""
     monkeypatch.setattr("rli.write.planning.BATCH_KEYS", ROWS)
     monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
-    monkeypatch.setattr("rli.index.record.stored_entries._KEYS_OF_THREAD", ROWS)
+    monkeypatch.setattr("rli.index.record.entries.stored_entries._KEYS_OF_THREAD", ROWS)
     monkeypatch.setattr("rli_lmdb.store.LmdbStore.gains_by_threads", gains)
     cores = pa.cpu_count()
     ours, applying, most, looking = get_ident(), set[int](), [0], set[int]()
@@ -182,7 +182,7 @@ def test_keys_that_threads_look_up_are_found_as_those_that_are_looked_up_togethe
     with rli.create_table(tmp_path / "table", record_key="id", partition_by="part", index=index) as table:
         table.upsert(records)
         together = table.lookup(sought)
-        monkeypatch.setattr("rli.index.record.stored_entries._KEYS_OF_THREAD", ROWS // 7)
+        monkeypatch.setattr("rli.index.record.entries.stored_entries._KEYS_OF_THREAD", ROWS // 7)
         assert table.lookup(sought).equals(together)
         assert together.filter(together["file_id"].is_valid()).num_rows == ROWS
         assert table.upsert(records).unchanged == ROWS

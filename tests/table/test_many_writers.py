@@ -21,7 +21,7 @@ from rli import ConflictError, IndexNotFoundError, InvalidInputError, SchemaErro
 from rli.commit.recovery import recover
 from rli.commit.write_transaction import WriteTransaction
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
-from rli.index.record.table_index import RecordTableIndex
+from rli.index.record.table.index import RecordTableIndex
 from rli.storage import Storage
 from rli.tasks import InProcess
 from rli.view import paths

@@ -27,9 +27,9 @@ from rli.cli.output import FOUND, counted, entry_size, human_bytes, print_facts,
 from rli.cli.progress import ShownTasks, migration_progress
 from rli.errors import CorruptIndexError, InvalidInputError
 from rli.index.contract import LOOKUP_SECONDS
+from rli.index.record.entries.self_check import IndexCheck
 from rli.index.record.opening import drop_store
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.self_check import IndexCheck
 from rli.index.registry import is_kind
 from rli.index.reports import IndexStats, VerifyReport
 from rli.model import KeyMode, MigrationResult

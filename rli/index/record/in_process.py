@@ -15,7 +15,7 @@ from rli.errors import IndexNotReadyError
 from rli.index.contract import IndexOptions
 from rli.index.record.kind import RecordKind
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.table_index import RecordTableIndex
+from rli.index.record.table.index import RecordTableIndex
 from rli.index_urls import IndexUrl
 from rli.tasks import InProcess, TaskRunner
 from rli.view.definition import TableDefinition

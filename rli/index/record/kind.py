@@ -9,8 +9,8 @@ from rli.index.contract import IndexKind, IndexOptions
 from rli.index.record.opening import create_index, drop_store, open_as_it_is, require_options, require_settings
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.bootstrap import bootstrap
-from rli.index.record.table_index import RecordTableIndex
-from rli.index.record.table_location import require_known_location, serves_another_copy
+from rli.index.record.table.index import RecordTableIndex
+from rli.index.record.table.location import require_known_location, serves_another_copy
 from rli.index_urls import IndexUrl
 from rli.storage import Storage
 from rli.store.registry import open_store

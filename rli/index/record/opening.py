@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from rli.errors import IndexExistsError, IndexMismatchError, IndexNotFoundError, RliError, SettingsError
+from rli.index.record.entries.identity import give_identity
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.snapshot import give_identity
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, Scope
 from rli.settings import IndexSettings

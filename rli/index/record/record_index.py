@@ -21,15 +21,15 @@ from rli.errors import (
 )
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.locators import joined_locations
-from rli.index.record.applying import apply_transactions
-from rli.index.record.commits import IndexCommit, PendingTransaction, commits_in, pending_in
-from rli.index.record.expiring import count_expired
-from rli.index.record.purging import floor_of_look_ups, purge
-from rli.index.record.self_check import IndexCheck, check_index
-from rli.index.record.snapshot import IndexSnapshot
-from rli.index.record.stored_entries import StoredEntries
-from rli.index.record.sweeping import SILENT_SECONDS, sweep
-from rli.index.record.transaction import IndexTransaction
+from rli.index.record.alone.applying import apply_transactions
+from rli.index.record.alone.commits import IndexCommit, PendingTransaction, commits_in, pending_in
+from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep
+from rli.index.record.alone.transaction import IndexTransaction
+from rli.index.record.entries.expiring import count_expired
+from rli.index.record.entries.identity import IndexSnapshot
+from rli.index.record.entries.purging import floor_of_look_ups, purge
+from rli.index.record.entries.self_check import IndexCheck, check_index
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.reports import IndexStats
 from rli.model import Scope
 from rli.settings import IndexSettings

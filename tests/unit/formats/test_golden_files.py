@@ -24,11 +24,12 @@ from rli.file_group import work_rows
 from rli.file_group.deleted_keys import DeletedKeys, DeletedKeysFile, saved
 from rli.file_group.journal import Journal, write_journal
 from rli.file_group.journal_list import load_journals, save_journals
-from rli.index.record.checkpoint import Checkpoint
-from rli.index.record.commit_log import CommitLog
-from rli.index.record.log_record import LogRecord, Staged, record_name
-from rli.index.record.owner import StagingProcess
-from rli.index.record.prepared_record import Prepared, State
+from rli.index.record.alone.prepared_record import Prepared, State
+from rli.index.record.entries.owner import StagingProcess
+from rli.index.record.log.checkpoint import Checkpoint
+from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.record import LogRecord, record_name
+from rli.index.record.log.staged import Staged
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId, KeyMode, OnPartitionChange, Scope
 from rli.processes import ProcessId

@@ -25,7 +25,7 @@ from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.hudi.timeline.restore_metadata import RestorePlan
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.hudi.timeline.undone import Undone
-from rli.index.record.log_record import LogRecord
+from rli.index.record.log.record import LogRecord
 from rli.model import FileGroupId
 from rli.settings import IndexSettings, TableSettings
 from rli.storage.publications import _Decision

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rli.errors import CorruptIndexError
-from rli.index.record.commit_log import CommitLog
+from rli.index.record.log.commit_log import CommitLog
 from rli.model import FileGroupId
 from rli.store.memory import open_memory_store
 from rli.testing.batches import entries_of, entry, tombstones_of

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
-from rli.index.record.log_record import RecordDraft
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.entries.time_to_live import expired_before
+from rli.index.record.log.record import RecordDraft
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.repeated_keys import repeated_keys
 from rli.index.record.sync.written_keys import entry_instants, live_records, place_by_commit_time
-from rli.index.record.time_to_live import expired_before
 from rli.locations import LocationUpdate
 from rli.tasks import TaskRunner
 from rli.telemetry import events
@@ -26,7 +26,7 @@ BOOTSTRAP: Final = "bootstrap"
 """Action in the commit log: entries that were read from base files."""
 
 
-def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> int:
+def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -> int:
     """Fill an empty index with the locations of all records; returns how many there are.
 
     Keys are placed with one commit sequence for each instant that wrote a live base file, so look-ups report that
@@ -87,7 +87,7 @@ def bootstrap(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
     return rows
 
 
-def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> int:
+def place_keys_of(snapshot: Snapshot, index: StoredEntries, item: tuple[FileSlice, int]) -> int:
     """Place the keys of one file slice with a commit sequence; returns how many: a task."""
     file_slice, sequence = item
     rows, log = 0, index.log.refresh()
@@ -98,14 +98,14 @@ def place_keys_of(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
 
 
 def place_live_keys_of(
-    snapshot: Snapshot, index: RecordIndex, cutoff: str, sequences: tuple[int, list[str]], file_slice: FileSlice
+    snapshot: Snapshot, index: StoredEntries, cutoff: str, sequences: tuple[int, list[str]], file_slice: FileSlice
 ) -> int:
     """Place the keys of one file slice that have not expired, by the commits that wrote them; returns how many: a task."""
     records = live_records(snapshot, file_slice, cutoff)
     return place_by_commit_time(index, index.log.refresh(), file_slice, records, sequences)
 
 
-def _require_distinct_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner, rows: int) -> None:
+def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: TaskRunner, rows: int) -> None:
     entries = index.store.stats().live_entries
     if entries == rows:
         return

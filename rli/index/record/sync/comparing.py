@@ -18,7 +18,7 @@ from rli.codec import entries as codec
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import CorruptIndexError, CorruptTableError
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.sync.key_sums import Fingerprints, Judged, KeySums, add_to, buckets_of, placed_fingerprints
 from rli.index.record.sync.written_keys import live_keys
 from rli.model import FileGroupId, KeyMode
@@ -109,7 +109,7 @@ class Dangling:
 
 
 def check_slice(
-    snapshot: Snapshot, index: RecordIndex, sequence: int, buckets: int, item: Compared
+    snapshot: Snapshot, index: StoredEntries, sequence: int, buckets: int, item: Compared
 ) -> tuple[FileGroupId, SliceCheck | None]:
     """Compare the records of one file slice with the index.
 
@@ -155,7 +155,7 @@ def judge(number: int | None, entries: Entries) -> tuple[NDArray[np.bool_], NDAr
     return ~live, live & (codec.file_groups(entries) != (-1 if number is None else number))
 
 
-def scan_shards(index: RecordIndex, judged: Judged, shards: Sequence[int]) -> Scanned:
+def scan_shards(index: StoredEntries, judged: Judged, shards: Sequence[int]) -> Scanned:
     """Count the entries of some shards, and add up those that count."""
     entries, sums = 0, judged.no_sums()
     flat = sums.reshape(-1)
@@ -166,7 +166,7 @@ def scan_shards(index: RecordIndex, judged: Judged, shards: Sequence[int]) -> Sc
 
 
 def hold_slice(
-    snapshot: Snapshot, index: RecordIndex, of_buckets: tuple[Compared, NDArray[np.bool_]]
+    snapshot: Snapshot, index: StoredEntries, of_buckets: tuple[Compared, NDArray[np.bool_]]
 ) -> tuple[FileGroupId, Held | None]:
     """The file group, and its keys in some buckets (shape (buckets,)); None if the slice was cleaned meanwhile."""
     item, chosen = of_buckets
@@ -184,7 +184,7 @@ def hold_slice(
 
 
 def hold_misplaced(
-    snapshot: Snapshot, index: RecordIndex, judged: Judged, chosen: NDArray[np.bool_], item: Compared
+    snapshot: Snapshot, index: StoredEntries, judged: Judged, chosen: NDArray[np.bool_], item: Compared
 ) -> tuple[FileGroupId, Held | None]:
     """The records of one file slice that the index places elsewhere: their entries there are no dangling ones.
 
@@ -214,7 +214,7 @@ def hold_misplaced(
 
 
 def find_dangling(
-    index: RecordIndex, judged: Judged, chosen: NDArray[np.bool_], held: Fingerprints, shards: Sequence[int]
+    index: StoredEntries, judged: Judged, chosen: NDArray[np.bool_], held: Fingerprints, shards: Sequence[int]
 ) -> Dangling:
     """Entries of some shards that count and that no slice holds.
 
@@ -235,7 +235,7 @@ def find_dangling(
 
 
 def dangling_keys(
-    index: RecordIndex, judged: Judged, chosen: NDArray[np.bool_], held: Fingerprints, shards: Sequence[int]
+    index: StoredEntries, judged: Judged, chosen: NDArray[np.bool_], held: Fingerprints, shards: Sequence[int]
 ) -> Iterator[EncodedKeys]:
     """The keys of ``find_dangling``, in batches that are not empty."""
     for keys, found, rows, _ in _live_entries(index, judged, shards):
@@ -246,7 +246,7 @@ def dangling_keys(
 
 
 def _live_entries(
-    index: RecordIndex, judged: Judged, shards: Sequence[int]
+    index: StoredEntries, judged: Judged, shards: Sequence[int]
 ) -> Iterator[tuple[EncodedKeys, Fingerprints, NDArray[np.intp], int]]:
     """Keys whose entries count, with fingerprints and rows; and how many keys of each batch have a location at all."""
     for shard in shards:
@@ -262,7 +262,9 @@ def _live_entries(
             yield chosen, placed_fingerprints(chosen, numbers), rows[counted], int(live.sum())
 
 
-def _expired(index: RecordIndex, entries: Entries, rows: NDArray[np.intp], cutoffs: Sequence[str]) -> NDArray[np.bool_]:
+def _expired(
+    index: StoredEntries, entries: Entries, rows: NDArray[np.intp], cutoffs: Sequence[str]
+) -> NDArray[np.bool_]:
     """Which entries have expired, given the cutoff of each row of the sums."""
     gone, log = np.zeros(len(entries), dtype=bool), index.log_of(entries)
     # As a rule all rows have one.
@@ -272,7 +274,7 @@ def _expired(index: RecordIndex, entries: Entries, rows: NDArray[np.intp], cutof
     return gone
 
 
-def _counted(index: RecordIndex, entries: Entries, sequences: int | NDArray[np.uint32]) -> NDArray[np.bool_]:
+def _counted(index: StoredEntries, entries: Entries, sequences: int | NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which entries are not newer than a sequence, or than one for each of them."""
     found = codec.sequences(entries)
     counted = found <= sequences
@@ -286,7 +288,7 @@ def _counted(index: RecordIndex, entries: Entries, sequences: int | NDArray[np.u
 
 
 def _fingerprints(
-    index: RecordIndex, stored_keys: pa.Array, number: int | None
+    index: StoredEntries, stored_keys: pa.Array, number: int | None
 ) -> Iterator[tuple[NDArray[np.intp], Fingerprints]]:
     """Fingerprints of stored keys in one file group, with their positions."""
     if number is None:
@@ -295,7 +297,7 @@ def _fingerprints(
         yield positions, placed_fingerprints(encoded, np.full(len(encoded), number))
 
 
-def _keys_with(snapshot: Snapshot, index: RecordIndex, item: Compared, wanted: Fingerprints) -> tuple[str, ...]:
+def _keys_with(snapshot: Snapshot, index: StoredEntries, item: Compared, wanted: Fingerprints) -> tuple[str, ...]:
     """A few keys of a file slice that have certain fingerprints."""
     sample: dict[str, None] = {}
     for keys in _unless_gone(snapshot, item):

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.index.record.log_state import LogState
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.state import LogState
 from rli.index.record.sync.comparing import (
     NO_RECORDS,
     Compared,
@@ -86,7 +86,7 @@ class Comparison:
         groups: how many file groups there are, about.
     """
 
-    def __init__(self, index: RecordIndex, tasks: TaskRunner, sequence: int, groups: int) -> None:
+    def __init__(self, index: StoredEntries, tasks: TaskRunner, sequence: int, groups: int) -> None:
         self._index = index
         self._tasks = tasks
         self._sequence = sequence

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from rli.codec.key_arrays import joined_texts
 from rli.errors import IndexNotReadyError
 from rli.file_group.merge import newest_records
-from rli.index.record.log_record import LogRecord
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import LogRecord
 from rli.index.record.sync.written_keys import live_records, place_by_commit_time
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
@@ -69,7 +69,7 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
     return [GroupChange(group, old.get(group), new.get(group)) for group in sorted(touched)]
 
 
-def apply_live_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord, change: GroupChange) -> None:
+def apply_live_change(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: GroupChange) -> None:
     """As ``apply_group_change``, where keys expire: a key also comes if its record was written again.
 
     What has expired is passed over. So of a key that has come again, the old record is, wherever it goes.
@@ -99,7 +99,7 @@ def _live(snapshot: Snapshot, file_slice: FileSlice | None, cutoff: str) -> pa.T
     return pa.concat_tables([schema.empty_table(), *(pa.table([*columns], schema=schema) for columns in found)])
 
 
-def apply_group_change(snapshot: Snapshot, index: RecordIndex, record: LogRecord, change: GroupChange) -> None:
+def apply_group_change(snapshot: Snapshot, index: StoredEntries, record: LogRecord, change: GroupChange) -> None:
     """Bring the change of one file group into the index: a task.
 
     Keys that went are deleted with the record's first sequence, keys that came are placed with a later one: so a

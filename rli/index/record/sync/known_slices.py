@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 
-def known_slices(snapshot: Snapshot, index: RecordIndex) -> list[FileSlice]:
+def known_slices(snapshot: Snapshot, index: StoredEntries) -> list[FileSlice]:
     """The live file slices of the partitions that an index knows, ordered by file group."""
     slices = (file_slice for group, file_slice in snapshot.slices.items() if group.partition_path in index.partitions)
     return sorted(slices, key=lambda file_slice: file_slice.group)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from rli.codec import entries as codec
 from rli.errors import CorruptTableError, SettingsError
-from rli.index.record.log_record import RecordDraft
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import RecordDraft
 from rli.index.record.sync.comparing import judge
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.verify import State, verify
@@ -30,7 +30,7 @@ REPAIR: Final = "repair"
 """Action in the commit log: entries that were corrected from base files."""
 
 
-def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> VerifyReport | None:
+def repair(look: Callable[[], State], index: StoredEntries, tasks: TaskRunner) -> VerifyReport | None:
     """Make the index say what the table says. The caller holds the lease.
 
     Args:
@@ -90,7 +90,7 @@ def repair(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> 
 
 
 def _correct(
-    snapshot: Snapshot, index: RecordIndex, cutoff: str | None, item: tuple[FileSlice, int, Sequence[str]]
+    snapshot: Snapshot, index: StoredEntries, cutoff: str | None, item: tuple[FileSlice, int, Sequence[str]]
 ) -> None:
     file_slice, first, instants = item
     if cutoff is None:
@@ -99,7 +99,7 @@ def _correct(
         correct_live_keys(snapshot, index, cutoff, (first, instants), file_slice)
 
 
-def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice, int]) -> None:
+def correct_slice(snapshot: Snapshot, index: StoredEntries, item: tuple[FileSlice, int]) -> None:
     """Place the records of one file slice that are indexed wrongly: a task."""
     file_slice, sequence = item
     log = index.log.refresh()
@@ -111,7 +111,7 @@ def correct_slice(snapshot: Snapshot, index: RecordIndex, item: tuple[FileSlice,
 
 
 def correct_live_keys(
-    snapshot: Snapshot, index: RecordIndex, cutoff: str, sequences: tuple[int, Sequence[str]], file_slice: FileSlice
+    snapshot: Snapshot, index: StoredEntries, cutoff: str, sequences: tuple[int, Sequence[str]], file_slice: FileSlice
 ) -> None:
     """As ``correct_slice``, where keys expire: by the commits that wrote the records of the slice last. A task.
 
@@ -138,14 +138,16 @@ def correct_live_keys(
     place_by_commit_time(index, log, file_slice, wrong(), sequences)
 
 
-def remove_dangling(snapshot: Snapshot, index: RecordIndex, sequence: int, cutoff: str | None, shard: int) -> None:
+def remove_dangling(snapshot: Snapshot, index: StoredEntries, sequence: int, cutoff: str | None, shard: int) -> None:
     """Delete the keys of one shard that have no record where the index places them: a task."""
     log = index.log.refresh()
     for update in _dangling_keys(snapshot, index, cutoff, shard):
         index.apply(update, log, sequence)
 
 
-def _dangling_keys(snapshot: Snapshot, index: RecordIndex, cutoff: str | None, shard: int) -> Iterable[LocationUpdate]:
+def _dangling_keys(
+    snapshot: Snapshot, index: StoredEntries, cutoff: str | None, shard: int
+) -> Iterable[LocationUpdate]:
     """Removes the keys of a shard without a record, in batches. Reads the key columns of the file groups that a batch names."""
     for keys, entries in index.scan(shard):
         live = np.flatnonzero(codec.is_live(entries))

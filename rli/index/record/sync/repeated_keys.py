@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.sync.comparing import SAMPLE, Compared, check_slice
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.written_keys import live_keys
@@ -17,7 +17,7 @@ from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 
-def repeated_keys(snapshot: Snapshot, index: RecordIndex, tasks: TaskRunner) -> dict[str, list[str]]:
+def repeated_keys(snapshot: Snapshot, index: StoredEntries, tasks: TaskRunner) -> dict[str, list[str]]:
     """A few record keys that live in more than one place, each with the files that hold it, one for each record.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.log_state import LogState
+from rli.index.record.log.state import LogState
 from rli.view.snapshot import Snapshot
 
 

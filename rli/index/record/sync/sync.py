@@ -28,9 +28,9 @@ from rli.file_group.journal_list import (
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Action, Instant
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.record.log_record import LogRecord, RecordDraft
-from rli.index.record.log_state import LogState
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import LogRecord, RecordDraft
+from rli.index.record.log.state import LogState
 from rli.index.record.sync.bootstrap import BOOTSTRAP
 from rli.index.record.sync.foreign_changes import apply_group_change, apply_live_change, changed_groups
 from rli.index.record.sync.repair import REPAIR
@@ -64,7 +64,7 @@ _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, 
 
 def sync(
     table: TableDefinition,
-    index: RecordIndex,
+    index: StoredEntries,
     tasks: TaskRunner,
     on_registered: Callable[[], None] = lambda: None,
     on_part: Callable[[], None] = lambda: None,
@@ -98,7 +98,7 @@ def sync(
 
 def _follow(  # noqa: PLR0917  (called by ``sync`` alone)
     table: TableDefinition,
-    index: RecordIndex,
+    index: StoredEntries,
     tasks: TaskRunner,
     on_registered: Callable[[], None],
     on_part: Callable[[], None],
@@ -114,7 +114,7 @@ def _follow(  # noqa: PLR0917  (called by ``sync`` alone)
             return SyncResult(snapshot, log, _instants(records))
 
 
-def _tell(table: TableDefinition, index: RecordIndex, result: SyncResult, seconds: float) -> None:
+def _tell(table: TableDefinition, index: StoredEntries, result: SyncResult, seconds: float) -> None:
     if not result.applied:
         return
     metrics.APPLIED_COMMITS.add(len(result.applied))
@@ -124,7 +124,7 @@ def _tell(table: TableDefinition, index: RecordIndex, result: SyncResult, second
     )
 
 
-def _register(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> tuple[Snapshot, LogState]:
+def _register(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -> tuple[Snapshot, LogState]:
     """Register every completed instant; returns the state of the table, and the commit log that describes it."""
     while True:
         # The log first: what it knows by now has completed by now, so the timeline that is read next shows it. A
@@ -137,7 +137,7 @@ def _register(table: TableDefinition, index: RecordIndex, tasks: TaskRunner) -> 
             return snapshot, registered
 
 
-def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: int | None) -> int:
+def _require_bootstrapped(table: TableDefinition, index: StoredEntries, applied: int | None) -> int:
     """The sequence up to which the index is applied; raises ``IndexNotReadyError`` if it was never bootstrapped."""
     if applied is None:
         raise IndexNotReadyError(
@@ -147,7 +147,7 @@ def _require_bootstrapped(table: TableDefinition, index: RecordIndex, applied: i
     return applied
 
 
-def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncResult, Unseen]:
+def unseen_instants(table: TableDefinition, index: StoredEntries) -> tuple[SyncResult, Unseen]:
     """The state of table and index, and the instants in which they differ.
 
     Raises:
@@ -160,7 +160,7 @@ def unseen_instants(table: TableDefinition, index: RecordIndex) -> tuple[SyncRes
     return SyncResult(Snapshot(table, timeline), log, ()), Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
 
 
-def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant) -> LogState | None:
+def _register_own(snapshot: Snapshot, index: StoredEntries, log: LogState, instant: Instant) -> LogState | None:
     """Register one commit that rli made; returns the log with it, None if another writer changed the log first.
 
     The first sequence of a clustering is not used; the others are of the keys that it put elsewhere, one for each
@@ -185,7 +185,7 @@ def _register_own(snapshot: Snapshot, index: RecordIndex, log: LogState, instant
 
 def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
     snapshot: Snapshot,
-    index: RecordIndex,
+    index: StoredEntries,
     log: LogState,
     record: LogRecord,
     since: Watermarks,
@@ -211,14 +211,14 @@ def _apply_record(  # noqa: PLR0917  (called by ``sync`` alone)
     return index.store.mark_applied(since, record.last_sequence)
 
 
-def apply_journals(storage: Storage, index: RecordIndex, sequence: int, share: JournalShare) -> None:
+def apply_journals(storage: Storage, index: StoredEntries, sequence: int, share: JournalShare) -> None:
     """Apply a share of the journals of one commit: a task. The fewer and the larger the writes to the store, the better."""
     log = index.log.refresh()
     for changes in coalesce_updates(share.changes(storage), _KEYS_AT_ONCE):
         index.apply(changes, log, sequence)
 
 
-def apply_clustering(storage: Storage, index: RecordIndex, record: LogRecord, journal: Journal) -> None:
+def apply_clustering(storage: Storage, index: StoredEntries, record: LogRecord, journal: Journal) -> None:
     """Apply one journal file of a clustering: a task."""
     log = index.log.refresh()
     for positions, changes in journal.regrouped(storage, record.located_at):
@@ -243,7 +243,7 @@ def _settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
 
 
 def _log_and_timeline(
-    table: TableDefinition, index: RecordIndex, load: Callable[[LogState], Timeline]
+    table: TableDefinition, index: StoredEntries, load: Callable[[LogState], Timeline]
 ) -> tuple[LogState, Timeline]:
     """The commit log, then the timeline that is loaded for it; raises ``IndexNotReadyError`` as ``_require_known_past``."""
     while True:
@@ -259,7 +259,7 @@ def _log_and_timeline(
             return log, timeline
 
 
-def _require_known_past(table: TableDefinition, timeline: Timeline, index: RecordIndex, log: LogState) -> None:
+def _require_known_past(table: TableDefinition, timeline: Timeline, index: StoredEntries, log: LogState) -> None:
     """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
     # An index that knows the oldest commit that is left has followed all that have left: they were there when it completed.
     oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
@@ -287,7 +287,7 @@ def _instants(records: Sequence[LogRecord]) -> tuple[str, ...]:
     return tuple(instant for record in records for instant in record.instants)
 
 
-def _register_all(snapshot: Snapshot, index: RecordIndex, log: LogState, tasks: TaskRunner) -> LogState | None:
+def _register_all(snapshot: Snapshot, index: StoredEntries, log: LogState, tasks: TaskRunner) -> LogState | None:
     """Register what the log does not know; returns the log with it, None if another process changed that meanwhile."""
     unseen = _unseen(snapshot.timeline, log)
     if unseen:
@@ -314,7 +314,7 @@ def _unseen(timeline: Timeline, log: LogState) -> list[Instant]:
     ]
 
 
-def _kind(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> str:
+def _kind(snapshot: Snapshot, index: StoredEntries, instant: Instant) -> str:
     if instant.action in WRITE_ACTIONS:
         return instant.action if _has_told_all(snapshot, index, instant) else _FOREIGN
     if instant.action in UNDOING_ACTIONS:
@@ -325,7 +325,7 @@ def _kind(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> str:
     )
 
 
-def _has_told_all(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> bool:
+def _has_told_all(snapshot: Snapshot, index: StoredEntries, instant: Instant) -> bool:
     """Whether a commit is of rli, and its journals say all that the index needs to know."""
     if COMMIT_MARK not in snapshot.commit(instant).extra:
         return False
@@ -334,7 +334,7 @@ def _has_told_all(snapshot: Snapshot, index: RecordIndex, instant: Instant) -> b
 
 
 def _register_foreign(
-    snapshot: Snapshot, index: RecordIndex, log: LogState, instants: Sequence[Instant], tasks: TaskRunner
+    snapshot: Snapshot, index: StoredEntries, log: LogState, instants: Sequence[Instant], tasks: TaskRunner
 ) -> LogState | None:
     """Register a run of commits of another engine as one; returns as ``_register_own``.
 
@@ -369,7 +369,7 @@ def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
 
 def _work_of(  # noqa: PLR0917  (called by ``_apply_record`` alone)
     snapshot: Snapshot,
-    index: RecordIndex,
+    index: StoredEntries,
     log: LogState,
     record: LogRecord,
     tasks: TaskRunner,

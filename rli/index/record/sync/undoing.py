@@ -24,10 +24,10 @@ from rli.file_group.journal import Journal
 from rli.file_group.journal_list import journals_tell_updates, readable_journals, require_journals
 from rli.hudi.file_names import EXTENSION, BaseFileName
 from rli.hudi.timeline.instant import Instant
-from rli.index.record.expiring import remove_entries
-from rli.index.record.log_record import LogRecord, RecordDraft
-from rli.index.record.log_state import LogState
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.expiring import remove_entries
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import LogRecord, RecordDraft
+from rli.index.record.log.state import LogState
 from rli.index.record.sync.foreign_changes import changed_groups
 from rli.index.record.sync.repair import correct_live_keys, correct_slice
 from rli.index.record.sync.written_keys import entry_instants
@@ -43,7 +43,7 @@ REREAD: Final = "reread"
 
 
 def register_undoing(
-    snapshot: Snapshot, index: RecordIndex, log: LogState, instant: Instant, tasks: TaskRunner
+    snapshot: Snapshot, index: StoredEntries, log: LogState, instant: Instant, tasks: TaskRunner
 ) -> LogState | None:
     """Register a completed rollback or restore; returns the log with it, None if another process changed that first.
 
@@ -80,7 +80,7 @@ def register_undoing(
     return index.log.append(log, draft)
 
 
-def _journals(index: RecordIndex, storage: Storage, instant: str) -> list[Journal] | None:
+def _journals(index: StoredEntries, storage: Storage, instant: str) -> list[Journal] | None:
     """The journals of a commit if they tell all that it did to the index, else None."""
     found = readable_journals(storage, instant)
     # None also for a list that a power cut has torn.
@@ -103,7 +103,7 @@ def journals_to_undo(storage: Storage, record: LogRecord) -> list[tuple[int, Jou
     ]
 
 
-def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: tuple[int, Journal]) -> None:
+def undo_journal(storage: Storage, index: StoredEntries, record: LogRecord, item: tuple[int, Journal]) -> None:
     """Bring back where the keys of one journal file were: a task.
 
     Args:
@@ -127,7 +127,7 @@ def undo_journal(storage: Storage, index: RecordIndex, record: LogRecord, item: 
 
 def reread(
     snapshot: Snapshot,
-    index: RecordIndex,
+    index: StoredEntries,
     log: LogState,
     record: LogRecord,
     *,

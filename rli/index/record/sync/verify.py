@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rli.errors import IndexNotReadyError
-from rli.index.record.log_state import LogState
-from rli.index.record.purging import floor_of
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.purging import floor_of
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.state import LogState
 from rli.index.record.sync.comparing import SAMPLE
 from rli.index.record.sync.comparison import Comparison
 from rli.index.record.sync.result import SyncResult
@@ -51,7 +51,7 @@ def whole_state(synced: Callable[[], SyncResult]) -> State:
             return State(found.snapshot, found.log)
 
 
-def verify(look: Callable[[], State], index: RecordIndex, tasks: TaskRunner) -> VerifyReport:
+def verify(look: Callable[[], State], index: StoredEntries, tasks: TaskRunner) -> VerifyReport:
     """Compare the index with the table, key by key, both ways. Writers are neither waited for nor kept waiting.
 
     File groups whose files are cleaned before they are read are compared as of a later sequence.
@@ -105,7 +105,7 @@ def _tell(table: str, index: str, report: VerifyReport, seconds: float) -> None:
     )
 
 
-def _require_tombstones(index: RecordIndex, sequence: int) -> None:
+def _require_tombstones(index: StoredEntries, sequence: int) -> None:
     # Without its tombstone, a key that was deleted later looks as if the index lacked it (P30).
     if floor_of(index) > sequence:
         raise IndexNotReadyError(

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.index.record.log_state import LogState
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.state import LogState
 from rli.locations import LocationUpdate
 from rli.tasks import TaskRunner
 from rli.view.file_slices import FileSlice
@@ -65,7 +65,7 @@ def _commit_times_of(snapshot: Snapshot, cutoff: str, file_slice: FileSlice) -> 
 
 
 def place_by_commit_time(
-    index: RecordIndex,
+    index: StoredEntries,
     log: LogState,
     file_slice: FileSlice,
     records: Iterable[tuple[pa.Array, pa.Array]],

@@ -13,14 +13,14 @@ from typing import Final
 from uuid import uuid4
 
 from rli.hudi.timeline.instant import new_instant_time
-from rli.index.record import staging
-from rli.index.record.applying import TRANSACTIONS_KEPT, apply_transactions
-from rli.index.record.log_record import TRANSACTION, LogRecord, RecordDraft
-from rli.index.record.log_state import LogState
-from rli.index.record.owner import PROCESSES, StagingProcess
-from rli.index.record.prepared import all_prepared, finish_decided, forget
-from rli.index.record.prepared_record import Prepared, State
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.alone import staging
+from rli.index.record.alone.applying import TRANSACTIONS_KEPT, apply_transactions
+from rli.index.record.alone.prepared import all_prepared, finish_decided, forget
+from rli.index.record.alone.prepared_record import Prepared, State
+from rli.index.record.entries.owner import PROCESSES, StagingProcess
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import TRANSACTION, LogRecord, RecordDraft
+from rli.index.record.log.state import LogState
 
 SILENT_SECONDS: Final = 7 * 24 * 3600.0
 """A process of another host that has shown no sign of life for so long is taken for dead."""

@@ -10,8 +10,9 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import CorruptIndexError
-from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord, Staged
-from rli.index.record.log_state import LogState
+from rli.index.record.log.record import PREPARE, TRANSACTION, LogRecord
+from rli.index.record.log.staged import Staged
+from rli.index.record.log.state import LogState
 from rli.processes import ProcessId
 
 PREFIX: Final = "prepared/"

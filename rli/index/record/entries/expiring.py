@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from rli.codec import entries as codec
 from rli.hudi.timeline.instant import instant_moment
-from rli.index.record.log_record import RecordDraft
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import RecordDraft
 
 EXPIRE: Final = "expire"
 """Action in the commit log: entries of expired keys go. The instant of its sequence is the cutoff."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rli.codec.entries import is_old_tombstone
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.store.purging import SupportsPurge
 
 _KEYS_AT_ONCE: Final = 16_384

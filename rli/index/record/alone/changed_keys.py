@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from rli.codec import entries as codec
 from rli.errors import ConflictError
-from rli.index.record.purging import floor_of_look_ups
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.entries.purging import floor_of_look_ups
+from rli.index.record.entries.stored_entries import StoredEntries
 
 _SAMPLE: Final = 10
 

@@ -18,16 +18,16 @@ from rli.file_group.journal import Journal, SectionsOf
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
 from rli.index.contract import ChangedKeys, IndexState, PointIndex
 from rli.index.locators import Locator
-from rli.index.record.expiring import EXPIRE, expire
-from rli.index.record.purging import floor_of_look_ups, purge
+from rli.index.record.entries.expiring import EXPIRE, expire
+from rli.index.record.entries.identity import give_identity, identity_of, require_applied
+from rli.index.record.entries.purging import floor_of_look_ups, purge
+from rli.index.record.entries.sections import Sections
 from rli.index.record.record_index import RecordIndex
-from rli.index.record.sections import Sections
-from rli.index.record.snapshot import give_identity, identity_of, require_applied
 from rli.index.record.sync.repair import repair
 from rli.index.record.sync.result import SyncResult
 from rli.index.record.sync.sync import sync, unseen_instants
 from rli.index.record.sync.verify import verify, whole_state
-from rli.index.record.table_location import relocate
+from rli.index.record.table.location import relocate
 from rli.index.reports import IndexFacts, SomeKeys, Unseen, VerifyReport, sum_of
 from rli.storage import Storage
 from rli.store.contract import Store

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import ipc
 
-from rli.index.record.log_record import LogRecord
-from rli.index.record.names import Names
+from rli.index.record.log.names import Names
+from rli.index.record.log.record import LogRecord
 
 PAGES: Final = "page/"
 """Begins the names of pages."""

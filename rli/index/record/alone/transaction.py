@@ -18,25 +18,26 @@ from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array
 from rli.errors import ConflictError, InvalidInputError, LeaseLostError
 from rli.hudi.timeline.instant import new_instant_time
-from rli.index.record import staging
-from rli.index.record.applying import apply_transactions
-from rli.index.record.changed_keys import ChangedKeys
-from rli.index.record.commits import NOTHING_COMMITTED, IndexCommit, abort_prepared, commit_prepared
-from rli.index.record.key_watch import KeyWatch, Verdict
-from rli.index.record.log_record import PREPARE, TRANSACTION, LogRecord, RecordDraft, Staged
-from rli.index.record.log_state import LogState
-from rli.index.record.prepared import (
+from rli.index.record.alone import staging
+from rli.index.record.alone.applying import apply_transactions
+from rli.index.record.alone.changed_keys import ChangedKeys
+from rli.index.record.alone.commits import NOTHING_COMMITTED, IndexCommit, abort_prepared, commit_prepared
+from rli.index.record.alone.key_watch import KeyWatch, Verdict
+from rli.index.record.alone.prepared import (
     advance,
     finish_decided,
     require_not_held,
     transaction_draft,
     write_preparing,
 )
-from rli.index.record.prepared_record import Prepared, State
-from rli.index.record.staged_counts import StagedCounts
-from rli.index.record.stored_entries import StoredEntries
-from rli.index.record.sweeping import SILENT_SECONDS, sweep
-from rli.index.record.transaction_tasks import StagedPart, TransactionTasks, placing, require_distinct, tag_as_of
+from rli.index.record.alone.prepared_record import Prepared, State
+from rli.index.record.alone.staged_counts import StagedCounts
+from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep
+from rli.index.record.alone.transaction_tasks import StagedPart, TransactionTasks, placing, require_distinct, tag_as_of
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import PREPARE, TRANSACTION, LogRecord, RecordDraft
+from rli.index.record.log.staged import Staged
+from rli.index.record.log.state import LogState
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 from rli.processes import ProcessId

@@ -20,9 +20,9 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from rli.errors import CorruptIndexError
-from rli.index.record.checkpoint_page import PAGES, Page, PageEntry, digest, page_bytes, page_of, parse_page
-from rli.index.record.known_groups import KnownGroups
-from rli.index.record.log_record import LogRecord, block_of, bounds_of_block, record_name, sequence_of
+from rli.index.record.log.checkpoint_page import PAGES, Page, PageEntry, digest, page_bytes, page_of, parse_page
+from rli.index.record.log.known_groups import KnownGroups
+from rli.index.record.log.record import LogRecord, block_of, bounds_of_block, record_name, sequence_of
 from rli.json_text import parse_json
 from rli.model import FileGroupId
 from rli.store.contract import Store

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from rli.codec import entries as codec
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.entries.stored_entries import StoredEntries
 
 _BATCH: Final = 65_536
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from rli.errors import CorruptIndexError
-from rli.index.record import staging
-from rli.index.record.log_record import LogRecord
-from rli.index.record.log_state import LogState
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.alone import staging
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import LogRecord
+from rli.index.record.log.state import LogState
 from rli.store.contract import Watermarks
 
 TRANSACTIONS_KEPT: Final = 64

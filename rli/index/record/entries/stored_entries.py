@@ -16,11 +16,11 @@ from rli.codec import scoped_keys
 from rli.codec.entries import ABSENT, Entries
 from rli.codec.key_codec import KeyCodec
 from rli.errors import CorruptIndexError
-from rli.index.record.commit_log import CommitLog
-from rli.index.record.known_partitions import KnownPartitions
-from rli.index.record.log_state import LogState
-from rli.index.record.owner import Owner
-from rli.index.record.time_to_live import expired_before
+from rli.index.record.entries.known_partitions import KnownPartitions
+from rli.index.record.entries.owner import Owner
+from rli.index.record.entries.time_to_live import expired_before
+from rli.index.record.log.commit_log import CommitLog
+from rli.index.record.log.state import LogState
 from rli.index_urls import IndexUrl
 from rli.locations import LOCATION_SCHEMA, LocationUpdate, named_groups
 from rli.model import FileGroupId, Scope

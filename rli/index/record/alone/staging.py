@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from rli.errors import CorruptIndexError
+from rli.index.record.log.staged import numbered
 from rli.locations import LocationUpdate
 from rli.store.contract import Store
 
@@ -31,16 +32,8 @@ class ChunksGoneError(Exception):
 _PREFIX: Final = "stage/"
 _ROWS_PER_CHUNK: Final = 100_000
 
-MOST_NUMBERED: Final = 1_000_000
-"""Their names have six digits."""
-
 _MOST_BYTES_KEPT: Final = 512 << 10
 _SCHEMA: Final = pa.schema([("record_key", pa.string()), ("partition_path", pa.string()), ("file_id", pa.string())])
-
-
-def numbered(count: int, first: int = 0) -> tuple[str, ...]:
-    """The names of some chunks of one process."""
-    return tuple(f"{number:06d}" for number in range(first, first + count))
 
 
 def write_chunks(

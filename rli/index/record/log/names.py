@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rli.errors import CorruptIndexError
-from rli.index.record.log_record import LogRecord
+from rli.index.record.log.record import LogRecord
 
 _SHOWN: Final = 5
 """Numbers in a message."""

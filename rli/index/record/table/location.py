@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from rli.errors import CorruptIndexError, IndexMismatchError, RliError
-from rli.index.record.record_index import RecordIndex
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.json_text import parse_json
 from rli.settings import TableSettings
 from rli.storage import Storage
@@ -69,7 +69,7 @@ class _Place:
         raise CorruptIndexError(f"the record of the table's location cannot be read: index={url} {problem}")
 
 
-def require_known_location(table: TableDefinition, index: RecordIndex) -> None:
+def require_known_location(table: TableDefinition, index: StoredEntries) -> None:
     """Pass a table that is where its index knows it to be; an index that knows no place learns this one.
 
     Raises:
@@ -96,7 +96,7 @@ def require_known_location(table: TableDefinition, index: RecordIndex) -> None:
         )
 
 
-def relocate(table: TableDefinition, index: RecordIndex, *, also: bool) -> tuple[str, ...]:
+def relocate(table: TableDefinition, index: StoredEntries, *, also: bool) -> tuple[str, ...]:
     """Let an index serve its table where it is now; returns the locations that the index knows from now on.
 
     Args:
@@ -118,7 +118,7 @@ def relocate(table: TableDefinition, index: RecordIndex, *, also: bool) -> tuple
             return (*others, here)
 
 
-def serves_another_copy(storage: Storage, table_id: str, index: RecordIndex) -> bool:
+def serves_another_copy(storage: Storage, table_id: str, index: StoredEntries) -> bool:
     """Whether an index serves another folder with a table's identity, which is still there, and not the table's own folder.
 
     Args:
@@ -136,7 +136,7 @@ def serves_another_copy(storage: Storage, table_id: str, index: RecordIndex) -> 
     return _Seen.OTHER in seen and _Seen.SAME not in seen
 
 
-def known_locations(index: RecordIndex) -> tuple[str, ...]:
+def known_locations(index: StoredEntries) -> tuple[str, ...]:
     """Where the table of an index is, as far as the index knows; none for an index that is used on its own."""
     stored = index.store.read_control(_PLACE)
     return () if stored is None else _Place.from_json(stored, index.url).locations
@@ -150,7 +150,7 @@ def location_of(storage: Storage) -> str:
     return f"{'s3' if scheme in _S3 else scheme}://{storage.root.rstrip('/')}"
 
 
-def _is_known_by_another_path(table: TableDefinition, index: RecordIndex, place: _Place) -> bool:
+def _is_known_by_another_path(table: TableDefinition, index: StoredEntries, place: _Place) -> bool:
     """Whether a known location is the folder of the table; raises ``IndexMismatchError`` if it is another folder."""
     for known in place.locations:
         seen = _look(table.storage, table.require_settings().table_id, known)
@@ -202,7 +202,7 @@ def _is_missed_elsewhere(table: TableDefinition, store: Store, place: _Place) ->
     return any(_look(table.storage, table_id, known) is _Seen.OTHER for known in place.locations)
 
 
-def _set(index: RecordIndex, stored: bytes | None, locations: tuple[str, ...]) -> bool:
+def _set(index: StoredEntries, stored: bytes | None, locations: tuple[str, ...]) -> bool:
     place = _Place(locations, _index_path(index.store))
     return index.store.compare_and_set(_PLACE, stored, place.to_json())
 

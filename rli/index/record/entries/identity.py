@@ -9,7 +9,7 @@ from typing import Final
 from uuid import uuid4
 
 from rli.errors import IndexNotReadyError
-from rli.index.record.log_record import record_name
+from rli.index.record.log.record import record_name
 from rli.store.contract import Store
 from rli.store.home import SupportsHome
 from rli.urls import without_password

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from rli.codec.key_arrays import as_key_array
 from rli.errors import InvalidKeyError, SchemaError
-from rli.index.record import staging
-from rli.index.record.changed_keys import ChangedKeys
-from rli.index.record.prepared import require_not_held
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.alone import staging
+from rli.index.record.alone.changed_keys import ChangedKeys
+from rli.index.record.alone.prepared import require_not_held
+from rli.index.record.entries.stored_entries import StoredEntries
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId
 

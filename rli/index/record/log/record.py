@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from rli.errors import CorruptIndexError
-from rli.index.record import staging
+from rli.index.record.log.staged import Staged
 from rli.json_text import parse_json
 from rli.model import FileGroupId
 
@@ -27,23 +26,6 @@ PREPARE: Final = "prepare"
 _RECORD_VERSION: Final = 1
 _WITH_NEWER_PARTS: Final = 2
 """The version of records that an older rli must not pass over: they announce, or name their chunks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """What a transaction on the index alone has staged in the store.
-
-    Attributes:
-        chunks: the names of its chunks, in the order in which they were staged.
-        keeps_chunks: whether the chunks stay for a while after they were applied.
-        placed: record keys that get a location; None in records of older versions.
-        deleted: record keys that are removed; None in records of older versions.
-    """
-
-    chunks: tuple[str, ...] = ()
-    keeps_chunks: bool = False
-    placed: int | None = None
-    deleted: int | None = None
 
 
 _NOTHING_STAGED: Final = Staged()
@@ -115,11 +97,9 @@ class LogRecord(RecordDraft):
 
     def to_json(self) -> bytes:
         staged = self.staged
-        # Versions that know no other names than numbers count the chunks.
-        is_numbered = staged.chunks == staging.numbered(len(staged.chunks))
         return json.dumps(
             {
-                "version": _RECORD_VERSION if is_numbered and self.action != PREPARE else _WITH_NEWER_PARTS,
+                "version": _RECORD_VERSION if staged.is_numbered and self.action != PREPARE else _WITH_NEWER_PARTS,
                 "instant": self.instant,
                 "action": self.action,
                 "locatedAt": self.located_at,
@@ -127,14 +107,14 @@ class LogRecord(RecordDraft):
                 "fileGroups": self.file_groups,
                 "writer": self.writer,
                 "covers": self.covers,
-                "stagedChunks": len(staged.chunks) if is_numbered else 0,
+                "stagedChunks": len(staged.chunks) if staged.is_numbered else 0,
                 **({"undoes": self.undoes} if self.undoes else {}),
                 **({"keepsChunks": True} if staged.keeps_chunks else {}),
                 **({"swept": self.swept} if self.swept else {}),
                 **({"metadata": dict(self.metadata)} if self.metadata else {}),
                 **({} if staged.placed is None else {"placed": staged.placed}),
                 **({} if staged.deleted is None else {"deleted": staged.deleted}),
-                **({} if is_numbered else {"chunks": staged.chunks}),
+                **({} if staged.is_numbered else {"chunks": staged.chunks}),
             },
             separators=(",", ":"),
         ).encode()
@@ -160,25 +140,13 @@ class LogRecord(RecordDraft):
                 covers=tuple(stored["covers"]),
                 undoes=tuple(stored.get("undoes", ())),
                 swept=tuple(stored.get("swept", ())),
-                staged=_staged_in(stored),
+                staged=Staged.of_json(stored),
                 metadata=tuple(sorted(stored.get("metadata", {}).items())),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(
                 f"a record of the index's commit log is damaged: sequence={first_sequence}; bootstrap the index again"
             ) from error
-
-
-def _staged_in(stored: Mapping[str, Any]) -> Staged:
-    count = stored["stagedChunks"]
-    if count > staging.MOST_NUMBERED:
-        raise ValueError("no transaction stages so many chunks")
-    return Staged(
-        chunks=tuple(stored.get("chunks", ())) or staging.numbered(count),
-        keeps_chunks=stored.get("keepsChunks") is True,
-        placed=stored.get("placed"),
-        deleted=stored.get("deleted"),
-    )
 
 
 def record_name(sequence: int) -> str:

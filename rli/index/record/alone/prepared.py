@@ -21,12 +21,13 @@ from typing import Final
 import pyarrow as pa
 
 from rli.errors import ConflictError, CorruptIndexError
-from rli.index.record import staging
-from rli.index.record.applying import apply_transactions
-from rli.index.record.log_record import TRANSACTION, LogRecord, RecordDraft, Staged
-from rli.index.record.log_state import LogState
-from rli.index.record.prepared_record import PREFIX, Prepared, State
-from rli.index.record.stored_entries import StoredEntries
+from rli.index.record.alone import staging
+from rli.index.record.alone.applying import apply_transactions
+from rli.index.record.alone.prepared_record import PREFIX, Prepared, State
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import TRANSACTION, LogRecord, RecordDraft
+from rli.index.record.log.staged import Staged
+from rli.index.record.log.state import LogState
 from rli.model import FileGroupId
 from rli.processes import ProcessId
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.errors import CorruptIndexError
-from rli.index.record.checkpoint import Checkpoint
-from rli.index.record.log_record import LogRecord
-from rli.index.record.names import Names, names_of
+from rli.index.record.log.checkpoint import Checkpoint
+from rli.index.record.log.names import Names, names_of
+from rli.index.record.log.record import LogRecord
 from rli.model import FileGroupId
 
 RECORDS_PER_PAGE: Final = 128

@@ -4,7 +4,7 @@ Every commit that the index knows is one record of the log, a control record nam
 compare-and-set at the log's head. A record owns one or more commit sequences and introduces the file groups that
 no earlier record named, numbered on from the last. So sequences and file-group numbers are given out once, in one
 atomic step, also in a race; and the log read from its start is both dictionaries of the index. Checkpoints
-(``rli.index.record.checkpoint``) save readers that.
+(``rli.index.record.log.checkpoint``) save readers that.
 
 A record of a table's commit repeats nothing that the timeline says. A record of a transaction on the index alone
 is the commit itself: the log is its timeline.
@@ -17,9 +17,9 @@ from typing import Final
 
 from rli.codec.entries import MAX_FILE_GROUP, MAX_SEQUENCE
 from rli.errors import SettingsError
-from rli.index.record.checkpoint import Checkpoint
-from rli.index.record.log_record import LogRecord, RecordDraft, block_of, record_name, sequence_of
-from rli.index.record.log_state import LogState
+from rli.index.record.log.checkpoint import Checkpoint
+from rli.index.record.log.record import LogRecord, RecordDraft, block_of, record_name, sequence_of
+from rli.index.record.log.state import LogState
 from rli.store.contract import Store
 
 RECORDS_READ_SINGLY: Final = 128

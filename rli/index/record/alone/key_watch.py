@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rli.index.record import staging
-from rli.index.record.applying import TRANSACTIONS_KEPT
+from rli.index.record.alone import staging
+from rli.index.record.alone.applying import TRANSACTIONS_KEPT
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rli.index.record.log_record import LogRecord
-    from rli.index.record.log_state import LogState
+    from rli.index.record.log.record import LogRecord
+    from rli.index.record.log.state import LogState
     from rli.store.contract import Store
 
 

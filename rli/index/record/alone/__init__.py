@@ -1,0 +1,1 @@
+"""The record index without a table of rli: its transactions are its commits."""

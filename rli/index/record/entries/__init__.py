@@ -1,0 +1,1 @@
+"""The entries of a record index, in its store."""

@@ -1,0 +1,1 @@
+"""The record index of a table."""
