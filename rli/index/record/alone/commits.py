@@ -11,7 +11,8 @@ from rli.errors import ConflictError
 from rli.index.record.alone.prepared import advance, finish_abort, finish_commit, finish_decided, read_prepared
 from rli.index.record.alone.prepared_record import Prepared, State
 from rli.index.record.entries.stored_entries import StoredEntries
-from rli.index.record.log.record import TRANSACTION, LogRecord
+from rli.index.record.log.actions import TRANSACTION
+from rli.index.record.log.record import LogRecord
 from rli.index.record.log.state import LogState
 from rli.view.caller_metadata import CallerMetadata
 

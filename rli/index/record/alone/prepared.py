@@ -25,7 +25,8 @@ from rli.index.record.alone import staging
 from rli.index.record.alone.applying import apply_transactions
 from rli.index.record.alone.prepared_record import PREFIX, Prepared, State
 from rli.index.record.entries.stored_entries import StoredEntries
-from rli.index.record.log.record import TRANSACTION, LogRecord, RecordDraft
+from rli.index.record.log.actions import TRANSACTION
+from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.staged import Staged
 from rli.index.record.log.state import LogState
 from rli.model import FileGroupId

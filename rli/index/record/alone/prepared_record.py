@@ -10,7 +10,8 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import CorruptIndexError
-from rli.index.record.log.record import PREPARE, TRANSACTION, LogRecord
+from rli.index.record.log.actions import PREPARE, TRANSACTION
+from rli.index.record.log.record import LogRecord
 from rli.index.record.log.staged import Staged
 from rli.index.record.log.state import LogState
 from rli.processes import ProcessId

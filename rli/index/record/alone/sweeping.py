@@ -19,13 +19,12 @@ from rli.index.record.alone.prepared import all_prepared, finish_decided, forget
 from rli.index.record.alone.prepared_record import Prepared, State
 from rli.index.record.entries.owner import PROCESSES, StagingProcess
 from rli.index.record.entries.stored_entries import StoredEntries
-from rli.index.record.log.record import TRANSACTION, LogRecord, RecordDraft
+from rli.index.record.log.actions import SWEEP, TRANSACTION
+from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.state import LogState
 
 SILENT_SECONDS: Final = 7 * 24 * 3600.0
 """A process of another host that has shown no sign of life for so long is taken for dead."""
-
-_ACTION: Final = "sweep"
 
 
 def sweep(index: StoredEntries, silent_seconds: float) -> int:
@@ -85,7 +84,5 @@ def _newest(log: LogState) -> Sequence[LogRecord]:
 def _is_announced(index: StoredEntries, log: LogState, writers: list[str]) -> bool:
     """Append a record that names transactions which cannot commit any more; False if another process was first."""
     instant = new_instant_time(datetime.now(UTC), log.last_instant)
-    draft = RecordDraft(
-        instant=instant, action=_ACTION, writer=uuid4().hex, located_at=(instant,), swept=tuple(writers)
-    )
+    draft = RecordDraft(instant=instant, action=SWEEP, writer=uuid4().hex, located_at=(instant,), swept=tuple(writers))
     return index.log.append(log, draft) is not None

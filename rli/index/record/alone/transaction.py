@@ -35,7 +35,8 @@ from rli.index.record.alone.staged_counts import StagedCounts
 from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep
 from rli.index.record.alone.transaction_tasks import StagedPart, TransactionTasks, placing, require_distinct, tag_as_of
 from rli.index.record.entries.stored_entries import StoredEntries
-from rli.index.record.log.record import PREPARE, TRANSACTION, LogRecord, RecordDraft
+from rli.index.record.log.actions import PREPARE, TRANSACTION
+from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.staged import Staged
 from rli.index.record.log.state import LogState
 from rli.locations import LocationUpdate

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from rli.codec import entries as codec
 from rli.hudi.timeline.instant import instant_moment
 from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.actions import EXPIRE
 from rli.index.record.log.record import RecordDraft
-
-EXPIRE: Final = "expire"
-"""Action in the commit log: entries of expired keys go. The instant of its sequence is the cutoff."""
 
 _LAST: Final = "expired"
 """Name of the control record with the last cutoff."""

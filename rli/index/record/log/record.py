@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final, Self
 
 from rli.errors import CorruptIndexError
+from rli.index.record.log.actions import PREPARE
 from rli.index.record.log.staged import Staged
 from rli.json_text import parse_json
 from rli.model import FileGroupId
@@ -14,14 +15,8 @@ from rli.model import FileGroupId
 RECORD_PREFIX: Final = "commit/"
 """Prefix of the names of the log's control records."""
 
-TRANSACTION: Final = "transaction"
-"""The action of a transaction on the index alone."""
-
 _BLOCK_DIGITS: Final = 3
 """Records whose sequences differ in so many digits at most are read together."""
-
-PREPARE: Final = "prepare"
-"""The action of a record that announces a prepared transaction (P35); it brings no changes."""
 
 _RECORD_VERSION: Final = 1
 _WITH_NEWER_PARTS: Final = 2
@@ -37,7 +32,7 @@ class RecordDraft:
 
     Attributes:
         instant: the instant of the table's timeline, or of the transaction; None for a repair.
-        action: the action of the timeline, or "bootstrap", "repair", "transaction", "prepare", "sweep".
+        action: the action of the timeline, or one of ``rli.index.record.log.actions``.
         writer: identity of the write, by which a writer whose append got no answer recognises its record.
         located_at: for each sequence that the record needs, the instant that look-ups report for its entries.
         file_groups: the file groups that the commit's entries name; known ones may be among them.

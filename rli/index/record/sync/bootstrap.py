@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Final
 
 from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.entries.time_to_live import expired_before
+from rli.index.record.log.actions import BOOTSTRAP
 from rli.index.record.log.record import RecordDraft
 from rli.index.record.sync.known_slices import known_slices
 from rli.index.record.sync.repeated_keys import repeated_keys
@@ -21,9 +21,6 @@ from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.synced_commits import sync_table
 from rli.view.time_travel import verified_snapshot
-
-BOOTSTRAP: Final = "bootstrap"
-"""Action in the commit log: entries that were read from base files."""
 
 
 def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -> int:

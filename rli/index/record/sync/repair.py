@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
 from uuid import uuid4
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from rli.codec import entries as codec
 from rli.errors import CorruptTableError, SettingsError
 from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.actions import REPAIR
 from rli.index.record.log.record import RecordDraft
 from rli.index.record.sync.comparing import judge
 from rli.index.record.sync.known_slices import known_slices
@@ -25,9 +25,6 @@ from rli.model import FileGroupId, KeyMode
 from rli.tasks import TaskRunner
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
-
-REPAIR: Final = "repair"
-"""Action in the commit log: entries that were corrected from base files."""
 
 
 def repair(look: Callable[[], State], index: StoredEntries, tasks: TaskRunner) -> VerifyReport | None:

@@ -8,10 +8,9 @@ the key columns of the file groups concerned and of no others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,65 +18,90 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.errors import IndexNotReadyError
-from rli.file_group import deleted_keys
 from rli.file_group.journal import Journal
 from rli.file_group.journal_list import journals_tell_updates, readable_journals, require_journals
+from rli.file_group.undone_commits import forget_undone
 from rli.hudi.file_names import EXTENSION, BaseFileName
-from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.index.record.entries.expiring import remove_entries
 from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.actions import REREAD
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.state import LogState
+from rli.index.record.sync.following import Evidence, Following, LogAction, TimelineAction
 from rli.index.record.sync.foreign_changes import changed_groups
 from rli.index.record.sync.repair import correct_live_keys, correct_slice
 from rli.index.record.sync.written_keys import entry_instants
 from rli.locations import LocationUpdate
 from rli.model import FileGroupId, Scope
 from rli.storage import Storage
-from rli.tasks import TaskRunner
-from rli.view.caller_transactions import delete_records_of
 from rli.view.snapshot import Snapshot
 
-REREAD: Final = "reread"
-"""Action in the commit log: commits were undone, and the file groups that they had changed are indexed again."""
 
+class Undoing(TimelineAction):
+    """A rollback or restore of commits that all have journals.
 
-def register_undoing(
-    snapshot: Snapshot, index: StoredEntries, log: LogState, instant: Instant, tasks: TaskRunner
-) -> LogState | None:
-    """Register a completed rollback or restore; returns the log with it, None if another process changed that first.
-
-    With journals, the record has a block of sequences for each undone commit, the newest commit first; else it has one
-    block. The first sequence of a block is of keys that go, the others are of keys that come back, one for each instant
-    that had placed any.
+    The record has a block of sequences for each undone commit, the newest commit first. The first sequence of a block is
+    of keys that go, the others are of keys that come back, one for each instant that had placed any.
     """
-    storage = snapshot.table.storage
-    undone_instants = snapshot.timeline.undone_by(instant).instants
-    delete_records_of(storage, frozenset(undone_instants))
-    deleted_keys.delete_files_of(storage, frozenset(undone_instants))
-    undone = log.standing(undone_instants)
-    found = [_journals(index, storage, time) for time in undone]
-    commits = [journals for journals in found if journals is not None]
-    followed_by_journal = len(commits) == len(found)
-    groups: set[FileGroupId]
-    blocks: list[set[str]]
-    if followed_by_journal:
+
+    names = UNDOING_ACTIONS
+    evidence = Evidence.NONE
+
+    def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
+        """The record of one; of a ``Rereading`` if a journal is missing."""
+        [instant] = instants
+        storage, log = following.storage, following.log
+        undone_instants = following.snapshot.timeline.undone_by(instant).instants
+        forget_undone(storage, frozenset(undone_instants))
+        undone = log.standing(undone_instants)
+        found = [_journals(following.index, storage, time) for time in undone]
+        commits = [journals for journals in found if journals is not None]
+        if len(commits) < len(found):
+            return _rereading_draft(following, instant, undone)
         groups = {group for journals in commits for journal in journals for group in journal.prior_groups(storage)}
         blocks = [{prior for journal in journals for prior in journal.prior_instants(storage)} for journals in commits]
-    else:
-        slices = _followed_before(snapshot, log, log.head + 1).slices
-        groups = set(slices)
-        known = [part for group, part in slices.items() if group.partition_path in index.partitions]
-        blocks = [set(entry_instants(snapshot, known, index.cutoff(log, instant.time), tasks))]
-    draft = RecordDraft(
+        return RecordDraft(
+            instant=instant.time,
+            action=instant.action,
+            writer=instant.time,
+            located_at=tuple(time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))),
+            file_groups=tuple(sorted(groups)),
+            undoes=tuple(undone),
+        )
+
+    def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
+        storage = following.storage
+        runner = following.runner_for(record.undoes)
+        for _ in runner.run(partial(undo_journal, storage, following.index, record), journals_to_undo(storage, record)):
+            yield
+
+
+class Rereading(LogAction):
+    """A rollback or restore of commits without journals: the file groups that they had changed are indexed again.
+
+    The record has one block of sequences, as ``Undoing``.
+    """
+
+    names = frozenset({REREAD})
+
+    def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
+        return _reread(following, record)
+
+
+def _rereading_draft(following: Following, instant: Instant, undone: Sequence[str]) -> RecordDraft:
+    snapshot, index, log = following.snapshot, following.index, following.log
+    slices = _followed_before(snapshot, log, log.head + 1).slices
+    known = [part for group, part in slices.items() if group.partition_path in index.partitions]
+    came_back = set(entry_instants(snapshot, known, index.cutoff(log, instant.time), following.tasks))
+    return RecordDraft(
         instant=instant.time,
-        action=instant.action if followed_by_journal else REREAD,
+        action=REREAD,
         writer=instant.time,
-        located_at=tuple(time for priors in blocks or [set()] for time in (instant.time, *sorted(priors))),
-        file_groups=tuple(sorted(groups)),
+        located_at=(instant.time, *sorted(came_back)),
+        file_groups=tuple(sorted(slices)),
         undoes=tuple(undone),
     )
-    return index.log.append(log, draft)
 
 
 def _journals(index: StoredEntries, storage: Storage, instant: str) -> list[Journal] | None:
@@ -125,28 +149,13 @@ def undo_journal(storage: Storage, index: StoredEntries, record: LogRecord, item
             index.apply(LocationUpdate.removing(moved, path), log, start)
 
 
-def reread(
-    snapshot: Snapshot,
-    index: StoredEntries,
-    log: LogState,
-    record: LogRecord,
-    *,
-    tasks: TaskRunner,
-    on_part: Callable[[], None],
-) -> None:
+def _reread(following: Following, record: LogRecord) -> Iterator[None]:
     """Index the file groups again that the commits undone by a registered rollback or restore had changed.
-
-    Args:
-        snapshot: the table.
-        index: its index.
-        log: its commit log.
-        record: of the rollback or restore.
-        tasks: runs the work on each shard and file group.
-        on_part: called after each part.
 
     Raises:
         IndexNotReadyError: a base file that is needed is gone.
     """
+    snapshot, index, log, tasks = following.snapshot, following.index, following.log, following.tasks
     instant = snapshot.timeline.find(record.instant or "")
     touched = _touched_groups(snapshot, instant)
     view = _followed_before(snapshot, log, record.first_sequence)
@@ -160,7 +169,7 @@ def reread(
     indexed: set[int] = set()
     for found in tasks.run(remove, range(index.settings.shard_count)):
         indexed |= found
-        on_part()
+        yield
     # A file group without entries had been replaced as a whole by what was undone.
     slices = [
         file_slice
@@ -175,7 +184,7 @@ def reread(
         sequences = record.first_sequence + 1, record.located_at[1:]
         corrected = tasks.run(partial(correct_live_keys, view, index, cutoff, sequences), slices)
     for _ in corrected:
-        on_part()
+        yield
 
 
 def _sequences_of(log: LogState, instants: Sequence[str]) -> NDArray[np.bool_]:

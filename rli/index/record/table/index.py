@@ -15,17 +15,18 @@ from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.errors import ConflictError, IndexNotFoundError
 from rli.file_group.journal import Journal, SectionsOf
-from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS
 from rli.index.contract import ChangedKeys, IndexState, PointIndex
 from rli.index.locators import Locator
-from rli.index.record.entries.expiring import EXPIRE, expire
+from rli.index.record.entries.expiring import expire
 from rli.index.record.entries.identity import give_identity, identity_of, require_applied
 from rli.index.record.entries.purging import floor_of_look_ups, purge
 from rli.index.record.entries.sections import Sections
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.sync.actions import action_of
+from rli.index.record.sync.following import Evidence
 from rli.index.record.sync.repair import repair
 from rli.index.record.sync.result import SyncResult
-from rli.index.record.sync.sync import sync, unseen_instants
+from rli.index.record.sync.sync import Progress, Sync, unseen_instants
 from rli.index.record.sync.verify import verify, whole_state
 from rli.index.record.table.location import relocate
 from rli.index.reports import IndexFacts, SomeKeys, Unseen, VerifyReport, sum_of
@@ -64,7 +65,8 @@ class RecordTableIndex(RecordIndex, PointIndex):
         on_part: Callable[[], None] = lambda: None,
         held: Sequence[Journal] = (),
     ) -> SyncResult:
-        return sync(table, self, tasks, on_registered, on_part, held=held)
+        told = {Progress.REGISTERED: on_registered, Progress.PART: on_part}
+        return Sync(table, self, tasks, held).run(lambda progress: told[progress]())
 
     def unseen(self, table: TableDefinition) -> tuple[SyncResult, Unseen]:
         return unseen_instants(table, self)
@@ -107,9 +109,10 @@ class RecordTableIndex(RecordIndex, PointIndex):
     def last_followed(self) -> list[tuple[str, str]]:
         log, found = self.log.refresh(), []
         for record in reversed(log.records):
-            if record.action in WRITE_ACTIONS and record.instant:
+            evidence = action_of(record).evidence
+            if evidence is Evidence.COMMIT and record.instant:
                 found.append((record.instant, record.action))
-            elif record.action not in {*UNDOING_ACTIONS, EXPIRE}:
+            elif evidence is not Evidence.NONE:
                 break
         standing = set(log.standing(instant for instant, _ in found))
         return [(instant, action) for instant, action in found if instant in standing]
@@ -152,7 +155,7 @@ class RecordTableIndex(RecordIndex, PointIndex):
         return verify(partial(whole_state, lambda: _own(await_synced())), self, tasks)
 
     def repair_from(self, table: TableDefinition, tasks: TaskRunner) -> VerifyReport:
-        look = partial(whole_state, partial(sync, table, self, tasks))
+        look = partial(whole_state, Sync(table, self, tasks).run)
         began = time.monotonic()
         while (report := repair(look, self, tasks)) is None:
             pass

@@ -1,0 +1,71 @@
+"""Commits of other engines, and of versions of rli whose journals tell less than the index needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rli.hudi.timeline.instant import Instant
+from rli.index.record.log.actions import FOREIGN
+from rli.index.record.log.record import LogRecord, RecordDraft
+from rli.index.record.sync.following import Following, TimelineAction
+from rli.index.record.sync.foreign_changes import apply_group_change, apply_live_change, changed_groups
+from rli.index.record.sync.written_keys import commit_times
+from rli.telemetry import events
+from rli.view.snapshot import Snapshot
+
+
+class ForeignCommits(TimelineAction):
+    """A run of commits: what they changed is found by comparing the files before and after.
+
+    The first of its sequences is of keys that went, the others are of keys that came, one for each of the commits; where
+    keys expire, one for each commit that wrote any of the records last.
+    """
+
+    names = frozenset({FOREIGN})
+
+    def runs(self, instants: Sequence[Instant]) -> Iterator[Sequence[Instant]]:
+        # All together: the files between them may be gone.
+        yield instants
+
+    def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
+        snapshot, index, log = following.snapshot, following.index, following.log
+        after = frozenset(instant.time for instant in snapshot.timeline.completed_writes if log.knows(instant.time))
+        changes = changed_groups(snapshot, after, after | {instant.time for instant in instants})
+        _sync_base_files(snapshot, instants)
+        times = [instant.time for instant in instants]
+        came_at = times
+        if index.ttl is not None:
+            known = [
+                change.after for change in changes if change.after and change.group.partition_path in index.partitions
+            ]
+            came_at = commit_times(snapshot, known, index.cutoff(log, max(times)) or "", following.tasks)
+        events.SYNC_FOREIGN.log(table=snapshot.table.location, instants=times, file_groups=len(changes))
+        return RecordDraft(
+            instant=times[-1],
+            action=FOREIGN,
+            writer=times[-1],
+            located_at=(times[-1], *came_at),
+            file_groups=tuple(change.group for change in changes),
+            covers=tuple(times[:-1]),
+        )
+
+    def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
+        snapshot, index = following.snapshot, following.index
+        covered = set(record.instants)
+        before = frozenset(
+            write.time
+            for write in snapshot.timeline.completed_writes
+            if write.time not in covered and following.log.knows_before(write.time, record.first_sequence)
+        )
+        changes = changed_groups(snapshot, before, before | covered)
+        known = [change for change in changes if change.group.partition_path in index.partitions]
+        task = apply_group_change if index.ttl is None else apply_live_change
+        for _ in following.tasks.run(partial(task, snapshot, index, record), known):
+            yield
+
+
+def _sync_base_files(snapshot: Snapshot, instants: Sequence[Instant]) -> None:
+    """Make the base files of commits of other engines survive a power cut: these engines leave that to the system."""
+    stats = [stat for instant in instants for stat in snapshot.commit(instant).write_stats]
+    snapshot.table.storage.sync({stat.path for stat in stats}, {stat.partition_path for stat in stats})

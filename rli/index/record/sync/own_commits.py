@@ -1,0 +1,94 @@
+"""Commits of rli: their journals tell how the index changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from rli.file_group.journal import Journal
+from rli.file_group.journal_list import JournalShare, require_journals, shares_of
+from rli.hudi.timeline.instant import WRITE_ACTIONS, Action, Instant
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.record import LogRecord, RecordDraft
+from rli.index.record.sync.following import Evidence, Following, TimelineAction
+from rli.locations import coalesce_updates
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.tasks import InProcess, InThreads
+
+_KEYS_AT_ONCE: Final = 1 << 21
+"""Keys of a section that are written together: all of a commit of 20 million, so that none goes between those just written."""
+_SHARES_AT_ONCE: Final = 2
+"""While a store writes a share of a large commit, the keys of the next one are encoded and sorted. Each may be of millions of
+keys, so more of them, on as many cores, would take too much memory."""
+
+
+class OwnCommit(TimelineAction):
+    """A commit that inserts, updates, moves and deletes."""
+
+    names = WRITE_ACTIONS - {Action.REPLACE_COMMIT}
+    evidence = Evidence.COMMIT
+
+    def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
+        [instant] = instants
+        stats = following.snapshot.commit(instant).write_stats
+        return RecordDraft(
+            instant=instant.time,
+            action=instant.action,
+            writer=instant.time,
+            located_at=(instant.time, *self._kept(following.storage, instant)),
+            file_groups=tuple(FileGroupId(stat.partition_path, stat.file_id) for stat in stats),
+        )
+
+    def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
+        storage, instant = following.storage, record.instant or ""
+        runner, journals = following.runner_for([instant]), require_journals(storage, instant)
+        if isinstance(runner, InProcess):
+            ours = [following.held.get(journal.path, journal) for journal in journals]
+            shares = shares_of(storage, ours, side_by_side=False)
+            if len(shares) > 1 and following.index.store.gains_by_threads:
+                runner = InThreads(_SHARES_AT_ONCE)
+        else:
+            # Other processes read what this one holds.
+            shares = shares_of(storage, journals, side_by_side=True)
+        for _ in runner.run(partial(apply_journals, storage, following.index, record.first_sequence), shares):
+            yield
+
+    def _kept(self, storage: Storage, instant: Instant) -> Sequence[str]:  # noqa: ARG002  (of a clustering)
+        """Instants that keys keep although they go elsewhere, ascending."""
+        return ()
+
+
+class Clustering(OwnCommit):
+    """A commit that puts records elsewhere.
+
+    The first of its sequences is not used; the others are of the keys that it put elsewhere, one for each instant since
+    which any of them have been where they are.
+    """
+
+    names = frozenset({Action.REPLACE_COMMIT})
+
+    def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
+        storage, instant = following.storage, record.instant or ""
+        task = partial(apply_clustering, storage, following.index, record)
+        for _ in following.runner_for([instant]).run(task, require_journals(storage, instant)):
+            yield
+
+    def _kept(self, storage: Storage, instant: Instant) -> Sequence[str]:
+        journals = require_journals(storage, instant.time)
+        return sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
+
+
+def apply_journals(storage: Storage, index: StoredEntries, sequence: int, share: JournalShare) -> None:
+    """Apply a share of the journals of one commit: a task. The fewer and the larger the writes to the store, the better."""
+    log = index.log.refresh()
+    for changes in coalesce_updates(share.changes(storage), _KEYS_AT_ONCE):
+        index.apply(changes, log, sequence)
+
+
+def apply_clustering(storage: Storage, index: StoredEntries, record: LogRecord, journal: Journal) -> None:
+    """Apply one journal file of a clustering: a task."""
+    log = index.log.refresh()
+    for positions, changes in journal.regrouped(storage, record.located_at):
+        index.apply(changes, log, record.first_sequence + positions)

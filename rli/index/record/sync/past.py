@@ -1,0 +1,83 @@
+"""What an index and the timeline of its table have in common, and in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rli.errors import IndexNotReadyError
+from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.timeline import Timeline
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.state import LogState
+from rli.index.record.sync.actions import FOLLOWED
+from rli.index.record.sync.result import withdrawn_instants
+from rli.view import paths
+from rli.view.definition import TableDefinition
+
+_NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
+
+
+def unseen_in(timeline: Timeline, log: LogState) -> list[Instant]:
+    """The completed instants that a log does not know and that concern an index."""
+    return [
+        instant for instant in timeline.completed if instant.action not in _NO_EFFECT and not log.knows(instant.time)
+    ]
+
+
+def settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
+    """The timeline; raises ``IndexNotReadyError`` while another engine is undoing what the index has followed."""
+    timeline = table.load_timeline()
+    # Rollbacks and restores of rli are finished by the process that finds them, under the lease; one may complete between these lines.
+    if not withdrawn_instants(timeline, log) or table.storage.list_files(paths.UNDOING):
+        return timeline
+    timeline = table.load_timeline()
+    withdrawn = withdrawn_instants(timeline, log)
+    if withdrawn and not table.storage.list_files(paths.UNDOING):
+        raise IndexNotReadyError(
+            f"another engine is rolling back commits that the index has followed: table={table.location} "
+            f"instants={withdrawn}; wait for it, or let it write once more: it finishes the rollback. If the power went off "
+            "and no other engine writes the table: rli index sync TABLE"
+        )
+    return timeline
+
+
+def log_and_timeline(
+    table: TableDefinition, index: StoredEntries, load: Callable[[LogState], Timeline]
+) -> tuple[LogState, Timeline]:
+    """The commit log, then the timeline that is loaded for it; raises ``IndexNotReadyError`` as ``_require_known_past``."""
+    while True:
+        log = index.log.refresh()
+        timeline = load(log)
+        try:
+            _require_known_past(table, timeline, index, log)
+        except IndexNotReadyError:
+            # In between, a commit may have been undone and that archived, or all that the log knew. Then the log went on.
+            if index.log.refresh().head == log.head:
+                raise
+        else:
+            return log, timeline
+
+
+def _require_known_past(table: TableDefinition, timeline: Timeline, index: StoredEntries, log: LogState) -> None:
+    """Raise ``IndexNotReadyError`` if index and table have no past in common that reaches to the active timeline."""
+    # An index that knows the oldest commit that is left has followed all that have left: they were there when it completed.
+    oldest = next((write.time for write in timeline.completed_writes if write.time >= (timeline.first or "")), None)
+    if oldest is not None and not log.knows(oldest) and table.has_archive():
+        raise IndexNotReadyError(
+            f"commits that the index may not have followed have left the active timeline: table={table.location} "
+            f"index={index.url} oldest={oldest}; bootstrap the index again: rli index bootstrap TABLE"
+        )
+    followed = log.last_of(FOLLOWED)
+    if followed is None or timeline.is_archived(followed):
+        return
+    # Of a commit that was undone, the rollback or restore is left. A restore removes the rollbacks before it.
+    undone = followed in timeline.undone or any(
+        instant.action == Action.RESTORE and instant.time > followed for instant in timeline.undoing
+    )
+    if not undone and all(instant.time != followed for instant in timeline.instants):
+        raise IndexNotReadyError(
+            f"the index has followed a commit that the table does not hold: table={table.location} index={index.url} "
+            f"instant={followed}; if the power went off, write to the table: that undoes the commit in the index, too. If the "
+            "table was restored, bootstrap the index again: rli index bootstrap TABLE"
+        )

@@ -1,0 +1,49 @@
+"""Records of the log whose entries were written when they were appended: nothing is left to apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rli.errors import IndexNotReadyError
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.actions import BOOTSTRAP, EXPIRE, REPAIR
+from rli.index.record.log.record import LogRecord
+from rli.index.record.sync.following import Evidence, Following, LogAction
+from rli.store.contract import Watermarks
+
+
+class ReadFromFiles(LogAction):
+    """A bootstrap or a repair: entries that were read from base files, and that no journal has."""
+
+    names = frozenset({BOOTSTRAP, REPAIR})
+    is_followed = False
+
+    def apply(self, following: Following, record: LogRecord) -> Iterable[None]:  # noqa: ARG002  (nothing to apply)
+        return ()
+
+    def require_repeatable(self, index: StoredEntries, record: LogRecord, since: Watermarks) -> None:
+        if record.last_sequence <= (since.greatest or 0):
+            raise IndexNotReadyError(
+                f"a server of the index has lost entries that no journal has: index={index.url} written by={record.action} "
+                f"sequence={record.last_sequence}; bootstrap the index again: rli index bootstrap TABLE"
+            )
+
+
+class Expiry(LogAction):
+    """Expired keys went: they count as absent with or without the tombstones of this record (P40)."""
+
+    names = frozenset({EXPIRE})
+    is_followed = False
+    evidence = Evidence.NONE
+
+    def apply(self, following: Following, record: LogRecord) -> Iterable[None]:  # noqa: ARG002  (nothing to apply)
+        return ()
+
+
+class UnknownAction(ReadFromFiles):
+    """A record of a newer version: its format tells that older ones may pass it over."""
+
+    names = frozenset()
+
+    def require_repeatable(self, index: StoredEntries, record: LogRecord, since: Watermarks) -> None:
+        """Pass all."""
