@@ -239,6 +239,7 @@ def _why(
         f"{chosen.url} is chosen: an upsert of the batch takes about {short_seconds(chosen.upsert_seconds)}: {short_seconds(chosen.tag_seconds)} to "
         f"find keys, {short_seconds(chosen.write_seconds)} to write files, {short_seconds(chosen.maintain_seconds)} for the index."
     )
+    yield from _why_not_the_cheapest(kinds, chosen, found.table.index)
     if chosen.index_bytes:
         yield f"It keeps about {chosen.index_bytes / 2**20:,.1f} MiB of {chosen.kept_in}."
     others = [kind for kind in kinds if not kind.obstacles and kind.upsert_seconds is not None and kind is not chosen]
@@ -252,6 +253,18 @@ def _why(
         yield f"Change to it: rli index migrate TABLE --to '{chosen.url}'"
     elif found.table.is_table:
         yield f"Build it: rli index bootstrap TABLE --index '{chosen.url}'"
+
+
+def _why_not_the_cheapest(kinds: Sequence[KindEstimate], chosen: KindEstimate, today: str | None) -> Iterator[str]:
+    costs = {kind.url: kind.upsert_seconds for kind in kinds if not kind.obstacles and kind.upsert_seconds is not None}
+    cheapest = min(costs, key=costs.__getitem__)
+    if cheapest == chosen.url or costs[cheapest] == costs[chosen.url]:
+        return
+    cheaper = f"{cheapest} is cheaper with about {short_seconds(costs[cheapest])}"
+    if chosen.url == today:
+        yield f"{cheaper}, but the index of today stays unless it costs {_WORTH_A_CHANGE - 1:.0%} more than another one."
+    else:
+        yield f"{cheaper}, but of kinds that differ by less than {_ABOUT_THE_SAME - 1:.0%} the one that needs less is chosen."
 
 
 def _counted(count: int, noun: str) -> str:

@@ -181,8 +181,7 @@ class ParquetSource(KeySource):
     ) -> None:
         if not record_key:
             raise SettingsError(
-                f"the files do not tell the columns of the record key: files={location}; give record_key= "
-                "(on the command line --record-key COLUMN)"
+                f"the files do not tell the columns of the record key: files={location}; give record_key=COLUMN"
             )
         self.location = location
         self.partition_by = tuple(partition_by)

@@ -36,7 +36,9 @@ UNREACHABLE: Final = 4
 """Exit status where a store does not answer, is full, or refuses to write."""
 
 _TABLE: Final = re.compile(r"\bTABLE\b(?!\|)")
-_ARGUMENT: Final = re.compile(r'\b(lease|missing|on_existing|on_partition_change)="(\w+)"')
+_ARGUMENT: Final = re.compile(r'\b(lease|missing|on_duplicates|on_existing|on_partition_change)="(\w+)"')
+_FLAG: Final = re.compile(r"\b(url_encode_partitions|hive_style)=True")
+_VALUE: Final = re.compile(r"\b(index|record_key|timeout)=(URL|COLUMN|SECONDS)\b")
 _NOTHING: Final = "-"
 _PROSE_WIDTH: Final = 120
 _UNLIMITED: Final = 1_000_000
@@ -99,7 +101,13 @@ def with_table(message: str, table: str | None) -> str:
 
 def with_options(message: str) -> str:
     """A message whose advice names options of the commands in place of the library's arguments."""
-    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
+    message = _ARGUMENT.sub(lambda found: f"{_option(found[1])} {found[2]}", message)
+    message = _FLAG.sub(lambda found: _option(found[1]), message)
+    return _VALUE.sub(lambda found: f"{_option(found[1])} {found[2]}", message)
+
+
+def _option(argument: str) -> str:
+    return f"--{argument.replace('_', '-')}"
 
 
 def print_error(message: str, label: str = "error: ") -> None:

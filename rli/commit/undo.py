@@ -11,7 +11,7 @@ from typing import Final
 from rli.commit.brought_back import require_unique_after
 from rli.commit.exclusive_service import made_ready
 from rli.commit.recovery import exclusive, recover
-from rli.errors import ConflictError, InstantNotFoundError, LeaseLostError
+from rli.errors import ConflictError, InstantNotFoundError, InvalidInputError, LeaseLostError
 from rli.index.contract import IndexState, TableIndex
 from rli.services.clean import finish_cleans
 from rli.services.fence import Fence
@@ -75,6 +75,8 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
         instant: of the commit to go back to.
         patience: as for ``roll_back``.
     """
+    if instant == LAST:
+        raise InvalidInputError(_last_is_no_target(table))
     ready = made_ready(table, index, f"restore to {instant}", patience=patience)
     definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
     index.sync(definition, InProcess())
@@ -99,6 +101,16 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
             f"instant={instant}; restore again to undo that commit, too"
         )
     return done
+
+
+def _last_is_no_target(table: TableDefinition) -> str:
+    last = _last_commit(table)
+    earlier = [instant.time for instant in table.load_timeline().completed_writes if instant.time < last]
+    remedy = f", or go back to the commit before it: rli restore TABLE {earlier[-1]}" if earlier else ""
+    return (
+        f"a restore undoes the commits after one, and no commit is after the last: last={last}; undo the last commit: "
+        f"rli rollback TABLE last{remedy}"
+    )
 
 
 def _last_commit(table: TableDefinition) -> str:

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from rli.commit.write_transaction import WriteTransaction
-from rli.errors import ConflictError
+from rli.errors import ConflictError, InvalidInputError
 from rli.model import CommitResult, Phase
 from rli.telemetry import events, metrics
 
@@ -55,6 +55,9 @@ class WriteReport:
         """The write has failed for good."""
         self._conflicts += isinstance(failure, ConflictError)
         metrics.WRITES.add(1, operation=self._operation, outcome="failed")
+        if isinstance(failure, InvalidInputError):
+            # The caller's mistake, and most of these are found before there is an attempt to report.
+            return
         events.COMMIT_FAILED.log(
             table=self._table,
             operation=self._operation,

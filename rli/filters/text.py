@@ -151,9 +151,10 @@ class _Filter:
         else:
             return None
         if name not in self._schema.names:
+            # Hudi's five meta columns can be named, but nobody has meant one of them.
+            found = [known for known in self._schema.names if not known.startswith("_hoodie_")]
             raise InvalidInputError(
-                f"the filter names a column that the table does not have: column={name} found={self._schema.names}; "
-                "quote texts"
+                f"the filter names a column that the table does not have: column={name} found={found}; quote texts"
             )
         return name
 

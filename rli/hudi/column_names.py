@@ -43,10 +43,18 @@ def require_name(name: str, path: str) -> None:
         SchemaError: the name has signs that a table cannot hold.
     """
     if not _ALLOWED.fullmatch(name):
+        simple = simple_name(name)
         raise SchemaError(
             f"a column has a name that Hudi cannot hold, only ASCII letters, digits and _ are allowed: column={path!r}; "
-            f"rename it, for example to {sanitised(name) or 'column'!r}"
+            f"rename it, for example to {simple if simple.strip('_') else 'column'!r}"
         )
+
+
+def simple_name(name: str) -> str:
+    """A name in the form ``domain_name``, which every table can hold."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    words = re.sub(r"[^A-Za-z0-9]+", "_", spaced).strip("_").lower()
+    return words if _ALLOWED.fullmatch(words) else f"_{words}"
 
 
 def sanitised(name: str) -> str:

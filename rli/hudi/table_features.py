@@ -54,6 +54,15 @@ def require_readable(properties: TableProperties) -> None:
         )
 
 
+def remedy_for_repeats(properties: TableProperties) -> str:
+    """What to do about record keys that a table holds more than once."""
+    try:
+        require_writable(properties)
+    except UnsupportedTableError:
+        return "rli does not write this table: remove the repeated records with Hudi, or copy the rows into a new table"
+    return "delete these keys and insert their records again"
+
+
 def require_writable(properties: TableProperties) -> None:
     """Pass a table that can be written, and hence also read, as far as its properties tell.
 

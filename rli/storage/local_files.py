@@ -51,8 +51,9 @@ def sync_folders_above(path: str) -> None:
 def ancestors(folder: str, root: str) -> Iterator[str]:
     """A folder and those that it is in, up to ``root``; the innermost one first. All are full paths."""
     yield folder
-    while folder != root and len(folder) > 1:
-        folder = os.path.dirname(folder)
+    # POSIX leaves the meaning of two slashes at the beginning open, so "//" is a root, too.
+    while folder != root and (above := os.path.dirname(folder)) != folder:
+        folder = above
         yield folder
 
 

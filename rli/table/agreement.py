@@ -48,12 +48,14 @@ class Wanted:
             IndexNotReadyError: the table has no index of rli.
         """
         differing = [
-            f"{name}={found!r} (given {given!r})" for name, given, found in self._compared(table) if given != found
+            f"{name}={_shown(found)} (given {_shown(given)})"
+            for name, given, found in self._compared(table)
+            if given != found
         ]
         if differing:
             raise SettingsError(
                 f"the table exists and differs from the arguments: table={table.location} {' '.join(differing)}; give "
-                "what the table has, or open it with rli.open_table"
+                "what the table has, or open the table as it is"
             )
 
     def _compared(self, table: Table) -> Iterator[tuple[str, object, object]]:
@@ -98,3 +100,10 @@ class Wanted:
             yield "shards", self.options["shards"], facts.shards
         if "key_mode" in self.options:
             yield "key_mode", str(self.options["key_mode"]), facts.key_mode
+
+
+def _shown(value: object) -> str:
+    """An argument as users of the library and of the command line write it."""
+    if value is None or value == ():
+        return "none"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -192,7 +192,7 @@ def _require_common_lease(lease: str, index_url: str) -> None:
 def _require_index_of_host(storage: Storage, index: str | None) -> None:
     if index is None:
         raise SettingsError(
-            f"each host needs its own index: path={storage.location} lease={LeasePlace.TABLE}; give index= on a "
+            f"each host needs its own index: path={storage.location} lease={LeasePlace.TABLE}; give index=URL on a "
             "disk of this host, for example lmdb:///var/lib/rli/trips, and the other hosts bootstrap theirs"
         )
 

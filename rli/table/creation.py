@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rli.errors import CorruptTableError, RliError, TableExistsError
+from rli.errors import CorruptTableError, RliError, StoreUnavailableError, TableExistsError
 from rli.hudi.properties import PROPERTIES_PATH
 from rli.index.registry import index_kind
 from rli.processes import ProcessId
 from rli.settings import TableSettings
 from rli.storage import Storage
+from rli.store.retries import answers_within
 from rli.urls import without_password, without_secrets
 from rli.view import paths
 
 _TRIES: Final = 3
+_LAST_WORD_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +54,8 @@ def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterat
     except BaseException as error:
         try:
             if not storage.exists(PROPERTIES_PATH):
-                index_kind(index_url).drop_unfinished(index_url, settings.table_id)
+                with _patience_after(error):
+                    index_kind(index_url).drop_unfinished(index_url, settings.table_id)
                 storage.delete_files([paths.SETTINGS])
         except (RliError, OSError) as left:
             # Why the creation failed is what the caller has to know first.
@@ -61,6 +64,11 @@ def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterat
     finally:
         storage.delete_files([paths.CLAIM])
         _delete_empty(storage, made)
+
+
+def _patience_after(error: BaseException) -> AbstractContextManager[None]:
+    """Do not wait again for a store that has just not answered for its whole deadline."""
+    return answers_within(_LAST_WORD_SECONDS) if isinstance(error, StoreUnavailableError) else nullcontext()
 
 
 def _delete_empty(storage: Storage, folders: list[str]) -> None:

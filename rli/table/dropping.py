@@ -110,6 +110,13 @@ def drop_table(
     return _remove_rest(storage, index, force=force)
 
 
+def require_table(path: str | os.PathLike[str]) -> None:
+    """Raise what ``drop_table`` raises at a path where nothing is to be dropped; an interrupted drop passes."""
+    storage = Storage(os.fspath(path))
+    if not storage.exists(paths.DROPPING):
+        load_definition(storage)
+
+
 def require_unused(index: RecordIndex) -> None:
     """Raise ``InvalidInputError`` if a table uses an index, as far as this process reaches the table."""
     for location in known_locations(index):

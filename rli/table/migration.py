@@ -26,6 +26,7 @@ from rli.errors import (
     SettingsError,
     StoreUnavailableError,
 )
+from rli.hudi.table_features import remedy_for_repeats
 from rli.index.contract import IndexOptions, TableIndex
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import Scope, VerifyReport
@@ -229,7 +230,7 @@ class Migration:
         return SettingsError(
             f"record keys are in several partitions, and the index wants them unique in the table: "
             f"table={self.table.location} index={without_password(self.target.index_url)} {found}; the table keeps its index: "
-            "delete these keys and insert their records again, or choose an index with partition scope"
+            f"{remedy_for_repeats(self.table.properties)}, or choose an index with partition scope"
         )
 
 

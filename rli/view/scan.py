@@ -163,5 +163,5 @@ def wanted_columns(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schem
     full = with_meta_columns(schema)
     unknown = [name for name in columns if name not in full.names]
     if unknown:
-        raise SchemaError(f"the table has no such columns: columns={unknown} found={full.names}; check the names")
+        raise SchemaError(f"the table has no such columns: columns={unknown} found={schema.names}; check the names")
     return pa.schema([full.field(name) for name in columns])

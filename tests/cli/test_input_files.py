@@ -9,8 +9,9 @@ import pytest
 
 import rli as library
 from rli.cli.files.column_types import ExpectedColumns
-from rli.cli.files.input import RecordFile, snake_case
+from rli.cli.files.input import RecordFile
 from rli.cli.files.json_columns import BLOCK_BYTES
+from rli.hudi.column_names import simple_name
 from tests.cli.conftest import Rli
 
 
@@ -103,8 +104,8 @@ def test_columns_are_renamed_only_on_demand(rli: Rli, tmp_path: Path) -> None:
     ("name", "renamed"),
     [("Domain name", "domain_name"), ("2nd", "_2nd"), ("a--b ", "a_b"), ("HTTPCode", "httpcode"), ("é", "_")],
 )
-def test_snake_case(name: str, renamed: str) -> None:
-    assert snake_case(name) == renamed
+def test_simple_names(name: str, renamed: str) -> None:
+    assert simple_name(name) == renamed
 
 
 @pytest.mark.parametrize(

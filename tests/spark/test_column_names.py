@@ -12,7 +12,7 @@ from tests.support.spark import small_writes
 pytestmark = pytest.mark.spark
 
 FRAMES = [
-    ("select 'a' id, 'x' city, 1L ts, 1 `a.b`", r"column='a\.b'.*rename it, for example to 'a__b'"),
+    ("select 'a' id, 'x' city, 1L ts, 1 `a.b`", r"column='a\.b'.*rename it, for example to 'a_b'"),
     ("select 'a' id, 'x' city, 1L ts, 1 `a``b`", "column='a`b'"),
     ("select 'a' id, 'x' city, 1L ts, named_struct('a.b', 1) s", r"column='s\.a\.b'"),
     ("select 'a' id, 'x' city, 1L ts, named_struct('x', 1, 'X', 2) s", r"column=s\.X other=s\.x"),

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
-from rli import Step, Table, create_table, open_table
+from rli import SchemaError, Step, Table, create_table, open_table
 from rli.model import Phase
 from rli.telemetry import store_calls
 from rli.telemetry.events import EVENTS
@@ -104,6 +105,14 @@ def test_a_write_that_fails_is_logged_with_its_cause(trips: Table, told: Told) -
     fields = told.fields("commit.failed")
     assert (fields["operation"], fields["cause"]) == ("upsert", "ValueError: not today")
     assert fields["table"] == trips.location
+
+
+def test_refused_records_are_no_failed_write(trips: Table, told: Told) -> None:
+    trips.upsert(BEFORE)
+    changed = BEFORE.set_column(BEFORE.schema.get_field_index("ts"), "ts", pa.array(["x"] * BEFORE.num_rows))
+    with pytest.raises(SchemaError):
+        trips.upsert(changed)
+    assert "commit.failed" not in told.names
 
 
 def fail_when_written(step: Step) -> None:

@@ -11,6 +11,7 @@ from threading import Event
 import pytest
 
 from rli.storage import Storage
+from rli.storage.local_files import ancestors
 
 NAME = "folder/file"
 CHECKSUM = "folder/.file.crc"
@@ -125,3 +126,7 @@ def test_a_folder_is_listed_while_others_make_and_remove_it(tmp_path: Path) -> N
         finally:
             ended.set()
         rival.result()
+
+
+def test_two_slashes_at_the_beginning_end() -> None:
+    assert list(ancestors("//data/index", "/")) == ["//data/index", "//data", "//"]

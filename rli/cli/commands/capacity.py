@@ -15,6 +15,8 @@ from rli.store.capacity import estimate_capacity
 
 _UUID_WIDTH: Final = 16
 _KIND_WIDTH: Final = 1
+_UNITS: Final = {"k": 10**3, "m": 10**6, "g": 10**9}
+"""Of records, not of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 def capacity(
-    records: Annotated[str, typer.Option("--records", help="Number of record keys, such as 250000 or 1e9.")],
+    records: Annotated[str, typer.Option("--records", help="Number of record keys, such as 250000, 500M or 1e9.")],
     store: Annotated[str, typer.Option("--store", help="redis, hbase, lmdb, or a store of another package.")],
     key: Annotated[str, typer.Option("--key", help="uuid, integer, or the number of bytes of a key's text.")] = "uuid",
     as_json: JsonOption = False,
@@ -94,12 +96,13 @@ def _print(found: CapacityReport) -> None:
 
 
 def _count(text: str) -> int:
+    digits, unit = (text[:-1], text[-1].lower()) if text[-1:].lower() in _UNITS else (text, "")
     try:
-        number = float(text)
+        number = float(digits) * _UNITS.get(unit, 1)
     except ValueError:
         number = -1.0
     if not number >= 1 or number == float("inf"):
-        raise SettingsError(f"not a number of records: records={text}; write it as 250000 or 1e9")
+        raise SettingsError(f"not a number of records: records={text}; write it as 250000, 500M or 1e9")
     return round(number)
 
 

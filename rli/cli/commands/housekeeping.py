@@ -20,6 +20,7 @@ from rli.cli.options import (
 from rli.cli.output import human_bytes, print_facts, report
 from rli.durations import duration_text
 from rli.settings import Maintenance
+from rli.table.dropping import require_table
 
 _NAMED: Final = 5
 
@@ -185,6 +186,7 @@ def drop(
 
     After an interruption, the same command finishes the removal.
     """
+    require_table(table)
     require_confirmation(f"Remove the table {table} and its index, for good?", yes=yes, refusal="nothing was removed")
     done = rli.drop_table(table, index=index, force=force)
     report(

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from rli.cli.files.column_types import ExpectedColumns, typed_columns, without_empty
 from rli.cli.files.json_columns import BLOCK_BYTES, JsonColumns, read_json
 from rli.errors import InvalidInputError, SchemaError, SettingsError
+from rli.hudi.column_names import simple_name
 
 _COLUMN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KNOWN: Final = "use .jsonl, .ndjson, .json, .csv (each also with .gz) or .parquet"
@@ -123,13 +124,6 @@ def read_lines(path: str) -> list[str]:
     return [line for line in (line.removesuffix("\r") for line in lines) if line]
 
 
-def snake_case(name: str) -> str:
-    """A name in the form ``domain_name``, which every table can hold."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    words = re.sub(r"[^A-Za-z0-9]+", "_", spaced).strip("_").lower()
-    return words if _COLUMN_NAME.fullmatch(words) else f"_{words}"
-
-
 def require_readable(path: str) -> None:
     """Raise ``InvalidInputError`` for a file whose bytes the operating system does not give, whatever its format."""
     try:
@@ -149,12 +143,12 @@ def _require_file(path: str) -> None:
 
 def _column_names(found: Sequence[str], path: str, *, rename: bool) -> list[str]:
     meta = [name for name in found if name.startswith("_hoodie_")]
-    names = [snake_case(name) if rename and name not in meta else name for name in found]
+    names = [simple_name(name) if rename and name not in meta else name for name in found]
     unfit = [name for name in names if not _COLUMN_NAME.fullmatch(name)]
     if unfit:
         raise SchemaError(
             f"invalid column names, only ASCII letters, digits and _ are allowed: file={path} "
-            f"columns={unfit}; give --rename-columns to have {unfit[0]!r} written as {snake_case(unfit[0])!r}"
+            f"columns={unfit}; give --rename-columns to have {unfit[0]!r} written as {simple_name(unfit[0])!r}"
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from rli.errors import CorruptTableError
+from rli.hudi.table_features import remedy_for_repeats
 from rli.index.contract import IndexState, Placement
 from rli.index.hashed.changes import BucketChanges
 from rli.index.hashed.hashing import Hashing
@@ -101,7 +102,7 @@ class HashedIndex(TableFilesIndex):
             raise CorruptTableError(
                 f"record keys stand in another bucket than their own: table={table.location} index={self.url} "
                 f"records={report.misplaced} sample={list(report.sample)}; bootstrap another kind of index, such as "
-                "simple:, delete these keys and insert their records again"
+                f"simple:; {remedy_for_repeats(table.properties)}"
             )
 
     def _require_hashed(self, snapshot: Snapshot, layout: BucketLayout) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rli.errors import CorruptTableError, IndexMismatchError, IndexNotReadyError
 from rli.file_group.journal import Journal
+from rli.hudi.table_features import remedy_for_repeats
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import ChangedKeys, FileIndex, IndexState
 from rli.index.locators import FileLocator, joined_locations
@@ -64,8 +65,8 @@ class TableFilesIndex(FileIndex):
         if report.repeated:
             raise CorruptTableError(
                 f"record keys stand in the table more than once: table={table.location} scope={self.scope} "
-                f"records={report.repeated} sample={list(report.sample)}; delete these keys and insert their records "
-                "again"
+                f"records={report.repeated} sample={list(report.sample)}; "
+                f"{remedy_for_repeats(table.properties)}"
             )
 
     # Following the table ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import time
 from functools import partial
 
 from rli.errors import CorruptTableError, IndexNotReadyError
+from rli.hudi.table_features import remedy_for_repeats
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.entries.time_to_live import expired_before
 from rli.index.record.log.actions import BOOTSTRAP
@@ -110,5 +111,6 @@ def _require_distinct_keys(snapshot: Snapshot, index: StoredEntries, tasks: Task
     sample = "; ".join(f"{key!r} in {', '.join(files)}" for key, files in found.items())
     raise CorruptTableError(
         f"record keys are stored more than once: table={snapshot.table.location} records={rows} keys={entries} "
-        f"sample: {sample}; a record-level index needs keys that are unique in the table: remove the repeated records"
+        f"sample: {sample} (a record-level index needs keys that are unique in the table); "
+        f"{remedy_for_repeats(snapshot.table.properties)}"
     )
