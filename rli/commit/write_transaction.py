@@ -24,13 +24,13 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
 from rli.commit.step_clock import StepClock
-from rli.errors import ConflictError, LeaseLostError, RliError, UnsupportedTableError
+from rli.errors import ConflictError, LeaseLostError, RliError
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.journal_list import save_journals
 from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.schema_evolution import evolved_schema, missing_columns
-from rli.hudi.schema_history import LATEST_SCHEMA
+from rli.hudi.schema_history import require_no_history
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
@@ -97,6 +97,7 @@ class WriteTransaction:
         self.instant, self._holding = _announce(table, index, timeline, action)
         try:
             self.state = self._sync_behind_instant()
+            require_no_history(self.snapshot.last_commit, table.location)
             require_known_key_generation(self.snapshot)
             self.on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
@@ -220,12 +221,6 @@ class WriteTransaction:
             is_synced: whether each task waits for the disk; if not, the commit does, for all files at once.
             kept: columns of which updated records keep their stored values.
         """
-        last = self.snapshot.last_commit
-        if last is not None and last.extra.get(LATEST_SCHEMA):
-            raise UnsupportedTableError(
-                "the table keeps a history of its columns for Hudi's schema-on-read, which rli does not write: "
-                f"table={self.table.location}; write it with Hudi, or write all records into a new table"
-            )
         self._is_synced = is_synced
         return WriteContext(
             storage=self.table.storage if is_synced else self.table.storage.unsynced(),

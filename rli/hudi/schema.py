@@ -125,6 +125,12 @@ def _field_of_bits(field: pa.Field) -> pa.Field:
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if pa.types.is_floating(column.type) and pa.types.is_string(field.type):
+        # Hudi has let such a column grow into text. It would spell 1e+20 as 1.0E20.
+        raise SchemaError(
+            f"numbers would become text, which no two engines spell in one way: column={field.name} "
+            f"from={column.type} type={field.type}; write all records of the table with the engine that changed the column"
+        )
     if (column.type, field.type) not in CHECKED_CONVERSIONS:
         return column.cast(field.type)
     if pa.types.is_floating(column.type):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rli import Table, UnsupportedTableError, open_table
-from tests.support.tables import records, rows_of
+from rli import Step, Table, UnsupportedTableError, open_table
+from rli.commit.write_transaction import OnStep
+from tests.support.tables import fingerprint, records, rows_of
 
 
 def _with_history(table: Table, *schemas: list[dict[str, Any]]) -> Table:
@@ -37,10 +39,26 @@ def test_added_columns_are_read(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0)))
     found = _with_history(trips, [_column(0, "id"), _column(1, "v")], [_column(0, "id")])
     assert rows_of(found) == rows_of(trips)
-    with pytest.raises(UnsupportedTableError, match="history of its columns"):
-        found.upsert(records(("b", "x", 1, 1.0)))
-    with pytest.raises(UnsupportedTableError, match="history of its columns"):
-        found.delete(["a"])
+
+
+@pytest.mark.parametrize("before_that", [[_column(0, "id")], [_column(0, "id"), _column(1, "price")]])
+def test_writes_are_refused_before_tagging(trips: Table, before_that: list[dict[str, Any]]) -> None:
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+    found = _with_history(trips, [_column(0, "id"), _column(1, "v")], before_that)
+    writes: list[Callable[[OnStep], object]] = [
+        lambda on_step: found.upsert(records(("b", "x", 1, 1.0)), on_step=on_step),
+        lambda on_step: found.insert(records(("c", "x", 1, 1.0)), on_step=on_step),
+        lambda on_step: found.delete(["a"], on_step=on_step),
+        lambda on_step: found.delete(["none"], on_step=on_step),
+        lambda on_step: found.cluster(on_step=on_step),
+    ]
+    before = fingerprint(found)
+    for write in writes:
+        steps: list[Step] = []
+        with pytest.raises(UnsupportedTableError, match=r"schema-on-read.*; write"):
+            write(steps.append)
+        assert steps == []
+    assert fingerprint(found) == before
 
 
 @pytest.mark.parametrize(
