@@ -14,6 +14,7 @@ from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import LeaseLostError
 from rli.index.record.alone import key_watch, staging, transaction
+from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from rli.store.contract import Store
 from tests.support.faults import AtPoint, PointedStore
@@ -71,7 +72,7 @@ def busy(url: str) -> Iterator[tuple[RecordIndex, list[str]]]:
 
     with create_index(url, shards=2) as own:
         store = BusyStore(own.store, url, at_point)
-        yield RecordIndex(store, own.settings), appends
+        yield IndexAlone(store, own.settings), appends
 
 
 @pytest.mark.invariant("P29")
@@ -106,7 +107,7 @@ def test_a_large_transaction_sees_that_one_of_its_keys_was_taken(index_url: str,
                     commit_places(other, {"large-7": B})
                 return found
 
-        with RecordIndex(Meanwhile(index.store, lambda _: None), index.settings).begin() as large:
+        with IndexAlone(Meanwhile(index.store, lambda _: None), index.settings).begin() as large:
             large.stage(locations(MANY))
             for number in range(100):
                 commit_places(other, {f"small-{number}": B})

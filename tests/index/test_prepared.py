@@ -19,6 +19,7 @@ import pytest
 from rli import ConflictError, IndexCommit, IndexTransaction, RecordIndex, Table, create_index, create_table, open_index
 from rli.errors import IndexMismatchError, InvalidInputError, LeaseLostError
 from rli.index.record.alone import staging
+from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.record import RecordDraft
 from rli.index.record.log.state import LogState
 from rli.model import FileGroupId
@@ -101,7 +102,7 @@ def test_a_long_history_is_read_once() -> None:
             draft = RecordDraft(instant=instant, action="transaction", writer=instant, located_at=(instant,))
             log = index.log.append(log, draft)
         counted = CountedReads(index.store)
-        reader = RecordIndex(counted, index.settings)
+        reader = IndexAlone(counted, index.settings)
         assert reader.last_commit() is not None
         counted.count = 0
         assert [commit.instant for commit in reader.history()] == instants[::-1]
@@ -197,7 +198,7 @@ def test_a_writer_that_is_about_to_append_heeds_who_prepares_meanwhile(index_url
             if point.startswith("before compare_and_set commit/") and not holders:
                 holders.append(prepared(other, {"k": B}))
 
-        late = RecordIndex(PointedStore(index.store, prepare_first), index.settings).begin()
+        late = IndexAlone(PointedStore(index.store, prepare_first), index.settings).begin()
         late.stage(locations({"k": A}))
         with pytest.raises(ConflictError, match="held by a prepared transaction"):
             late.commit()
@@ -213,7 +214,7 @@ def test_a_transaction_that_is_being_prepared_gives_way_to_an_earlier_commit(ind
             if point.startswith("before compare_and_set commit/") and not taken:
                 taken.append(commit_places(other, {"k": B}))
 
-        late = RecordIndex(PointedStore(index.store, commit_first), index.settings).begin()
+        late = IndexAlone(PointedStore(index.store, commit_first), index.settings).begin()
         late.stage(locations({"k": A}))
         with pytest.raises(ConflictError) as raised:
             late.prepare()
@@ -229,7 +230,7 @@ def test_of_two_that_prepare_at_once_one_succeeds(index_url: str) -> None:
             if point.startswith("after compare_and_set prepared/") and not second:
                 second.append(prepared(other, {"k": B}))
 
-        first = RecordIndex(PointedStore(index.store, prepare_too), index.settings).begin()
+        first = IndexAlone(PointedStore(index.store, prepare_too), index.settings).begin()
         first.stage(locations({"k": A}))
         with pytest.raises(ConflictError):
             first.prepare()
@@ -333,7 +334,7 @@ def test_a_process_taken_for_dead_while_it_prepares_has_prepared_nothing(index_u
             if point.startswith("after compare_and_set commit/"):
                 is_announced.append(point)
 
-        opened = RecordIndex(PointedStore(index.store, sweep_first), index.settings).begin()
+        opened = IndexAlone(PointedStore(index.store, sweep_first), index.settings).begin()
         opened.stage(locations({"k": A}))
         with pytest.raises(LeaseLostError, match="taken for dead"):
             opened.prepare()
@@ -349,7 +350,7 @@ def die_while_preparing(url: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     opened = open_index(url)
-    prepared(RecordIndex(PointedStore(opened.store, die_once_announced), opened.settings), {"k": A})
+    prepared(IndexAlone(PointedStore(opened.store, die_once_announced), opened.settings), {"k": A})
 
 
 def test_a_process_that_dies_while_it_prepares_holds_no_keys(tmp_path: Path) -> None:
@@ -398,7 +399,7 @@ def test_a_process_taken_for_dead_beside_a_prepared_transaction_says_so(
                 swept.append(other.sweep())
 
         is_last = False
-        opened = RecordIndex(WhenSought(index.store, "prepared/", sweep_once), index.settings).begin()
+        opened = IndexAlone(WhenSought(index.store, "prepared/", sweep_once), index.settings).begin()
         opened.stage(locations({"k": B}))
         is_last = True
         with pytest.raises(LeaseLostError, match="taken for dead"):
@@ -415,7 +416,7 @@ def test_a_transaction_compares_its_keys_with_those_of_a_prepared_one_once(index
             if (number := next(committed)) < 10:
                 commit_places(other, {f"small {number}": C})
 
-        opened = RecordIndex(WhenSought(index.store, f"stage/{holder.id}", commit_another), index.settings).begin()
+        opened = IndexAlone(WhenSought(index.store, f"stage/{holder.id}", commit_another), index.settings).begin()
         opened.stage(locations({"k": B}))
         opened.commit()
         assert next(committed) == 1
@@ -454,7 +455,7 @@ def write(url: str, folder: str, batch: str, point: int) -> None:
     staging._ROWS_PER_CHUNK = 2  # type: ignore[misc]  # noqa: SLF001
     kill = KillAt(point)
     opened = open_index(url)
-    index = RecordIndex(PointedStore(opened.store, kill), opened.settings)
+    index = IndexAlone(PointedStore(opened.store, kill), opened.settings)
     with index.begin() as transaction:
         transaction.stage(locations(BATCHES[batch]))
         transaction.prepare({"batch": batch})
@@ -504,7 +505,7 @@ def test_a_kill_at_every_step_leaves_an_index_that_can_be_brought_into_step(tmp_
 
 def decide_and_die(url: str, folder: str, point: int) -> None:
     opened = open_index(url)
-    heal(RecordIndex(PointedStore(opened.store, KillAt(point)), opened.settings), Path(folder))
+    heal(IndexAlone(PointedStore(opened.store, KillAt(point)), opened.settings), Path(folder))
 
 
 @pytest.mark.crash

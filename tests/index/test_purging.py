@@ -14,6 +14,7 @@ from rli import ConflictError, RecordIndex, create_index, open_index
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.index.record.entries import purging
+from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from tests.support.children import duplex_pipe, start_child, was_killed
 from tests.support.faults import KillAt, PointedStore
@@ -54,7 +55,7 @@ def apply_paused(url: str, pause: Callable[[], None]) -> None:
         if point == "before put" and puts.count(point) == 1:
             pause()
 
-    with RecordIndex(PointedStore(opened.store, at_point), opened.settings).begin() as transaction:
+    with IndexAlone(PointedStore(opened.store, at_point), opened.settings).begin() as transaction:
         transaction.stage(locations({f"k{number}": A for number in range(8)}))
         transaction.commit()
 
@@ -105,7 +106,7 @@ def test_a_look_up_that_is_paused_across_a_purge_shows_one_commit(index_url: str
                     found = [np.minimum(before, after) for before, after in zip(found, later, strict=True)]
                 return found
 
-        reader = RecordIndex(Paused(index.store, lambda _: None), index.settings)
+        reader = IndexAlone(Paused(index.store, lambda _: None), index.settings)
         assert places_of(reader, ["new", "old", "stays"]) == {"new": A, "stays": A}
         assert paused == [1]
 
@@ -136,7 +137,7 @@ def test_only_what_was_applied_goes(index_url: str) -> None:
 
 def purge_and_die(url: str, point: int) -> None:
     opened = open_index(url)
-    RecordIndex(PointedStore(opened.store, KillAt(point)), opened.settings).purge()
+    IndexAlone(PointedStore(opened.store, KillAt(point)), opened.settings).purge()
 
 
 @pytest.mark.crash

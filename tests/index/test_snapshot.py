@@ -11,6 +11,7 @@ import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
 from rli.index.record.entries.identity import give_identity
+from rli.index.record.index_alone import IndexAlone
 from rli.index.record.table.index import RecordChanges, RecordLocator
 from rli.model import FileGroupId
 from rli.storage import Storage
@@ -35,7 +36,7 @@ def index(folder: Path) -> RecordIndex:
 
 def as_on_a_server(index: RecordIndex) -> RecordIndex:
     """The same index, in a store that does not say where its data lie: any host may reach it."""
-    return RecordIndex(PointedStore(index.store, _pass_over), index.settings)
+    return IndexAlone(PointedStore(index.store, _pass_over), index.settings)
 
 
 def _pass_over(_point: str) -> None: ...

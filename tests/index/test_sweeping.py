@@ -13,6 +13,7 @@ from rli import IndexTransaction, RecordIndex, create_index, open_index
 from rli.errors import LeaseLostError
 from rli.index.record.alone import staging
 from rli.index.record.entries.owner import PROCESSES, StagingProcess
+from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from rli.processes import ProcessId
 from rli.store.registry import open_store
@@ -103,7 +104,7 @@ def test_a_process_that_was_paused_just_before_its_commit_commits_nothing(index_
                 seem_elsewhere(other, silent_days=8)
                 assert other.sweep() == 1
 
-        writer = RecordIndex(PointedStore(index.store, swept), index.settings)
+        writer = IndexAlone(PointedStore(index.store, swept), index.settings)
         with writer.begin() as opened:
             opened.stage(locations({"k": A}))
             with pytest.raises(LeaseLostError):
@@ -131,7 +132,7 @@ def commit_and_die_at_the_put(url: str) -> None:
         if point == "before put":
             KillAt(1)(point)
 
-    with RecordIndex(PointedStore(opened.store, die), opened.settings).begin() as transaction:
+    with IndexAlone(PointedStore(opened.store, die), opened.settings).begin() as transaction:
         transaction.stage(locations({f"k{number}": A for number in range(5)}))
         transaction.commit()
 
@@ -147,7 +148,7 @@ def test_a_record_that_cannot_be_read_is_left_alone(index_url: str) -> None:
 
 def sweep_and_die(url: str, point: int) -> None:
     opened = open_index(url)
-    RecordIndex(PointedStore(opened.store, KillAt(point)), opened.settings).sweep()
+    IndexAlone(PointedStore(opened.store, KillAt(point)), opened.settings).sweep()
 
 
 @pytest.mark.crash

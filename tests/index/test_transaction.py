@@ -12,6 +12,7 @@ import pytest
 from rli import ConflictError, IndexTransaction, RecordIndex, create_index, open_index
 from rli.errors import InvalidInputError, InvalidKeyError, SchemaError, StoreUnavailableError
 from rli.index.record.alone import staging
+from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from tests.support.faults import PointedStore
 from tests.support.locations import commit_places, leftover_chunks, locations, places_in, places_of
@@ -224,7 +225,7 @@ def test_a_commit_whose_answer_was_lost_stays_whole(index: RecordIndex) -> None:
         if point.startswith("after compare_and_set commit/"):
             raise StoreUnavailableError("the connection was lost")
 
-    cut_off = RecordIndex(PointedStore(index.store, lose_answer), index.settings)
+    cut_off = IndexAlone(PointedStore(index.store, lose_answer), index.settings)
     with pytest.raises(StoreUnavailableError):
         commit_places(cut_off, {"k1": A})
     index.begin().abort()
@@ -237,7 +238,7 @@ def test_a_commit_that_the_store_refused_is_aborted(index: RecordIndex) -> None:
         if point.startswith("before compare_and_set commit/"):
             raise StoreUnavailableError("the connection was lost")
 
-    cut_off = RecordIndex(PointedStore(index.store, refuse), index.settings)
+    cut_off = IndexAlone(PointedStore(index.store, refuse), index.settings)
     with pytest.raises(StoreUnavailableError):
         commit_places(cut_off, {"k1": A})
     index.begin().abort()
@@ -275,7 +276,7 @@ def test_what_a_failed_call_has_staged_is_not_committed_in_place_of_a_later_one(
             raise StoreUnavailableError("the store does not answer")
 
     with create_index(index_url) as index:
-        transaction = RecordIndex(PointedStore(index.store, fail_once), index.settings).begin()
+        transaction = IndexAlone(PointedStore(index.store, fail_once), index.settings).begin()
         with pytest.raises(StoreUnavailableError):
             transaction.stage(locations({"k1": A, "k2": A}))
         transaction.stage(locations({"k3": B}))

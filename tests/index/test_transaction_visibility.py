@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rli import IndexNotReadyError, RecordIndex, create_index, open_index
+from rli import IndexNotReadyError, create_index, open_index
+from rli.index.record.index_alone import IndexAlone
 from rli.index.record.log.commit_log import CommitLog
 from rli.index.record.log.record import RecordDraft
 from rli.model import FileGroupId
@@ -31,7 +32,7 @@ def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
         def look(point: str) -> None:
             seen.append((point, places_of(reading, KEYS)))
 
-        commit_places(RecordIndex(PointedStore(writing.store, look), writing.settings), AFTER)
+        commit_places(IndexAlone(PointedStore(writing.store, look), writing.settings), AFTER)
         assert places_of(reading, KEYS) == AFTER
     assert [point for point, _ in seen].count("before put") >= 2
     assert all(places in (BEFORE, AFTER) for _, places in seen)
@@ -53,7 +54,7 @@ def test_a_look_up_does_not_complete_a_commit_for_longer_than_it_may(tmp_path: P
                     reading.lookup(KEYS, timeout=0)
                 refused.append(str(raised.value))
 
-        commit_places(RecordIndex(PointedStore(writing.store, look), writing.settings), AFTER)
+        commit_places(IndexAlone(PointedStore(writing.store, look), writing.settings), AFTER)
         assert places_of(reading, KEYS) == AFTER
     # There is no table that could be synced.
     assert ["TABLE" in text for text in refused] == [False]

@@ -7,10 +7,13 @@ from typing import Final
 
 from rli.errors import IndexExistsError, IndexMismatchError, IndexNotFoundError, RliError, SettingsError
 from rli.index.record.entries.identity import give_identity
+from rli.index.record.index_alone import IndexAlone
+from rli.index.record.index_of_table import IndexOfTable
 from rli.index.record.record_index import RecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, Scope
 from rli.settings import IndexSettings
+from rli.store.contract import Store
 from rli.store.registry import open_store
 from rli.urls import without_password
 
@@ -43,7 +46,7 @@ def open_as_it_is(url: str) -> RecordIndex:
         content = store.read_control(_SETTINGS)
         if content is None:
             raise IndexNotFoundError(f"there is no index here: url={without_password(url)}; create or bootstrap it")
-        return RecordIndex(store, IndexSettings.from_json(content))
+        return _index_in(store, IndexSettings.from_json(content))
     except RliError:
         store.close()
         raise
@@ -105,7 +108,7 @@ def create_index(
             f"there is an index already: url={without_password(url)}; open it, drop it (rli index drop URL), or choose another URL"
         )
     give_identity(store)
-    index = RecordIndex(store, settings)
+    index = _index_in(store, settings)
     if table_id is None:
         store.mark_applied(store.applied(), 0)
     return index
@@ -149,6 +152,10 @@ def require_settings(index: RecordIndex, expected: IndexSettings) -> None:
             f"the index was made with other settings: url={index.url} {' '.join(differing)}; "
             "name the right index, or drop it and bootstrap it again"
         )
+
+
+def _index_in(store: Store, settings: IndexSettings) -> RecordIndex:
+    return IndexAlone(store, settings) if settings.table_id is None else IndexOfTable(store, settings)
 
 
 def _require_usable_alone(named: IndexUrl) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Final, Self
+from typing import Self
 
 import pyarrow as pa
 
@@ -14,20 +15,18 @@ from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.codec.key_arrays import as_key_array
 from rli.errors import (
-    IndexMismatchError,
     IndexNotReadyError,
     InvalidInputError,
     RliError,
 )
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.locators import joined_locations
-from rli.index.record.alone.applying import apply_transactions
-from rli.index.record.alone.commits import IndexCommit, PendingTransaction, commits_in, pending_in
-from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep
+from rli.index.record.alone.commits import IndexCommit, PendingTransaction
+from rli.index.record.alone.sweeping import SILENT_SECONDS
 from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.entries.expiring import count_expired
 from rli.index.record.entries.identity import IndexSnapshot
-from rli.index.record.entries.purging import floor_of_look_ups, purge
+from rli.index.record.entries.purging import floor_of_look_ups
 from rli.index.record.entries.self_check import IndexCheck, check_index
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.reports import IndexStats
@@ -35,11 +34,11 @@ from rli.model import Scope
 from rli.settings import IndexSettings
 from rli.store.contract import Store
 
-_PAUSE_SECONDS: Final = 0.02
 
-
-class RecordIndex(StoredEntries):
+class RecordIndex(StoredEntries, ABC):
     """A record-level index of one table, global unless its URL says otherwise. Use ``open_index`` or ``create_index`` to get one.
+
+    It is either used alone, for a table that rli does not write, or it follows the timeline of a table.
 
     Threads may share it; ``close`` it when none of them uses it any more. A transaction belongs to one thread. Pickled,
     it is its URL and settings, with a snapshot: another process that opens it fails with ``IndexNotReadyError`` where it
@@ -131,41 +130,44 @@ class RecordIndex(StoredEntries):
             if codec.sequences(entries).max(initial=0) <= applied:
                 return keys, entries
             self._require_time_left(deadline, timeout)
-            if self.settings.table_id is None:
-                apply_transactions(self, partial(self._require_time_left, deadline, timeout))
-            elif complete is not None:
-                complete(deadline - time.monotonic())
-            else:
-                time.sleep(_PAUSE_SECONDS)
+            self._complete_commits(deadline, partial(self._require_time_left, deadline, timeout), complete)
+
+    @abstractmethod
+    def _complete_commits(
+        self, deadline: float, require_time_left: Callable[[], None], complete: Callable[[float], object] | None
+    ) -> None:
+        """Bring commits into the index that are there in part, or wait a moment for another process to do so.
+
+        Args:
+            deadline: when to give up, by the monotonic clock.
+            require_time_left: raises when that has come.
+            complete: as for ``settled``.
+        """
+
+    @property
+    @abstractmethod
+    def _advice(self) -> str:
+        """What to do about a commit that stays in the index in part."""
 
     def _require_time_left(self, deadline: float, timeout: float) -> None:
         if time.monotonic() <= deadline:
             return
-        advice = (
-            "look up again with a longer timeout, or begin a transaction: it first applies all others"
-            if self.settings.table_id is None
-            else "its writer died, or is slow: run rli index sync TABLE, or look up through rli.open_table"
-        )
         raise IndexNotReadyError(
             f"a commit is only partly in the index: url={self.url} applied sequence={self.applied_sequence()} "
-            f"seconds={timeout:g}; {advice}"
+            f"seconds={timeout:g}; {self._advice}"
         )
 
     # Changes ---------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def begin(self) -> IndexTransaction:
         """Begin a transaction on the index alone, for a table that rli does not write.
 
         Raises:
             IndexMismatchError: the index belongs to a table, whose commits alone may change it.
         """
-        if self.settings.table_id is not None:
-            raise IndexMismatchError(
-                f"this index follows the timeline of a table: url={self.url}; write through rli.open_table, "
-                "or create a separate index for other data"
-            )
-        return IndexTransaction.begin(self)
 
+    @abstractmethod
     def pending(self) -> list[PendingTransaction]:
         """The transactions that were prepared, and neither committed nor aborted; the oldest first.
 
@@ -181,7 +183,6 @@ class RecordIndex(StoredEntries):
             ({'delta.version': '17'}, 1)
             >>> left.abort()
         """
-        return [] if self.settings.table_id is not None else pending_in(self)
 
     def history(self, limit: int | None = None) -> list[IndexCommit]:
         """The commits of transactions, the newest first.
@@ -208,13 +209,11 @@ class RecordIndex(StoredEntries):
         """
         return next((commit for commit in self._commits() if having is None or having in commit.metadata), None)
 
+    @abstractmethod
     def _commits(self) -> Iterator[IndexCommit]:
-        if self.settings.table_id is not None:
-            raise IndexMismatchError(
-                f"this index follows the timeline of a table: url={self.url}; see the commits of the table: rli timeline TABLE"
-            )
-        return commits_in(self.log.refresh())
+        """The commits of transactions, the newest first."""
 
+    @abstractmethod
     def sweep(self, *, silent_seconds: float = SILENT_SECONDS) -> int:
         """Remove the staged changes of transactions whose processes died before the commit.
 
@@ -228,8 +227,8 @@ class RecordIndex(StoredEntries):
         Returns:
             How many transactions were removed.
         """
-        return 0 if self.settings.table_id is not None else sweep(self, silent_seconds)
 
+    @abstractmethod
     def purge(self) -> int:
         """Remove the tombstones of deleted keys, in an index that is used on its own and a store that can (LMDB).
 
@@ -239,7 +238,6 @@ class RecordIndex(StoredEntries):
         Returns:
             How many were removed.
         """
-        return 0 if self.settings.table_id is not None else purge(self, apply_transactions(self).head)
 
     # The index as a whole --------------------------------------------------------------------------------------
 
@@ -274,8 +272,6 @@ class RecordIndex(StoredEntries):
             CorruptIndexError: the commit log is damaged.
             StoreUnavailableError: the store does not answer.
         """
-        if self.settings.table_id is None:
-            apply_transactions(self)
         return check_index(self)
 
     def drop(self) -> None:
@@ -291,9 +287,13 @@ class RecordIndex(StoredEntries):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    @abstractmethod
+    def _owner(self) -> str:
+        """Whose it is, in short."""
+
     def __repr__(self) -> str:
-        owner = "alone" if self.settings.table_id is None else f"table_id={self.settings.table_id!r}"
-        return f"<rli.RecordIndex {self.url!r} {owner} key_mode={str(self.settings.key_mode)!r}>"
+        return f"<rli.RecordIndex {self.url!r} {self._owner} key_mode={str(self.settings.key_mode)!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), self.store, self.settings, IndexSnapshot.of(self.store))

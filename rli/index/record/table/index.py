@@ -21,6 +21,7 @@ from rli.index.record.entries.expiring import expire
 from rli.index.record.entries.identity import give_identity, identity_of, require_applied
 from rli.index.record.entries.purging import floor_of_look_ups, purge
 from rli.index.record.entries.sections import Sections
+from rli.index.record.index_of_table import IndexOfTable
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.actions import action_of
 from rli.index.record.sync.following import Evidence
@@ -42,7 +43,7 @@ _LEAST_TOMBSTONES: Final = 1024
 _ENTRIES_PER_TOMBSTONE: Final = 4
 
 
-class RecordTableIndex(RecordIndex, PointIndex):
+class RecordTableIndex(IndexOfTable, PointIndex):
     """The record index of one table."""
 
     kind = "record"

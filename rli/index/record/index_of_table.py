@@ -1,0 +1,58 @@
+"""The record index that follows the timeline of a table: it has no transactions of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rli.errors import IndexMismatchError
+from rli.index.record.alone.commits import IndexCommit, PendingTransaction
+from rli.index.record.alone.sweeping import SILENT_SECONDS
+from rli.index.record.alone.transaction import IndexTransaction
+from rli.index.record.record_index import RecordIndex
+
+_PAUSE_SECONDS: Final = 0.02
+
+
+class IndexOfTable(RecordIndex):
+    """The index of a table of rli, as whoever opens it by its own URL sees it."""
+
+    def begin(self) -> IndexTransaction:
+        raise IndexMismatchError(
+            f"this index follows the timeline of a table: url={self.url}; write through rli.open_table, "
+            "or create a separate index for other data"
+        )
+
+    def pending(self) -> list[PendingTransaction]:
+        return []
+
+    def sweep(self, *, silent_seconds: float = SILENT_SECONDS) -> int:  # noqa: ARG002  (nothing is staged)
+        return 0
+
+    def purge(self) -> int:
+        return 0
+
+    def _commits(self) -> Iterator[IndexCommit]:
+        raise IndexMismatchError(
+            f"this index follows the timeline of a table: url={self.url}; see the commits of the table: rli timeline TABLE"
+        )
+
+    def _complete_commits(
+        self,
+        deadline: float,
+        require_time_left: Callable[[], None],  # noqa: ARG002  (a sync has its own)
+        complete: Callable[[float], object] | None,
+    ) -> None:
+        if complete is None:
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            complete(deadline - time.monotonic())
+
+    @property
+    def _advice(self) -> str:
+        return "its writer died, or is slow: run rli index sync TABLE, or look up through rli.open_table"
+
+    @property
+    def _owner(self) -> str:
+        return f"table_id={self.settings.table_id!r}"
