@@ -14,6 +14,11 @@ Why this is a compare-and-set, wherever a process is paused:
 3. It may fail by that rule although its version did count for a moment, if another process has replaced it already. To
    its caller that is the same: the record is another one's now.
 
+4. On a full disk no version can be created. There a process removes its record by emptying the version ``n`` that it has read,
+   if the file has that content still. Another process that has read ``n`` before may create ``n + 1`` at any time, and has
+   replaced the record: the emptied version counts only while it is the greatest. To the process that emptied it, the record
+   is gone in both cases. After a power cut, the file may have its content again, and names a dead process.
+
 Of a writer's record (``writer/<instant>``) nothing stays once it was removed, or the next writer removes what did, so
 its numbers may begin again. Only the writer itself ever makes it: all that can come of it is that a writer which was
 paused, and taken for dead, makes its record once more. It cannot publish (P4), and the record expires.
@@ -26,6 +31,7 @@ another host, the successor settles its draft before it looks whether it has pub
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from typing import Final
 
@@ -35,6 +41,7 @@ from rli.storage import Storage
 from rli.view import paths
 
 _REMOVED: Final = b""
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FileRecords:
@@ -67,24 +74,35 @@ class FileRecords:
             return False
         if value is None and stored is None:
             return True
-        if not self._storage.create(_path(name, version + 1), _REMOVED if value is None else value):
-            return False
+        greatest = self._replace(name, version, stored, value)
         versions = self._versions(name)
-        if max(versions, default=0) != version + 1:
+        if greatest is None or max(versions, default=0) != greatest:
             return False
-        self._storage.delete_files(_path(name, older) for older in versions if older <= version)
+        self._storage.delete_files(_path(name, older) for older in versions if older < greatest)
         if "/" in name:
             self._remove_traces(posixpath.dirname(name))
         return True
 
+    def _replace(self, name: str, version: int, stored: bytes | None, value: bytes | None) -> int | None:
+        """Give a record its next value; the version that holds it, or None if another process was first."""
+        try:
+            created = self._storage.create(_path(name, version + 1), _REMOVED if value is None else value)
+        except OSError as error:
+            if value is not None or stored is None or error.errno not in _NO_SPACE or not self._storage.is_local:
+                raise
+            self._storage.empty(_path(name, version), stored)
+            return version if self._latest(name) == (version, None) else None
+        return version + 1 if created else None
+
     def _remove_traces(self, folder: str) -> None:
         """Delete what is left of removed records of a folder; the process that removed one may have died half way."""
         files = [file for file in self._storage.list_files(f"{paths.RECORDS}/{folder}") if file.name[0] != "."]
-        removed = {_name_and_version(file.name)[0] for file in files if not file.size}
-        traces = [_name_and_version(file.name) for file in files if _name_and_version(file.name)[0] in removed]
+        sizes = sorted((*_name_and_version(file.name), file.size) for file in files)
+        greatest = {name: size for name, _, size in sizes}
         # The greatest version goes last, so that no older one is taken for the value.
-        for name, version in sorted(traces):
-            self._storage.delete_files([_path(f"{folder}/{name}", version)])
+        for name, version, _ in sizes:
+            if not greatest[name]:
+                self._storage.delete_files([_path(f"{folder}/{name}", version)])
 
     def _latest(self, name: str) -> tuple[int, bytes | None]:
         """The greatest version and its value; 0 and None where there is none."""

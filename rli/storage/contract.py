@@ -89,6 +89,13 @@ class FileChanges(ABC):
     def delete_file(self, path: str) -> None:
         """Delete a file, if it is there."""
 
+    def empty(self, path: str, content: bytes) -> None:
+        """Take the content of a small file away in place, if it is ``content`` still; where the storage can do so.
+
+        This needs no space on a full disk. By default nothing is done: object stores take new objects at any time.
+        """
+        del path, content
+
     def discard_files(self, paths: Collection[str]) -> None:
         """Delete files, those that are there, in any order; by default, some at a time."""
         with ThreadPoolExecutor(_DELETED_AT_ONCE) as threads:

@@ -96,6 +96,18 @@ class LocalChanges(FileChanges):
         except (FileNotFoundError, NotADirectoryError):
             pass
 
+    def empty(self, path: str, content: bytes) -> None:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            # By the descriptor: the name may have become that of another file.
+            if os.read(descriptor, len(content) + 1) == content:
+                os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
     def delete_folder(self, path: str) -> None:
         # Another process may be deleting it too, or still be adding to it.
         for attempt in Retrying(

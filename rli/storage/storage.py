@@ -220,6 +220,13 @@ class Storage:
         for path in paths:
             self._changes.delete_file(self._own_file(path))
 
+    def empty(self, path: str, content: bytes) -> None:
+        """Take the content of a small file away in place if it is ``content`` still: that needs no space on a full disk.
+
+        A reader at the same time finds the old content, or none. In an object store nothing is done.
+        """
+        self._changes.empty(self._own_file(path), content)
+
     def discard_files(self, paths: Iterable[str]) -> None:
         """Delete files as ``delete_files`` does, but many at once and in any order."""
         self._changes.discard_files([self._own_file(path) for path in paths])

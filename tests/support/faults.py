@@ -185,6 +185,11 @@ class PointedStorage(Storage):
             super().delete_files([path])
             self.at_point(f"after delete {path}")
 
+    def empty(self, path: str, content: bytes) -> None:
+        self.at_point(f"before empty {path}")
+        super().empty(path, content)
+        self.at_point(f"after empty {path}")
+
     def discard_files(self, paths: Iterable[str]) -> None:
         # One after the other: points are counted.
         self.delete_files(paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -114,6 +115,84 @@ def test_who_is_paused_before_it_replaces_what_it_read_comes_too_late(
     assert records.compare_and_set("lease", expected[0], b"next")
     assert records.read_control("lease") == b"next"
     assert len(files(tmp_path)) == 1
+
+
+class FullDisk(PointedStorage):
+    """A storage whose disk has no space for another file."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        self.at_point(f"before create {path}")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{path}, {len(content)} bytes")
+
+
+@pytest.mark.invariant("P15")
+@pytest.mark.parametrize("name", ["lease", "writer/1"])
+def test_a_full_disk_lets_records_go(records: FileRecords, tmp_path: Path, name: str) -> None:
+    assert records.compare_and_set(name, None, b"held")
+    full = FileRecords(FullDisk(str(tmp_path)))
+    with pytest.raises(OSError, match="No space"):
+        full.compare_and_set(name, b"held", b"renewed")
+    assert not full.compare_and_set(name, b"other", None)
+    assert records.read_control(name) == b"held"
+    assert full.compare_and_set(name, b"held", None)
+    assert [reading.read_control(name) for reading in (full, records)] == [None, None]
+    assert full.compare_and_set(name, None, None)
+    with pytest.raises(OSError, match="No space"):
+        full.compare_and_set(name, None, b"again")
+    assert records.compare_and_set(name, None, b"next")
+    assert records.read_control(name) == b"next"
+    assert len(files(tmp_path)) == 1
+
+
+@pytest.mark.invariant("P15")
+@pytest.mark.parametrize("point", ["before create", "before empty", "after empty"])
+@pytest.mark.parametrize(
+    "meanwhile", [replaced, replaced_often, removed, removed_and_made_again, removed_and_made_again_as_it_was]
+)
+def test_others_act_as_a_full_disk_releases(
+    records: FileRecords, tmp_path: Path, meanwhile: Callable[[FileRecords], bytes | None], point: str
+) -> None:
+    """Whatever they hold by then is left alone."""
+    expected: list[bytes | None] = []
+
+    def at_point(reached: str) -> None:
+        if reached.startswith(point):
+            # They looked before the version was emptied, or find the record removed.
+            if point == "after empty":
+                assert records.compare_and_set("lease", None, b"seen")
+            expected.append(meanwhile(records))
+
+    assert records.compare_and_set("lease", None, b"seen")
+    paused = FileRecords(FullDisk(str(tmp_path), at_point=at_point))
+    assert not paused.compare_and_set("lease", b"seen", None)
+    assert [records.read_control("lease")] == expected
+    assert len(files(tmp_path)) == 1
+
+
+@pytest.mark.invariant("P15")
+@pytest.mark.parametrize("name", ["lease", "writer/1"])
+def test_takers_of_an_emptied_version_hold(records: FileRecords, tmp_path: Path, name: str) -> None:
+    """A process that read the content before it was emptied takes the record over afterwards, and so keeps it."""
+
+    def die(point: str) -> None:
+        if point.startswith("after empty"):
+            raise InterruptedError
+
+    def release(point: str) -> None:
+        if point.startswith("before create"):
+            with pytest.raises(InterruptedError):
+                FileRecords(FullDisk(str(tmp_path), at_point=die)).compare_and_set(name, b"lapsed", None)
+
+    class Keeping(PointedStorage):
+        def delete_files(self, paths: Iterable[str]) -> None:
+            """The emptied version stays beside the one of the taker."""
+
+    assert records.compare_and_set(name, None, b"lapsed")
+    taker = FileRecords(Keeping(str(tmp_path), at_point=release))
+    assert taker.compare_and_set(name, b"lapsed", b"taken")
+    assert records.compare_and_set("writer/2", None, b"other")
+    assert records.compare_and_set("writer/2", b"other", None)
+    assert records.read_control(name) == b"taken"
 
 
 def test_the_greatest_version_is_read_again_where_it_was_replaced_meanwhile(

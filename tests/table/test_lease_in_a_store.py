@@ -11,6 +11,7 @@ import pytest
 from rli import IndexNotFoundError, LeaseBusyError, LeasePlace, SettingsError, Step, Table, create_table, open_table
 from rli.commit.lease import LEASE
 from rli.commit.shared_records import shared_records
+from rli.view import paths
 from tests.support.children import was_killed
 from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of
 
@@ -101,6 +102,25 @@ def test_places_are_understood_as_before(tmp_path: Path) -> None:
 
 def _insert_beside(location: str) -> None:
     open_table(location).upsert(records(("k", "y", 1, 1.0)))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda table: table.info(), lambda table: table.read(), lambda table: table.lookup(["a"])],
+    ids=["info", "read", "lookup"],
+)
+def test_readers_make_no_lease_store(tmp_path: Path, read: Callable[[Table], object]) -> None:
+    """The settings may be another's: a report on a table makes no folder where they say."""
+    with new_table(tmp_path, "t", "simple:") as table:
+        table.upsert(records(("a", "x", 1, 1.0)))
+    settings = Path(table.location, paths.SETTINGS)
+    elsewhere = tmp_path / "outside" / "deep"
+    content = settings.read_text().replace(f"lmdb://{tmp_path}/leases", f"lmdb://{elsewhere}")
+    assert str(elsewhere) in content
+    settings.write_text(content)
+    with open_table(table.location) as opened:
+        read(opened)
+    assert not elsewhere.parent.exists()
 
 
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.PROMOTED])
