@@ -112,7 +112,7 @@ class ControlRecords:
             if seen is None:
                 self.read(name)
                 continue
-            self._epochs.require_log(name)
+            self._epochs.require_log(name, self.setbacks)
             epoch = self._epochs.known
             first, again = (self._setting(*change, seen.number, sent_again, epoch) for sent_again in ("0", "1"))
             reply = self._servers.execute(first, repeated=again)

@@ -36,7 +36,7 @@ class Epochs:
         self._servers = servers
         self._names = names
         self._look: Callable[[], int] = lambda: 0
-        self._written = self._found = 0
+        self._written = self._found = self._setbacks = 0
         self.known = self.bound_to = bound_to
 
     def when_renewed(self, look: Callable[[], int]) -> None:
@@ -50,9 +50,14 @@ class Epochs:
         incarnation = incarnations.get(self._servers.node_name(self._servers.place(self._names)), "")
         return hashlib.sha1(incarnation.encode(), usedforsecurity=False).hexdigest()[:_WIDTH].encode()
 
-    def bind(self, written: int) -> None:
-        """Do not go by another epoch unasked; so much was written to all shards when somebody asked what is applied."""
-        self.bound_to, self._written, self._found = self.known, written, 0
+    def bind(self, written: int, setbacks: int) -> None:
+        """Do not go by another epoch unasked.
+
+        Args:
+            written: the greatest sequence that was written to any shard when somebody asked what is applied.
+            setbacks: how often lost changes of control records had been noticed by then.
+        """
+        self.bound_to, self._written, self._found, self._setbacks = self.known, written, 0, setbacks
 
     def for_writing(self, sequence: int) -> bytes:
         """The epoch in which entries of commits up to a sequence are written."""
@@ -71,12 +76,19 @@ class Epochs:
         """Go by the present epoch, before a control record is changed."""
         self._found = self._look()
 
-    def require_log(self, name: str) -> None:
+    def require_log(self, name: str, setbacks: int) -> None:
         """Raise before a record is added to a log that may have lost others since somebody asked what is applied.
 
-        Entries that were written since then may be of such a record.
+        Entries that were written since then may be of such a record, and the new record might leave a gap behind it.
+
+        Args:
+            name: of the control record to be changed.
+            setbacks: how often lost changes of control records have been noticed.
         """
-        if self.bound_to and self._found > self._written and name.startswith(RECORD_PREFIX):
+        if not (self.bound_to and name.startswith(RECORD_PREFIX)):
+            return
+        has_lost_changes = self.known != self.bound_to and setbacks != self._setbacks
+        if has_lost_changes or self._found > self._written:
             raise self._error()
 
     def _error(self) -> StoreRestartedError:

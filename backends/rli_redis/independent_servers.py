@@ -24,6 +24,10 @@ class IndependentServers(Servers):
     def place(self, names: Names, shard: int | None = None) -> int:  # noqa: ARG002  (a server keeps all indexes alike)
         return 0 if shard is None else shard % len(self._pools)
 
+    @property
+    def is_single(self) -> bool:
+        return len(self._pools) == 1
+
     def header_places(self) -> list[int]:
         return list(range(len(self._pools)))
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from rli_redis.keyspace import Names, segment_number, segment_of
+from rli_redis.scripts import NOTE_SEGMENTS
 from rli_redis.servers import Command, Servers
 
 WidthAndShard: TypeAlias = tuple[int, int]
@@ -26,21 +27,29 @@ _MADE: Final = b"made "
 
 def begin_segment_set(servers: Servers, names: Names) -> None:
     """Make the set, unless it is there."""
-    _add(servers, names, [_SET_ITSELF])
+    servers.execute(Command(servers.place(names), ("SADD", names.segments, _SET_ITSELF)))
 
 
-def confirm(servers: Servers, names: Names, segments: Iterable[WidthAndShard]) -> None:
-    """Note segments that were made, and their shards."""
+def confirm(servers: Servers, names: Names, segments: Iterable[WidthAndShard], epoch: bytes = b"") -> bool:
+    """Note segments that were made, and their shards.
+
+    Args:
+        servers: of the index.
+        names: of its keys.
+        segments: that are there.
+        epoch: of the server with the list when they were found there; empty for any.
+
+    Returns:
+        False if that server has another epoch by now, so that they may be gone.
+    """
     members = {member for segment in segments for member in (_confirmed(segment), _shard(segment[1]))}
-    if members:
-        _add(servers, names, sorted(members))
+    return not members or _add(servers, names, sorted(members), epoch)
 
 
-def note_making(servers: Servers, names: Names, made: Mapping[WidthAndShard, tuple[int, int]]) -> None:
-    """Note ``applied`` and ``greatest`` of the shard's watermark as they were when each segment was made."""
-    if made:
-        members = [_MADE + b"%d %d %d" % (segment_number(*segment), *watermark) for segment, watermark in made.items()]
-        _add(servers, names, sorted(members))
+def note_making(servers: Servers, names: Names, made: Mapping[WidthAndShard, tuple[int, int]], epoch: bytes) -> bool:
+    """Note ``applied`` and ``greatest`` of the shard's watermark as they were when each segment was made; as ``confirm``."""
+    members = [_MADE + b"%d %d %d" % (segment_number(*segment), *watermark) for segment, watermark in made.items()]
+    return not members or _add(servers, names, sorted(members), epoch)
 
 
 def makings(servers: Servers, names: Names) -> dict[WidthAndShard, tuple[int, int]]:
@@ -95,5 +104,6 @@ def _confirmed(segment: WidthAndShard) -> bytes:
     return _CONFIRMED + b"%d" % segment_number(*segment)
 
 
-def _add(servers: Servers, names: Names, members: list[bytes]) -> None:
-    servers.execute(Command(servers.place(names), ("SADD", names.segments, *members)))
+def _add(servers: Servers, names: Names, members: list[bytes], epoch: bytes) -> bool:
+    reply = servers.execute(Command.run(servers.place(names), NOTE_SEGMENTS, [names.segments], [epoch, *members]))
+    return bool(reply == 1)

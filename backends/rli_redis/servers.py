@@ -117,6 +117,11 @@ class Servers(ABC):
     def place(self, names: Names, shard: int | None = None) -> int:
         """Where an index keeps a shard, or without one what belongs to no shard: a command's keys are of one place."""
 
+    @property
+    def is_single(self) -> bool:
+        """Whether a single server keeps the whole index: if it goes back, the whole index goes back."""
+        return False
+
     @abstractmethod
     def header_places(self) -> list[int]:
         """Where the header of an index is kept on each server, the first one first; a cluster is one server."""

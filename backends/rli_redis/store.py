@@ -104,12 +104,14 @@ class RedisStore(Store):
 
     def applied(self) -> Watermarks:
         self._opened()
-        applied = self._watermarks.read(self.applied_sequence())
-        self._epochs.bind(applied.written)
-        if applied.evidence != self._evidence:
-            self._writer.confirm_again()
-            self._evidence = applied.evidence
-        return applied
+        while True:
+            applied = self._watermarks.read(self.applied_sequence())
+            self._epochs.bind(applied.written, self._control.setbacks)
+            if applied.evidence == self._evidence:
+                return applied
+            if self._writer.confirm_again():
+                self._evidence = applied.evidence
+                return applied
 
     def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         self._opened()

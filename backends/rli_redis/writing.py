@@ -84,13 +84,16 @@ class Writer:
         self._epochs = epochs
         self._confirmed: set[WidthAndShard] = set()
 
-    def confirm_again(self) -> None:
+    def confirm_again(self) -> bool:
         """Note the segments that this writer knows: the server that keeps the set may have gone back to before.
 
         Their own servers may have gone back, too. A segment that is gone with its server's past is made again.
+
+        Returns:
+            False if the server with the set has gone back once more meanwhile.
         """
         self._confirmed = self._states.still_there(self._confirmed)
-        confirm(self._servers, self._names, self._confirmed)
+        return confirm(self._servers, self._names, self._confirmed, self._epochs.known)
 
     def put(self, batches: Sequence[Batch]) -> None:
         """Write each entry unless the stored one has the same or a greater sequence; keys of a batch are distinct.
@@ -108,7 +111,8 @@ class Writer:
             inserted: Counter[WidthAndShard] = Counter()
             waiting = part
             while waiting:
-                self._require_segments(waiting, epoch)
+                if not self._has_segments(waiting, epoch):
+                    return False
                 left = self._put_once(waiting, inserted, epoch)
                 if left is None:
                     return False
@@ -202,8 +206,12 @@ class Writer:
                 again.append((keys.take(left), entries[left]))
         return again
 
-    def _require_segments(self, batches: Sequence[Batch], epoch: bytes) -> None:
-        """Make the segments that are not there, each with room for its keys, and see that all are confirmed."""
+    def _has_segments(self, batches: Sequence[Batch], epoch: bytes) -> bool:
+        """Make the segments that are not there, each with room for its keys, and see that all are confirmed.
+
+        Returns:
+            False if the server with the list of segments has another epoch.
+        """
         counts = {
             (keys.width, shard): (count, entries)
             for keys, entries in batches
@@ -213,12 +221,13 @@ class Writer:
         }
         unconfirmed = [segment for segment in counts if segment not in self._confirmed]
         if not unconfirmed:
-            return
+            return True
         found = self._states.last_seen(unconfirmed)
         missing = {name: counts[name] for name, segment in zip(unconfirmed, found, strict=True) if segment is None}
-        if missing:
-            self._make_segments(missing, epoch)
-        confirm(self._servers, self._names, unconfirmed)
+        if missing and not self._make_segments(missing, epoch):
+            return False
+        if not confirm(self._servers, self._names, unconfirmed, epoch):
+            return False
         try:
             self._presence.require(self._names)
         except IndexNotFoundError:
@@ -227,9 +236,10 @@ class Writer:
             remove_control(self._servers, self._names)
             raise
         self._confirmed |= set(unconfirmed)
+        return True
 
-    def _make_segments(self, counts: dict[WidthAndShard, tuple[int, Entries]], epoch: bytes) -> None:
-        """Make segments, each with room for so many entries, such as these."""
+    def _make_segments(self, counts: dict[WidthAndShard, tuple[int, Entries]], epoch: bytes) -> bool:
+        """Make segments, each with room for so many entries, such as these; False if a server has another epoch."""
         # Read before they are made: no commit that is applied by now has a key of theirs.
         applied = int(self._control.read(APPLIED) or 0)
         # A random stamp, so that nothing that was read of another index in this place fits a bucket of this one.
@@ -239,23 +249,31 @@ class Writer:
             for segment, (count, entries) in counts.items()
         )
         replies = list(self._servers.exchange(commands))
+        if _OTHER_EPOCH in replies:
+            return False
         watermarks = {
             segment: Watermark.from_bytes(watermark)
             for segment, watermark in zip(counts, replies, strict=True)
             if watermark is not None
         }
-        note_making(
-            self._servers,
-            self._names,
-            {name: (watermark.applied, watermark.greatest) for name, watermark in watermarks.items()},
-        )
+        made = {name: (watermark.applied, watermark.greatest) for name, watermark in watermarks.items()}
+        return note_making(self._servers, self._names, made, epoch)
 
     def _making(self, segment: WidthAndShard, buckets: int, bucket: bytes, watermark: tuple[int, bytes]) -> Command:
         numbers = np.arange(min(buckets, _MAX_NEW_BUCKETS))
         _, shard = segment
         names = [self._names.segment(*segment), self._names.watermark(shard), *self._names.buckets(*segment, numbers)]
-        arguments: list[Argument] = [bucket, secrets.token_bytes(VERSION_WIDTH), *watermark]
+        arguments: list[Argument] = [
+            bucket,
+            secrets.token_bytes(VERSION_WIDTH),
+            *watermark,
+            self._epoch_of_server(watermark[1]),
+        ]
         return Command.run(self._servers.place(self._names, shard), CREATE_SEGMENT, names, arguments)
+
+    def _epoch_of_server(self, epoch: bytes) -> bytes:
+        """The epoch that the server of a command has to have: only one that keeps all knows by itself."""
+        return epoch if self._servers.is_single else b""
 
     def _swaps(self, keys: EncodedKeys, entries: Entries, piece: Piece, epoch: bytes) -> Iterator[_Swap]:
         """What brings the entries into a piece's buckets."""
@@ -288,6 +306,7 @@ class Writer:
                 change.stamps[start:end].tobytes(),
                 change.more[start:end].astype(">i4").tobytes(),
                 *watermark,
+                self._epoch_of_server(watermark[1]),
                 *change.buckets[start:end],
             ]
             command = Command.run(

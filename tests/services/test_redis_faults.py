@@ -17,7 +17,15 @@ from rli.testing.batches import differences, entries_of, entry, get_all, key_bat
 from rli.testing.processes import count_up
 from rli_redis import RedisStore
 from rli_redis.control import TOKENS_KEPT
-from rli_redis.scripts import COMPARE_AND_SET, CREATE_SEGMENT, GROW_SEGMENT, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS
+from rli_redis.scripts import (
+    COMPARE_AND_SET,
+    CREATE_SEGMENT,
+    GROW_SEGMENT,
+    LIST_CONTROL,
+    NOTE_SEGMENTS,
+    READ_CONTROL,
+    SWAP_BUCKETS,
+)
 from tests.support.docker import Service
 from tests.support.redis import SpareServer, client_of, redis_url, spare_server, url_of
 from tests.support.services import REDIS_PORT
@@ -68,7 +76,15 @@ def store(direct: Store, proxy: TcpProxy, url: str) -> Iterator[Store]:
 def known_scripts(redis_server: Service) -> None:
     """The first answer to a script is that of its work, not that nobody knows it."""
     with client_of(redis_server) as raw:
-        for script in (COMPARE_AND_SET, CREATE_SEGMENT, GROW_SEGMENT, LIST_CONTROL, READ_CONTROL, SWAP_BUCKETS):
+        for script in (
+            COMPARE_AND_SET,
+            CREATE_SEGMENT,
+            GROW_SEGMENT,
+            LIST_CONTROL,
+            NOTE_SEGMENTS,
+            READ_CONTROL,
+            SWAP_BUCKETS,
+        ):
             raw.script_load(script.source)
 
 
@@ -90,8 +106,8 @@ def expect_all(store: Store, sequence: int) -> None:
 @pytest.mark.parametrize("fate", list(Fate))
 @pytest.mark.parametrize(
     "request_name",
-    ["MGET", "SADD", "SMEMBERS", "GET", CREATE_SEGMENT.sha, SWAP_BUCKETS.sha, GROW_SEGMENT.sha],
-    ids=["MGET", "SADD", "SMEMBERS", "GET", "create_segment", "swap_buckets", "grow_segment"],
+    ["MGET", NOTE_SEGMENTS.sha, "SMEMBERS", "GET", CREATE_SEGMENT.sha, SWAP_BUCKETS.sha, GROW_SEGMENT.sha],
+    ids=["MGET", "note_segments", "SMEMBERS", "GET", "create_segment", "swap_buckets", "grow_segment"],
 )
 @pytest.mark.usefixtures("known_scripts")
 def test_a_connection_cut_in_a_batch_changes_nothing(

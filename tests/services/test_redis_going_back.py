@@ -22,16 +22,18 @@ from rli.model import FileGroupId
 from rli.store.registry import open_store
 from rli.testing.batches import entries_of, key_batch
 from rli_redis import RedisStore
+from rli_redis.scripts import LIST_CONTROL, NOTE_SEGMENTS
 from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
 from tests.support.indexes import record_index
 from tests.support.locations import commit_places
 from tests.support.log_drafts import commit_draft
-from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server
+from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server, url_of
 from tests.support.redis_cluster import Cluster
 from tests.support.services import REDIS_PORT
 from tests.support.soak import cases
 from tests.support.tables import records
+from tests.support.tcp_proxy import Fate, tcp_proxy
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -281,17 +283,102 @@ def test_entries_of_a_record_that_was_lost_are_refused(log_and_url: tuple[SpareS
 
 
 @pytest.mark.invariant("P32")
-def test_entries_of_a_record_that_was_lost_are_noticed(log_and_url: tuple[SpareServer, str]) -> None:
-    """They are written just before the record's number is given out again."""
+def test_no_record_follows_lost_records(log_and_url: tuple[SpareServer, str]) -> None:
+    """The writer has read records that the log's server loses. Its own record would leave a gap in the log."""
     server, url = log_and_url
+    with rli.create_index(url, table_id="t", shards=3) as late:
+        late.store.mark_applied(late.store.applied(), 0)
+        commit(late, "k1")
+        take_snapshot(server)
+        append(late, late.read_progress()[1], "k2")
+        log = late.read_progress()[1]
+        go_back(server)
+        with pytest.raises(rli.StoreRestartedError, match="restarted or replaced"):
+            append(late, log, "k3")
+        commit(late, "k4")
+        assert files_of(url, ["k1", "k2", "k3", "k4"]) == ["file-of-k1", None, None, "file-of-k4"]
+        late.drop()
+
+
+@pytest.mark.invariant("P32")
+def test_the_only_server_refuses_lost_entries(spares: list[SpareServer]) -> None:
+    """Its watermarks still have the former epoch, because nobody has asked what is applied since it came back."""
+    server, url = spares[OTHER], spares[OTHER].url(name="alone")
+    with rli.create_index(url, table_id="t", shards=3) as late:
+        late.store.mark_applied(late.store.applied(), 0)
+        commit(late, "k1")
+        take_snapshot(server)
+        log = append(late, late.read_progress()[1], "k2")
+        go_back(server)
+        with pytest.raises(rli.StoreRestartedError, match="restarted or replaced"):
+            put(late, log, "k2")
+        commit(late, "k3")
+        assert files_of(url, ["k1", "k2", "k3"]) == ["file-of-k1", None, "file-of-k3"]
+        late.drop()
+
+
+def test_a_log_is_compared_with_entries_of_its_time(spares: list[SpareServer]) -> None:
+    """The only server goes back between the reading of its watermarks and that of the log."""
+    server, name = spares[OTHER], "between"
+    with (
+        tcp_proxy(server.target) as proxy,
+        rli.create_index(server.url(name=name), table_id="t", shards=3) as other,
+        rli.open_index(url_of(proxy.host, proxy.port, name=name)) as late,
+    ):
+        other.store.mark_applied(other.store.applied(), 0)
+        commit(other, "k1")
+        take_snapshot(server)
+        commit(other, "k2")
+        proxy.once(LIST_CONTROL.sha.encode(), Fate.LOST_BEFORE, lambda: go_back(server))
+        applied, log = late.read_progress()
+        assert proxy.is_done
+        assert (applied.least, applied.written, log.head) == (1, 1, 1)
+        other.drop()
+
+
+@pytest.mark.invariant("P33")
+def test_a_lost_segment_is_not_listed(spares: list[SpareServer]) -> None:
+    """The only server goes back between the making of a segment and its listing."""
+    server, name = spares[OTHER], "unlisted"
+    with (
+        tcp_proxy(server.target) as proxy,
+        rli.create_index(server.url(name=name), table_id="t", shards=3) as other,
+        rli.open_index(url_of(proxy.host, proxy.port, name=name)) as late,
+    ):
+        other.store.mark_applied(other.store.applied(), 0)
+        commit(other, "k1")
+        wide = f"{0:030}"
+        take_snapshot(server)
+        log = append(late, late.read_progress()[1], wide)
+        proxy.once(NOTE_SEGMENTS.sha.encode(), Fate.LOST_BEFORE, lambda: go_back(server))
+        with pytest.raises(rli.StoreRestartedError, match="restarted or replaced"):
+            put(late, log, wide)
+        assert proxy.is_done
+        for key in ("k2", "k3"):
+            commit(other, key)
+        assert files_of(server.url(name=name), ["k1", "k2", "k3", wide]) == [
+            *(f"file-of-k{n}" for n in (1, 2, 3)),
+            None,
+        ]
+        commit(late, wide)
+        assert files_of(server.url(name=name), [wide]) == [f"file-of-{wide}"]
+        other.drop()
+
+
+@pytest.mark.invariant("P32")
+def test_entries_of_a_record_that_was_lost_are_noticed(spares: list[SpareServer], url: str) -> None:
+    """They are written just before the record's number is given out again, and not to the server that lost it."""
+    server = spares[CONTROL]
     with rli.create_index(url, table_id="t", shards=3) as late, rli.open_index(url) as other:
         late.store.mark_applied(late.store.applied(), 0)
         commit(late, "k1")
         take_snapshot(server)
         log = other.read_progress()[1]
-        lost = append(late, late.read_progress()[1], "k2")
+        # A segment that is listed: who makes one asks the server with the list.
+        listed = next(key for key in map("n{}".format, range(100)) if shard_of(late, key) == shard_of(late, "k1"))
+        lost = append(late, late.read_progress()[1], listed)
         go_back(server)
-        put(late, lost, "k2")
+        put(late, lost, listed)
         with pytest.raises(rli.StoreRestartedError, match="restarted or replaced"):
             append(other, log, "k3")
         with pytest.raises(rli.CorruptIndexError, match="commit log went back"):

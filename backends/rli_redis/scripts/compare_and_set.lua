@@ -31,12 +31,8 @@ if changes ~= seen then
     return { ARGV[9] == '1' and -1 or -2, changes, last, known }
   end
 end
-if ARGV[10] ~= '' then
-  local incarnation = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-    .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
-  if string.sub(redis.sha1hex(incarnation), 1, #ARGV[10]) ~= ARGV[10] then
-    return { -3, changes, last, known }
-  end
+if not is_epoch(ARGV[10]) then
+  return { -3, changes, last, known }
 end
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
 if stored ~= (ARGV[2] == '1' and ARGV[3]) then

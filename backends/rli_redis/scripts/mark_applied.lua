@@ -10,9 +10,7 @@
 -- Atomic as a whole.
 --
 -- Why the incarnation is compared here: a server that was started again since the entries were written may have lost them.
-local incarnation = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
-if incarnation ~= ARGV[1] then
+if incarnation() ~= ARGV[1] then
   return 0
 end
 local written = {}

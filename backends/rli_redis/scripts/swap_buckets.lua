@@ -8,14 +8,20 @@
 -- ARGV[4]         by how many entries and tombstones (4 bytes each, signed) each new version has more
 -- ARGV[5]         the greatest sequence among the new entries
 -- ARGV[6]         the epoch that the watermarks should have
--- ARGV[7 ...]     the new versions
+-- ARGV[7]         the epoch of this server, "" for any
+-- ARGV[8 ...]     the new versions
 --
--- Returns the numbers, from 0, of the buckets that had changed and were left alone; -1 if a watermark has another epoch; false
+-- Returns the numbers, from 0, of the buckets that had changed and were left alone; -1 if a watermark or this server has another epoch; false
 -- if a segment or a watermark is not there. Nothing is written in the two latter cases. Atomic as a whole.
 --
 -- Why stamps are compared: the client merged its entries into the buckets that it read. A bucket with another stamp has
 -- entries that the client has not seen; the client reads it again. A purge that removed a tombstone has changed the stamp,
 -- too: a client that read the bucket before cannot bring the key back (P30).
+--
+-- Why the server's epoch is compared, too: a server that comes back from the past has watermarks of its former life.
+if not is_epoch(ARGV[7]) then
+  return -1
+end
 local segments = #ARGV[1] / 20
 local heads = redis.call('MGET', unpack(KEYS, 1, 2 * segments))
 for position = 1, 2 * segments do
@@ -49,7 +55,7 @@ for segment = 1, segments do
     end
     if is_same then
       written[count + 1] = key
-      written[count + 2] = ARGV[7 + bucket]
+      written[count + 2] = ARGV[8 + bucket]
       count = count + 2
     else
       refused[#refused + 1] = bucket

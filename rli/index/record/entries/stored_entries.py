@@ -246,12 +246,14 @@ class StoredEntries:
         Raises:
             CorruptIndexError: the commit log has lost commits whose entries are in the index.
         """
-        applied = self.store.applied()
-        log = self.log.refresh()
-        if max(applied.greatest or 0, applied.written) > log.head:
+        applied, log = self.store.applied(), self.log.refresh()
+        if not _has_log(applied, log):
+            # The store may have gone back, log and entries alike, just between the two.
+            applied, log = self.store.applied(), self.log.refresh()
+        if not _has_log(applied, log):
             raise CorruptIndexError(
                 f"the index's commit log went back to an earlier state than the entries: url={self.url} "
-                f"log={log.head} entries={max(applied.greatest or 0, applied.written)}; a server lost acknowledged writes: "
+                f"log={log.head} entries={_last_entry(applied)}; a server lost acknowledged writes: "
                 "drop the index and bootstrap it again"
             )
         return applied, log
@@ -260,6 +262,16 @@ class StoredEntries:
         """All entries of a shard with their stored keys, tombstones included, in batches."""
         for keys, entries in self.store.scan(shard, batch_size):
             yield self.codec.decode(keys), entries
+
+
+def _last_entry(applied: Watermarks) -> int:
+    """The greatest sequence of entries that any part of a store has, or had."""
+    return max(applied.greatest or 0, applied.written)
+
+
+def _has_log(applied: Watermarks, log: LogState) -> bool:
+    """Whether the log, read after the watermarks, knows the commits of all entries."""
+    return _last_entry(applied) <= log.head
 
 
 def _file_group_numbers(log: LogState, partition_paths: pa.Array, file_ids: pa.Array) -> NDArray[np.uint64]:

@@ -218,6 +218,6 @@ class LogState:
             if record.first_sequence != head + 1 or record.first_file_group != groups:
                 raise CorruptIndexError(
                     f"the index's commit log has a gap: sequence={record.first_sequence} expected={head + 1}; "
-                    "bootstrap the index again"
+                    "drop the index and bootstrap it again"
                 )
             head, groups = record.last_sequence, groups + len(record.file_groups)
