@@ -152,11 +152,14 @@ class Servers(ABC):
         """
         found: dict[str, str] = {}
         for place in self.places_of_nodes():
-            server, replication = (
-                info_fields(self.execute(Command(place, ("INFO", section)))) for section in ("server", "replication")
-            )
-            found[self.node_name(place)] = server["run_id"] + replication["master_replid"]
+            found[self.node_name(place)] = self.incarnation(place)
         return found
+
+    def incarnation(self, place: int) -> str:
+        """That of the process that has a place at present."""
+        sections = ("server", "replication")
+        server, replication = map(info_fields, self.exchange([Command(place, ("INFO", name)) for name in sections]))
+        return server["run_id"] + replication["master_replid"]
 
     def node_name(self, place: int) -> str:
         """What the server that has a place at present is called, for messages."""

@@ -117,6 +117,10 @@ class RedisStore(Store):
         self._opened()
         return self._watermarks.raise_to(sequence, since) and super().mark_applied(since, sequence)
 
+    def life(self) -> str:
+        servers = self._opened()
+        return servers.incarnation(servers.place(self._names))
+
     def drop(self) -> None:
         self._opened()
         if not self._presence.drop(self._names):

@@ -36,6 +36,11 @@ class LeaseRecords:
         self._store: Store | None = None
         self._prefix = f"lease/{table_id}/"
 
+    @property
+    def place(self) -> Store | None:
+        """The store; None if it is not there."""
+        return self._opened()
+
     def read_control(self, name: str) -> bytes | None:
         """The value of a record, None where there is none."""
         store = self._opened()

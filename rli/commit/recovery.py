@@ -23,7 +23,7 @@ from rli.commit.lease import HeldLease, is_left_behind, table_lease
 from rli.commit.liveness import MOST_KEPT_SECONDS, Holding, writers_at_work
 from rli.commit.manifest import listed_files
 from rli.commit.requests import remove_abandoned_requests
-from rli.commit.shared_records import SharedRecords, shared_records
+from rli.commit.shared_records import SharedRecords, life_of, shared_records
 from rli.errors import CorruptIndexError
 from rli.hudi.timeline.instant import Action, is_instant_time
 from rli.index.contract import TableIndex
@@ -41,6 +41,9 @@ from rli.view.registration import require_same_lease
 
 WRITERS: Final = "writer/"
 """What the names of the shared records of writers begin with."""
+
+_LIFE: Final = "life"
+"""Name of the shared record that says in which life of their place nothing of lost holders of the lease is left."""
 
 _AT_ONCE: Final = 0.0
 
@@ -195,6 +198,7 @@ def _instant_of(name: str) -> str:
 
 def _clear_displaced(table: TableDefinition, index: TableIndex, lease: HeldLease, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
+    _clear_forgotten(table, index)
     if not lease.displaced:
         return Finished()
     for writer in lease.displaced:
@@ -204,6 +208,26 @@ def _clear_displaced(table: TableDefinition, index: TableIndex, lease: HeldLease
     finished = _finish_announced(table, fence)
     lease.settle()
     return finished
+
+
+def _clear_forgotten(table: TableDefinition, index: TableIndex) -> None:
+    """Clear up after holders of the lease whose record was lost, with the last changes of a server. The caller has the lease.
+
+    Only a holder of the lease makes a draft. Another writer that has one has had the lease in a former life of the server, and
+    may have checked it just before the loss (P43).
+    """
+    records = shared_records(table, index)
+    # Behind the taking of the lease: if the server has yet another life later, the caller itself finds its lease lost.
+    life = life_of(records)
+    if life is None:
+        return
+    settled = records.read_control(_LIFE)
+    if settled == life.encode():
+        return
+    for instant in writers_at_work(table.storage):
+        if table.storage.exists(paths.commit_content(instant)):
+            _clear(table, index, instant)
+    records.compare_and_set(_LIFE, settled, life.encode())
 
 
 def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:

@@ -13,6 +13,7 @@ from rli.commit.lease_stores import LeaseRecords
 from rli.errors import SettingsError
 from rli.index.contract import TableIndex
 from rli.model import LeasePlace
+from rli.store import SupportsLives
 from rli.view.definition import TableDefinition
 
 
@@ -47,3 +48,11 @@ def shared_records(table: TableDefinition, index: TableIndex) -> SharedRecords:
             f"index={index.url}; open the table without another index"
         )
     return index.shared_store
+
+
+def life_of(records: SharedRecords) -> str | None:
+    """The present life of the place of the records (see ``SupportsLives``); None if it loses nothing acknowledged."""
+    place: object = records
+    if isinstance(records, LeaseRecords):
+        place = records.place
+    return place.life() if isinstance(place, SupportsLives) else None

@@ -3,7 +3,7 @@
 * The contract: ``Store``, with ``StoreStats`` and ``Watermarks``; keys (``EncodedKeys``) and entries (``Entries``)
   as arrays, and the functions that read entries.
 * Capabilities that a store may have beside the contract: ``SupportsHealth``, ``SupportsHome``,
-  ``SupportsReadOnlyMedia``, ``SupportsPurge``, and a ``CapacityEstimate``.
+  ``SupportsReadOnlyMedia``, ``SupportsPurge``, ``SupportsLives``, and a ``CapacityEstimate``.
 * Helpers: URLs and their secrets, credentials, ``Retries`` of calls over a network.
 * ``open_store``, which opens any store by its URL.
 
@@ -34,6 +34,7 @@ from rli.store.contract import APPLIED, SETTINGS, Store, StoreStats, Watermarks
 from rli.store.credentials import Credentials, as_server, credentials_for
 from rli.store.health import Finding, SupportsHealth, Verdict
 from rli.store.home import SupportsHome, SupportsReadOnlyMedia, home_of_file
+from rli.store.lives import SupportsLives
 from rli.store.purging import SupportsPurge
 from rli.store.registry import StoreOpener, open_store
 from rli.store.retries import DEFAULT_DEADLINE_SECONDS, Retries
@@ -63,6 +64,7 @@ __all__ = [
     "StoredUrl",
     "SupportsHealth",
     "SupportsHome",
+    "SupportsLives",
     "SupportsPurge",
     "SupportsReadOnlyMedia",
     "Verdict",

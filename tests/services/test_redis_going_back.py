@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from uuid import uuid4
@@ -25,6 +26,7 @@ from rli_redis import RedisStore
 from rli_redis.scripts import LIST_CONTROL, NOTE_SEGMENTS
 from tests.support.checked_writer import KEYS, CheckedWriter
 from tests.support.docker import Service
+from tests.support.faults import PointedStorage
 from tests.support.indexes import record_index
 from tests.support.locations import commit_places
 from tests.support.log_drafts import commit_draft
@@ -32,7 +34,7 @@ from tests.support.redis import SpareServer, all_keys, cluster_url, spare_server
 from tests.support.redis_cluster import Cluster
 from tests.support.services import REDIS_PORT
 from tests.support.soak import cases
-from tests.support.tables import records
+from tests.support.tables import check_stored, records, rows_of
 from tests.support.tcp_proxy import Fate, tcp_proxy
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -670,3 +672,41 @@ def test_a_replica_that_lacks_the_last_writes_takes_over(cluster: Cluster, tmp_p
     writer.write()
     require_healed(writer)
     writer.table.drop_index()
+
+
+def at_point(table: rli.Table, point: str, happen: Callable[[], None]) -> None:
+    """Let something happen before a change of the table's storage, the first time."""
+    waiting = [happen]
+
+    def pass_point(name: str) -> None:
+        if waiting and name.startswith(point):
+            waiting.pop()()
+
+    storage = PointedStorage(table.location, {}, at_point=pass_point)
+    table._opened.definition = replace(table.definition, storage=storage)  # noqa: SLF001
+
+
+@pytest.mark.invariant("P43")
+def test_a_lost_lease_hides_no_publisher(spares: list[SpareServer], tmp_path: Path) -> None:
+    """The server loses the lease of a writer that has just checked it, and keeps the record that the writer lives."""
+    server, location = spares[OTHER], tmp_path / "trips"
+    with (
+        rli.create_table(location, record_key="id", partition_by="city", ordering="ts", index=server.url(name="leased")) as late,
+        rli.open_table(location) as other,
+    ):
+        late.upsert(records(("a", "x", 1, 0.0)))
+
+        def on_step(step: Step) -> None:
+            if step is Step.MANIFESTED:
+                take_snapshot(server)
+
+        def lose_the_lease() -> None:
+            go_back(server)
+            other.upsert(records(("new", "y", 2, 2.0)))
+
+        at_point(late, "before publish", lose_the_lease)
+        result = late.upsert(records(("new", "x", 3, 3.0)), on_step=on_step)
+        assert (result.conflicts, result.moved) == (1, 1)
+        assert [tuple(row.values()) for row in rows_of(other)] == [("a", "x", 1, 0.0), ("new", "x", 3, 3.0)]
+        check_stored(other)
+        late.drop_index()
