@@ -691,7 +691,9 @@ def test_a_lost_lease_hides_no_publisher(spares: list[SpareServer], tmp_path: Pa
     """The server loses the lease of a writer that has just checked it, and keeps the record that the writer lives."""
     server, location = spares[OTHER], tmp_path / "trips"
     with (
-        rli.create_table(location, record_key="id", partition_by="city", ordering="ts", index=server.url(name="leased")) as late,
+        rli.create_table(
+            location, record_key="id", partition_by="city", ordering="ts", index=server.url(name="leased")
+        ) as late,
         rli.open_table(location) as other,
     ):
         late.upsert(records(("a", "x", 1, 0.0)))

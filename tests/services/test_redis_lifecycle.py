@@ -26,7 +26,7 @@ from rli.testing.batches import differences, entries_of, entry, get_all, key_bat
 from rli_redis import RedisStore
 from rli_redis.keyspace import Names
 from rli_redis.lifecycle import Header
-from rli_redis.scripts import CREATE_INDEX, DROP_SEGMENT, REMOVE_HEADER, REPLACE_HEADER
+from rli_redis.scripts import CREATE_INDEX, DROP_SEGMENT, NOTE_SEGMENTS, REMOVE_HEADER, REPLACE_HEADER
 from tests.support.children import was_killed
 from tests.support.docker import Service
 from tests.support.redis import all_keys, dropped_afterwards, redis_url, url_of
@@ -288,7 +288,7 @@ def test_a_late_maker_of_a_segment_leaves_nothing(raw: redis.Redis, redis_server
     """The index is dropped between the moments when a writer sees it and when it makes a segment."""
     with tcp_proxy((redis_server.host, redis_server.ports[REDIS_PORT])) as proxy:
         through = url_of(proxy.host, proxy.port, database=DATABASE, name="trips")
-        for request in (b"SADD", b"EVALSHA"):
+        for request in (NOTE_SEGMENTS.sha.encode(), b"EVALSHA"):
             with open_store(url, create=True) as dropper, open_store(through, create=False) as store:
                 proxy.once(request, Fate.LOST_BEFORE, dropper.drop)
                 with pytest.raises(IndexNotFoundError):
