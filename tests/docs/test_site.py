@@ -34,3 +34,16 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
     menu = (site / "index.html").read_text(encoding="utf-8")
     pages = {str(page.relative_to(ROOT / "docs").with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")}
     assert sorted(page for page in pages if f'href="{page}"' not in menu and page != "index.html") == []
+
+
+def test_no_page_shows_markup_of_terminals(site: Path) -> None:
+    markup = re.compile(r"\[/?(?:bold|dim|italic|cyan|green|red|yellow)\b[^\]\n,]*\]")
+    shown = {page.name: markup.findall(page.read_text(encoding="utf-8")) for page in site.rglob("*.html")}
+    assert {name: found for name, found in shown.items() if found} == {}
+
+
+def test_the_front_page_has_code_and_a_picture(site: Path) -> None:
+    front = (site / "index.html").read_text(encoding="utf-8")
+    assert 'src="images/demo.svg"' in front
+    assert (site / "images" / "demo.svg").exists()
+    assert 'create_table' in re.sub(r"<[^>]+>", "", front)
