@@ -46,4 +46,4 @@ def test_the_front_page_has_code_and_a_picture(site: Path) -> None:
     front = (site / "index.html").read_text(encoding="utf-8")
     assert 'src="images/demo.svg"' in front
     assert (site / "images" / "demo.svg").exists()
-    assert 'create_table' in re.sub(r"<[^>]+>", "", front)
+    assert "create_table" in re.sub(r"<[^>]+>", "", front)
