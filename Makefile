@@ -66,6 +66,23 @@ unit: $(VENV)/.dev ## Run the quick tests, without Java and Docker, in about a m
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not spark and not hudi and not docker and not crash and not slow" \
 		tests/architecture tests/index tests/unit $(PYTEST_ARGS)
 
+# The Python version of the unit lane; its interpreter is on the path, or one of pyenv's.
+UNIT_VERSION ?= 3.13
+VENV_UNIT = .venv-unit-$(UNIT_VERSION)
+UNIT_PYTHON = $(shell for python in python$(UNIT_VERSION) $(HOME)/.pyenv/versions/$(UNIT_VERSION).*/bin/python; do \
+	$$python -c 'import ensurepip, venv' 2>/dev/null && echo $$python && break; done)
+
+.venv-unit-%/.done: requirements/unit.lock pyproject.toml
+	@echo "installing rli for Python $(UNIT_VERSION) into $(VENV_UNIT)"
+	@test -n "$(UNIT_PYTHON)" || { echo "no Python $(UNIT_VERSION) with venv found: install it, or set UNIT_VERSION=…" >&2; exit 2; }
+	@$(UNIT_PYTHON) -m venv $(VENV_UNIT)
+	$(call install_locked,$(VENV_UNIT),requirements/unit.lock)
+
+.PHONY: unit-lane
+unit-lane: $(VENV_UNIT)/.done ## Run the quick tests on another Python version (UNIT_VERSION=3.12)
+	$(VENV_UNIT)/bin/python -m pytest $(IN_PARALLEL) -m "not spark and not hudi and not docker and not crash and not slow" \
+		tests/architecture tests/index tests/unit $(PYTEST_ARGS)
+
 # How many times as many random cases as `make test`.
 SOAK ?= 20
 
@@ -75,9 +92,10 @@ soak: $(VENV)/.dev ## Try many random cases: histories, kills at random times, e
 		$(or $(PYTEST_ARGS),tests/concurrency tests/conformance tests/crash tests/index tests/interop tests/services tests/table tests/unit examples)
 
 .PHONY: lint
-lint: $(VENV)/.dev ## Check style, format, types and the direction of imports
+lint: $(VENV)/.dev ## Check style, format, spelling, types and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -116,9 +134,11 @@ lock: $(VENV)/.dev ## Write requirements/*.lock again (LOCK_ARGS=--upgrade takes
 	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group build --constraint requirements/dev.lock \
 		-o requirements/runtime.lock
 	$(UV_COMPILE) --extra spark --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group spark4 -o requirements/spark4.lock
+	$(UV_COMPILE) --extra fsspec --extra objects --extra redis --extra hbase --extra metrics --group unit --constraint requirements/dev.lock \
+		-o requirements/unit.lock
 
 .PHONY: clean
 clean: ## Remove the environments, builds and caches
-	rm -rf $(VENV) $(VENV_SPARK4) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+	rm -rf $(VENV) $(VENV_SPARK4) .venv-unit-* dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
 		spark-warehouse metastore_db artifacts derby.log
 	find rli backends spark tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
