@@ -10,7 +10,7 @@ import pytest
 import rli as library
 from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.input import RecordFile
-from rli.cli.files.json_columns import BLOCK_BYTES
+from rli.cli.files.json_source import BLOCK_BYTES
 from rli.hudi.column_names import simple_name
 from tests.cli.conftest import Rli
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -17,9 +18,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from rli.cli.files.column_types import ExpectedColumns, typed_columns, without_empty
-from rli.cli.files.json_columns import BLOCK_BYTES, JsonColumns, read_json
+from rli.cli.files.json_columns import JsonColumns
+from rli.cli.files.json_source import BLOCK_BYTES, JsonSource
 from rli.errors import InvalidInputError, SchemaError, SettingsError
-from rli.hudi.column_names import simple_name
+from rli.hudi.column_names import require_names, simple_name
 
 _COLUMN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KNOWN: Final = "use .jsonl, .ndjson, .json, .csv (each also with .gz) or .parquet"
@@ -79,14 +81,20 @@ class RecordFile:
             InvalidInputError: the file is malformed, or a value does not fit its column.
             SchemaError: a column has a name that a table cannot hold.
         """
-        found = self._parsed({})
+        source = JsonSource(self.path, expected.kept_as_text if self.kind is FileKind.JSON else ())
+        found = self._parsed({}, source)
+        if rename_columns and self.kind is FileKind.JSON and any(field.type.num_fields for field in found.schema):
+            source = JsonSource(self.path, source.kept, renames=True)
+            found = self._parsed({}, source)
         names = _column_names(found.column_names, self.path, rename=rename_columns)
         records = found.rename_columns(names)
         if self.kind is FileKind.CSV:
             typed = typed_columns(records, expected, self._place)
         elif self.kind is FileKind.JSON:
             original = dict(zip(names, found.column_names, strict=True))
-            typed = JsonColumns(self.path, original, self._parsed).typed(records, expected)
+            _require_names_inside(records.schema, self.path)
+            parse = partial(self._parsed, source=source)
+            typed = JsonColumns(self.path, original, parse, source).typed(records, expected)
         else:
             typed = records
         return without_empty(typed, expected, self.path)
@@ -94,12 +102,13 @@ class RecordFile:
     def _place(self, column: str, row: int) -> str:
         return f"file={self.path} line={_csv_line(self.path, row)} column={column}"
 
-    def _parsed(self, types: Mapping[str, pa.DataType]) -> pa.Table:
+    def _parsed(self, types: Mapping[str, pa.DataType], source: JsonSource) -> pa.Table:
         """The file's content: columns in ``types`` are read as these, the others as what they look like."""
-        read = {FileKind.JSON: read_json, FileKind.CSV: _read_csv, FileKind.PARQUET: _read_parquet}[self.kind]
         try:
-            return read(self.path, types)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, ValueError) as error:
+            if self.kind is FileKind.JSON:
+                return source.parse(types)
+            return _read_csv(self.path) if self.kind is FileKind.CSV else _read_parquet(self.path)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, ValueError, RecursionError) as error:
             require_readable(self.path)
             raise InvalidInputError(
                 f"the file cannot be read as {self.kind}: file={self.path} ({error}); check its format and content"
@@ -156,7 +165,16 @@ def _column_names(found: Sequence[str], path: str, *, rename: bool) -> list[str]
     return names
 
 
-def _read_csv(path: str, _: Mapping[str, pa.DataType]) -> pa.Table:
+def _require_names_inside(schema: pa.Schema, path: str) -> None:
+    try:
+        require_names(schema)
+    except SchemaError as error:
+        raise SchemaError(
+            f"{error}: give --rename-columns, or keep the column as text with --column-type COLUMN=string (file={path})"
+        ) from error
+
+
+def _read_csv(path: str) -> pa.Table:
     """All columns as text: which type suits a column, only all of its values tell."""
     read = pa_csv.ReadOptions(block_size=BLOCK_BYTES)
     parse = pa_csv.ParseOptions(newlines_in_values=True)
@@ -181,5 +199,5 @@ def _csv_line(path: str, row: int) -> int:
         return next(islice(records, row + 1, None))
 
 
-def _read_parquet(path: str, _: Mapping[str, pa.DataType]) -> pa.Table:
+def _read_parquet(path: str) -> pa.Table:
     return pq.read_table(path, partitioning=None)
