@@ -49,3 +49,21 @@ def test_decisions_have_status_and_date(page: Path) -> None:
 
 def test_decisions_are_numbered_without_gaps() -> None:
     assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+ROOTS = ("backends", "benchmarks", "docker", "docs", "examples", "rli", "spark", "tests", "changelog.d", ".ci")
+
+
+def test_paths_of_the_recipes_exist() -> None:
+    named = {path for path in re.findall(r"`([\w./-]+)`", CONTRIBUTING) if "NAME" not in path}
+    paths = {path for path in named if path.split("/")[0] in ROOTS and "/" in path}
+    assert len(paths) > 30
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+def test_the_recipes_name_existing_tests() -> None:
+    named = re.findall(r'"(tests/[\w/]+\.py)::(\w+)', CONTRIBUTING)
+    assert named
+    for path, function in named:
+        assert f"def {function}(" in (ROOT / path).read_text(encoding="utf-8")
