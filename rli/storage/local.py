@@ -51,7 +51,8 @@ class LocalChanges(FileChanges):
                 # Over a network the answer to a first attempt may have been lost: then it is this file that is there.
                 return os.stat(temporary).st_nlink > 1
             finally:
-                with suppress(FileNotFoundError):
+                # The link has decided. A clean removes what stays here.
+                with suppress(OSError):
                     os.unlink(temporary)
             return True
 

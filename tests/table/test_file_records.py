@@ -117,6 +117,21 @@ def test_who_is_paused_before_it_replaces_what_it_read_comes_too_late(
     assert len(files(tmp_path)) == 1
 
 
+def test_a_record_outlasts_its_temporary_file(records: FileRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease would be held by a process that does not know so."""
+    unlink = os.unlink
+
+    def failing(path: str) -> None:
+        if path.endswith(".tmp"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", failing)
+    assert records.compare_and_set("lease", None, b"held")
+    assert records.compare_and_set("lease", b"held", None)
+    assert records.read_control("lease") is None
+
+
 class FullDisk(PointedStorage):
     """A storage whose disk has no space for another file."""
 
