@@ -33,7 +33,7 @@ from rli.hudi.schema_evolution import evolved_schema, missing_columns
 from rli.hudi.schema_history import require_no_history
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK, DELETED_KEYS_FILES, CommitMetadata, WriteStat
 from rli.hudi.timeline.instant import Action, instant_before, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import FileIndex, IndexState, TableIndex
@@ -524,6 +524,7 @@ class WriteTransaction:
             extra={
                 **self._caller.extra,
                 **facts_of_commit(prepared.counts, self.instant, self.table.now()),
+                **({DELETED_KEYS_FILES: "\n".join(prepared.deleted_keys)} if prepared.deleted_keys else {}),
                 SLICE_SUMS: sums.to_text(),
                 COMMIT_MARK: _MARK_VERSION,
             },

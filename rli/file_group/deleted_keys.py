@@ -188,7 +188,9 @@ def tidy_up(storage: Storage, timeline: Timeline, since: str) -> None:
     """
     listed = _listed(storage)
     # Their instants would come to count as archived.
-    gone = {file for file in listed if not timeline.is_visible(file.instant) or file.instant < since}
+    gone = {file for file in listed if not timeline.is_visible(file.instant)}
+    # A commit on the active timeline without its file would count as torn.
+    gone.update(file for file in listed if file.instant < since and timeline.is_archived(file.instant))
     left = [file for file in listed if file not in gone]
     merged = _last_merged(left)
     archived = [file for file in left if timeline.is_archived(file.instant) and not _is_covered(file, merged)]

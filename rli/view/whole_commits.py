@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from rli.errors import CorruptTableError
-from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.hudi.timeline.instant import Instant
 from rli.storage import Storage
 from rli.view.snapshot import Snapshot
@@ -29,15 +28,19 @@ def broken_part(snapshot: Snapshot, instant: Instant) -> str | None:
     except CorruptTableError:
         return snapshot.timeline.layout.path(instant.file_name)
     storage = snapshot.table.storage
-    return next((stat.path for stat in commit.write_stats if not _is_whole(storage, stat)), None)
+    needed: dict[str, int | None] = {stat.path: stat.file_size for stat in commit.write_stats}
+    needed |= dict.fromkeys(commit.deleted_keys)
+    return next((path for path, size in needed.items() if not _is_whole(storage, path, size)), None)
 
 
-def _is_whole(storage: Storage, stat: WriteStat) -> bool:
+def _is_whole(storage: Storage, path: str, size: int | None) -> bool:
+    """Whether a Parquet file has its end; None for a size that is not known."""
     try:
-        with storage.filesystem.open_input_file(storage.full_path(stat.path)) as file:
-            if file.size() != stat.file_size or stat.file_size < len(_MAGIC):
+        with storage.filesystem.open_input_file(storage.full_path(path)) as file:
+            found = file.size()
+            if size not in {None, found} or found < len(_MAGIC):
                 return False
-            file.seek(stat.file_size - len(_MAGIC))
+            file.seek(found - len(_MAGIC))
             return bool(file.read() == _MAGIC)
     except FileNotFoundError:
         return False

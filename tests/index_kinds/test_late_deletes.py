@@ -15,7 +15,7 @@ import rli
 from rli import CommitResult, RecordExistsError, Step, Table
 from rli.storage import Storage
 from rli.view import paths
-from rli.view.definition import TableDefinition
+from tests.support.clocks import later
 from tests.support.index_kinds import KINDS, Kind, every_kind
 from tests.support.steps import Once
 from tests.support.tables import SCHEMA, assert_nothing_left_over, records, rows_of
@@ -37,11 +37,6 @@ def marked(*rows: Sequence[Any], marks: Iterable[bool | None]) -> pa.Table:
 
 def files(table: Table) -> list[str]:
     return [file.name for file in Storage(table.location).list_files(paths.DELETED_KEYS)]
-
-
-def later(monkeypatch: pytest.MonkeyPatch, time: timedelta) -> None:
-    now = TableDefinition.now
-    monkeypatch.setattr(TableDefinition, "now", lambda definition: now(definition) + time)
 
 
 @every_kind

@@ -6,13 +6,16 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from rli import CorruptTableError, Durability, RliError, Step, Table, create_table, open_table
+from rli.view import paths
 from tests.support.children import was_killed
+from tests.support.clocks import later
 from tests.support.tables import check_stored, records, rows_of
 
 Tear = Callable[[Table, str], None]
@@ -202,6 +205,52 @@ def test_damage_while_the_machine_runs_is_no_power_cut(unsynced: Table, tear: Te
     with pytest.raises(RliError, match=damaged):
         unsynced.upsert(records(*NEXT_VERSIONS))
     assert last(unsynced) == damaged
+
+
+def without_deleted_keys(path: Path) -> None:
+    path.unlink()
+
+
+def with_half_the_deleted_keys(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def with_zeros_for_deleted_keys(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.invariant("P42")
+@pytest.mark.parametrize("tear", [without_deleted_keys, with_half_the_deleted_keys, with_zeros_for_deleted_keys])
+@pytest.mark.parametrize("key", ["a", "nobody"])
+def test_a_delete_without_its_keys_is_torn(unsynced: Table, tear: Callable[[Path], None], key: str) -> None:
+    """It is undone as a whole: a table without the record would insert older ones that come late."""
+    unsynced.delete([key], ordering=[9])
+    deleted = last(unsynced)
+    [file] = Path(unsynced.location, paths.DELETED_KEYS).glob("*.parquet")
+    tear(file)
+    restart_the_machine(unsynced)
+    assert unsynced.upsert(records((key, "x", 1, 5.0), ("new", "x", 1, 1.0))).unchanged == (key == "a")
+    assert unsynced.snapshot().timeline.undone == {deleted}
+    assert [row["ts"] for row in rows_of(unsynced) if row["id"] == key] == [2 if key == "a" else 1]
+    assert not list(Path(unsynced.location, paths.DELETED_KEYS).glob("*.parquet"))
+    check_stored(unsynced)
+
+
+@pytest.mark.invariant("P42")
+def test_old_deleted_keys_stay_with_their_commit(unsynced: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive that forgot them would leave a commit that counts as torn."""
+    for number in range(3):
+        unsynced.upsert(records(("a", "x", 3 + number, 0.0)))
+    unsynced.delete(["a"], ordering=[9])
+    deleted = last(unsynced)
+    later(monkeypatch, timedelta(days=8))
+    assert unsynced.archive(keep_commits=1).instants_archived
+    restart_the_machine(unsynced)
+    unsynced.upsert(records(("new", "x", 1, 1.0)))
+    assert unsynced.snapshot().timeline.undone == set()
+    assert deleted in {instant.time for instant in unsynced.timeline()}
+    assert "a" not in {row["id"] for row in rows_of(unsynced)}
+    check_stored(unsynced)
 
 
 def test_damage_below_a_whole_commit_is_no_power_cut(unsynced: Table) -> None:

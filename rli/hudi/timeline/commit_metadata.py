@@ -32,6 +32,9 @@ COMMIT_MARK: Final = "rli.journal"
 TRANSACTION_ID: Final = "rli.transaction.id"
 TRANSACTION_NUMBER: Final = "rli.transaction.number"
 
+DELETED_KEYS_FILES: Final = "rli.deletedKeys"
+"""Entry that names the files of deleted keys that the commit needs, one a line."""
+
 _NO_INSTANT: Final = "null"
 
 _ALWAYS_ZERO: Final = (
@@ -105,6 +108,11 @@ class CommitMetadata:
     def caller_metadata(self) -> dict[str, str]:
         """The texts that the caller of the write has kept with the commit."""
         return {name: text for name, text in self.extra.items() if not name.startswith(RESERVED_PREFIX)}
+
+    @property
+    def deleted_keys(self) -> list[str]:
+        """The files of deleted keys that the commit needs, relative to the table's folder."""
+        return self.extra.get(DELETED_KEYS_FILES, "").splitlines()
 
     def to_json(self) -> bytes:
         """The content as table version 6 keeps it."""
