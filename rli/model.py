@@ -270,6 +270,8 @@ class CommitResult:
         attempts: how often the write was tried.
         conflicts: how many of these attempts lost against other writers.
         seconds: where the time went: a number of seconds for each ``Phase``. A repeated transaction has none.
+        dry_run: whether nothing was written: the values say what the write would do. ``written_bytes`` is 0 then.
+        files_to_rewrite: of a dry run, the base files that would be replaced, relative to the table's folder.
     """
 
     instant: str | None
@@ -288,6 +290,8 @@ class CommitResult:
     conflicts: int = field(default=0, compare=False)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
     repeated: bool = field(default=False, compare=False)
+    dry_run: bool = field(default=False, compare=False)
+    files_to_rewrite: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def files(self) -> int:

@@ -81,6 +81,12 @@ MetadataOption = Annotated[
         "--metadata", metavar="NAME=TEXT", help="Text kept with the commit. Repeat for several.", show_default=False
     ),
 ]
+DryRunOption = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Only tell what would happen. Nothing is written into the table, its index or its lease."
+    ),
+]
 TimeoutOption = Annotated[
     float,
     typer.Option(

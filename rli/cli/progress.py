@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
 from rli.cli.output import counted, err_console, print_note
-from rli.commit.write_transaction import OnStep
+from rli.commit.write_basis import OnStep
 from rli.model import MigrationStep, Step
 from rli.table.migration import OnMigrationStep
 
@@ -76,14 +76,14 @@ class ShownTasks:
 
 
 @contextmanager
-def write_progress(label: str) -> Iterator[OnStep]:
-    """Show how far a write is; gives the function that is told of its steps.
+def write_progress(label: str, *, is_silent: bool = False) -> Iterator[OnStep]:
+    """Show how far a write is, unless it is silent, as dry runs are; gives the function that is told of its steps.
 
     Raises:
         Interrupted: for a ``KeyboardInterrupt``, with whether the write took place.
     """
     reached: set[Step] = set()
-    with _line(label) as show:
+    with nullcontext(lambda _: None) if is_silent else _line(label) as show:
 
         def on_step(step: Step) -> None:
             reached.add(step)

@@ -9,36 +9,32 @@ from __future__ import annotations
 import json
 import math
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from rli.commit.conflicts import PlannedCommit, require_no_conflict, require_same_deletes
 from rli.commit.exclusive_service import made_ready
-from rli.commit.keygen_check import require_known_key_generation
 from rli.commit.lease import HeldLease
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.recovery import exclusive, is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
 from rli.commit.step_clock import StepClock
+from rli.commit.write_basis import OnStep, WriteBasis
 from rli.errors import ConflictError, LeaseLostError, RliError
-from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.journal_list import save_journals
 from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
-from rli.hudi.schema_evolution import evolved_schema, missing_columns
-from rli.hudi.schema_history import require_no_history
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, DELETED_KEYS_FILES, CommitMetadata, WriteStat
-from rli.hudi.timeline.instant import Action, instant_before, new_instant_time
+from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import FileIndex, IndexState, TableIndex
-from rli.index.locators import Locator
-from rli.model import CommitResult, FileGroupId, LeasePlace, MissingColumns, Step
+from rli.model import CommitResult, FileGroupId, LeasePlace, Step
 from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view import paths
@@ -56,10 +52,8 @@ from rli.view.time_travel import missing_group
 
 _MARK_VERSION: Final = "1"
 
-OnStep = Callable[[Step], None]
 
-
-class WriteTransaction:
+class WriteTransaction(WriteBasis):
     """A write in progress. Begin it, have tasks write file groups with ``context``, then commit or abort.
 
     Attributes:
@@ -81,9 +75,8 @@ class WriteTransaction:
         caller: CallerMetadata,
         patience: float,
     ) -> None:
-        self.table = table
-        self.index = index
-        self.on_step = clock
+        super().__init__(table, index, clock)
+        self._clock = clock
         self._action = action
         self._caller = caller
         self._patience = patience
@@ -93,12 +86,10 @@ class WriteTransaction:
         self._was_held = True
         self._promoted: list[str] = []
         self._is_synced = True
-        self._deleted_keys: DeletedKeys | None = None
         self.instant, self._holding = _announce(table, index, timeline, action)
         try:
             self.state = self._sync_behind_instant()
-            require_no_history(self.snapshot.last_commit, table.location)
-            require_known_key_generation(self.snapshot)
+            self._require_writable_state()
             self.on_step(Step.REQUESTED)
             table.timeline_writer.start(self.instant, action)
             self.on_step(Step.INFLIGHT)
@@ -142,44 +133,6 @@ class WriteTransaction:
         require_first(ready.table.storage, ready.timeline, caller)
         return cls(ready.table, index, tasks, clock, action, ready.timeline, caller, patience)
 
-    @property
-    def snapshot(self) -> Snapshot:
-        """The state of the table that the write builds on."""
-        return self.state.snapshot
-
-    @cached_property
-    def locator(self) -> Locator:
-        """Locates record keys as of that state."""
-        return self.index.locator(self.state, self.instant)
-
-    @property
-    def keeps_deleted_keys(self) -> bool:
-        """Whether deletes keep their keys and ordering values, to compare them with records that come later."""
-        return self._seconds_of_tombstones is not None
-
-    @property
-    def _seconds_of_tombstones(self) -> int | None:
-        has_order = self.table.properties.ordering_field is not None
-        return self.table.require_settings().tombstones if has_order else None
-
-    @property
-    def deleted_keys(self) -> DeletedKeys:
-        """The deleted keys that count in that state."""
-        if self._deleted_keys is None:
-            self._deleted_keys = self._deleted_keys_of(self.snapshot)
-        return self._deleted_keys
-
-    def _deleted_keys_of(self, snapshot: Snapshot) -> DeletedKeys:
-        seconds = self._seconds_of_tombstones
-        if seconds is None:
-            return DeletedKeys(self.table.storage)
-        return DeletedKeys.of(self.table.storage, snapshot.timeline, instant_before(self.instant, seconds))
-
-    @property
-    def expired_before(self) -> str | None:
-        """See ``TableIndex.expired_before``."""
-        return self.index.expired_before(self.state, self.instant)
-
     def _sync_behind_instant(self) -> IndexState:
         """The state to build on, taken behind the request: no clean removes what a requested write may build on.
 
@@ -193,58 +146,9 @@ class WriteTransaction:
             synced = self.index.sync(self.table, self._tasks)
         return synced
 
-    def schema_with(self, incoming: pa.Schema, missing: MissingColumns = MissingColumns.FAIL) -> pa.Schema:
-        """The table's schema once records of ``incoming`` are in it.
-
-        Args:
-            incoming: of the records.
-            missing: what becomes of columns of the table that they lack.
-
-        Raises:
-            SchemaError: they do not fit.
-        """
-        stored = self.snapshot.schema
-        of_keys = (*self.table.properties.record_key_fields, *self.table.properties.partition_fields)
-        schema = incoming if stored is None else evolved_schema(stored, incoming, missing=missing, fixed=of_keys)
-        to_avro(schema, self.table.properties.name)
-        return schema
-
-    def missing_in(self, incoming: pa.Schema) -> tuple[str, ...]:
-        """The columns of the table that records of ``incoming`` lack."""
-        return () if self.snapshot.schema is None else tuple(missing_columns(self.snapshot.schema, incoming))
-
     def context(self, schema: pa.Schema, *, is_synced: bool = True, kept: tuple[str, ...] = ()) -> WriteContext:
-        """What the tasks of this write need to know.
-
-        Args:
-            schema: of the records after the write.
-            is_synced: whether each task waits for the disk; if not, the commit does, for all files at once.
-            kept: columns of which updated records keep their stored values.
-        """
         self._is_synced = is_synced
-        return WriteContext(
-            storage=self.table.storage if is_synced else self.table.storage.unsynced(),
-            instant=self.instant,
-            schema=schema,
-            ordering_field=self.table.properties.ordering_field,
-            partition_fields=self.table.properties.partition_fields,
-            compression=self.table.require_settings().compression,
-            kept=kept,
-            # A new column comes with a commit, also where it is null in every record.
-            skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
-            bloom_filter_rate=self.index.bloom_filter_rate,
-            holds_journals=not is_synced,
-            expired_before=self.expired_before,
-        )
-
-    def bytes_per_record(self, estimate: float) -> float:
-        """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
-        for instant in reversed(self.snapshot.timeline.completed_writes):
-            stats = self.snapshot.commit(instant).write_stats
-            records = sum(stat.writes for stat in stats)
-            if records:
-                return max(1.0, sum(stat.written_bytes for stat in stats) / records)
-        return max(1.0, estimate)
+        return super().context(schema, is_synced=is_synced, kept=kept)
 
     def commit(self, prepared: PreparedWrite) -> CommitResult:
         """Publish the files of the accepted tasks, and bring the index up to date.
@@ -260,7 +164,7 @@ class WriteTransaction:
                 self._require_files_read(self.snapshot, prepared)
             finally:
                 self.abort()
-            return prepared.result(None, self.on_step.seconds)
+            return prepared.result(None, self._clock.seconds)
         published: PreparedWrite | None = None
         try:
             self._write_ahead(prepared)
@@ -286,7 +190,7 @@ class WriteTransaction:
                 raise
         self._tidy_up()
         self.on_step(Step.FINISHED)
-        return published.result(self.instant, self.on_step.seconds)
+        return published.result(self.instant, self._clock.seconds)
 
     @property
     def is_published(self) -> bool:

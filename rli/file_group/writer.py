@@ -62,6 +62,7 @@ class WriteContext:
         holds_journals: whether results bring the content of their journals along: to the process that wrote them.
         expired_before: see ``TableIndex.expired_before``.
         sections_of: puts journals in sections; None for writes of few keys.
+        saves: whether files are made; if not, the results tell which files would be, with no size and no journal.
     """
 
     storage: Storage
@@ -76,6 +77,7 @@ class WriteContext:
     holds_journals: bool = False
     expired_before: str | None = None
     sections_of: SectionsOf | None = None
+    saves: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,11 @@ def _write_merged(
         changes &= _changed(context, plan, stored)
     if not changes.any():
         return [_left_alone(target, told) for target, told in zip(targets, plan.counts, strict=True)]
+    if not context.saves:
+        return [
+            _foretold(target, told) if changed else _left_alone(target, told)
+            for target, told, changed in zip(targets, plan.counts, changes.tolist(), strict=True)
+        ]
     records = _records_of(context, targets, plan)
     added_keys = _by_group(plan.added_of(records.select([RECORD_KEY])), plan.added_to)
     merged = _merged(context, plan, stored, records)
@@ -249,6 +256,23 @@ def _write_merged(
         told = held if held is None or context.holds_journals else held.without_content
         results.append(FileGroupResult(target.group, plan.counts[number], stat, told))
     return results
+
+
+def _foretold(target: FileGroupTarget, counts: WriteCounts) -> FileGroupResult:
+    """The result for a file group that a dry run would write: a base file without content."""
+    stat = WriteStat(
+        file_id=target.group.file_id,
+        path="",
+        partition_path=target.group.partition_path,
+        previous_instant=target.base.instant if target.base else None,
+        writes=0,
+        inserts=counts.inserted,
+        update_writes=counts.updated,
+        deletes=counts.deleted,
+        written_bytes=0,
+        file_size=0,
+    )
+    return FileGroupResult(target.group, counts, stat, None)
 
 
 def _left_alone(target: FileGroupTarget, counts: WriteCounts) -> FileGroupResult:

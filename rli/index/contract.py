@@ -249,6 +249,8 @@ class TableIndex(ABC):
         self,
         new_records: Mapping[str, int],  # noqa: ARG002  (for kinds that decide)
         state: IndexState,  # noqa: ARG002
+        *,
+        saves: bool = True,  # noqa: ARG002
     ) -> Mapping[str, Placement] | None:
         """Where new records must go, for kinds that decide it; None where the sizes of file groups decide.
 
@@ -256,6 +258,7 @@ class TableIndex(ABC):
             new_records: partition path → how many records it gains; with ``computes_file_groups``, how many are
                 written to it.
             state: that the write builds on.
+            saves: whether the index may write what it keeps of new partitions; a dry run writes nothing.
 
         Raises:
             IndexMismatchError: the table's file groups are not those that the index computes.

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rli.arrow_tables import as_arrow_table
 from rli.commit.readiness import await_synced
 from rli.commit.undo import restore, roll_back
-from rli.commit.write_transaction import OnStep
+from rli.commit.write_basis import OnStep
 from rli.errors import (
     CorruptIndexError,
     IndexMismatchError,
@@ -125,7 +125,7 @@ class Table:
 
     # Writing ---------------------------------------------------------------------------------------------------
 
-    def upsert(
+    def upsert(  # noqa: PLR0913  (the choices of a write)
         self,
         records: Any,
         *,
@@ -135,6 +135,7 @@ class Table:
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
         on_step: OnStep = pass_over,
     ) -> CommitResult:
         """Insert records with new keys, update those with known keys, move those whose partition changed.
@@ -161,6 +162,8 @@ class Table:
                 it changes no record.
             metadata: texts that are kept with the commit, which is made even if no record changes. Names do not begin
                 with ``rli.``.
+            dry_run: only tell what the write would do: its result has no instant, and ``dry_run``. Nothing is written into the
+                table, the index or the lease; others may write before the write itself is made.
             on_step: called after each step of the write; each attempt begins with the first step again.
 
         Example:
@@ -179,7 +182,7 @@ class Table:
                 this write was committed, the timeline tells.
         """
         source = as_arrow_table(records)
-        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
         return self.write_with(
             lambda definition, index: upsert(
                 definition,
@@ -201,6 +204,7 @@ class Table:
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
         on_step: OnStep = pass_over,
     ) -> CommitResult:
         """Insert the records whose keys are new to the whole table: the first record of a key wins.
@@ -216,6 +220,7 @@ class Table:
             attempts: as for ``upsert``. Where another writer inserts the same key first, the next attempt skips it.
             transaction: as for ``upsert``.
             metadata: as for ``upsert``.
+            dry_run: as for ``upsert``.
             on_step: as for ``upsert``.
 
         Example:
@@ -229,7 +234,7 @@ class Table:
             RliError: otherwise as for ``upsert``.
         """
         source = as_arrow_table(records)
-        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
         return self.write_with(
             lambda definition, index: insert(definition, index, LocalEngine(), source, options, on_existing=on_existing)
         )
@@ -242,6 +247,7 @@ class Table:
         attempts: int | None = None,
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
         on_step: OnStep = pass_over,
     ) -> CommitResult:
         """Remove records by their keys; keys that the table does not hold are counted as unchanged.
@@ -263,6 +269,7 @@ class Table:
             attempts: as for ``upsert``.
             transaction: as for ``upsert``.
             metadata: as for ``upsert``.
+            dry_run: as for ``upsert``.
             on_step: as for ``upsert``.
 
         Example:
@@ -279,7 +286,7 @@ class Table:
         source, column = requested_deletes(
             key_rows(self.definition, keys), ordering, self.definition.properties.ordering_field
         )
-        options = WriteOptions.of(attempts, transaction, metadata, on_step)
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
         return self.write_with(
             lambda definition, index: delete(definition, index, LocalEngine(), source, options, column)
         )

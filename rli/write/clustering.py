@@ -19,7 +19,8 @@ import pyarrow as pa
 from rli.commit.conflicts import ReadSet
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.retries import write_until_committed
-from rli.commit.write_transaction import OnStep, WriteTransaction
+from rli.commit.write_basis import OnStep
+from rli.commit.write_transaction import WriteTransaction
 from rli.errors import ConflictError, SettingsError
 from rli.file_group.writer import FileGroupResult
 from rli.hudi.file_names import new_file_id

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from rli.commit.prepared_write import PreparedWrite
+from rli.commit.write_basis import WriteBasis
 from rli.commit.write_transaction import WriteTransaction
 from rli.errors import InvalidInputError
 from rli.file_group import work_rows
@@ -18,6 +19,7 @@ from rli.index.reports import SomeKeys
 from rli.model import CommitResult, Step
 from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request
+from rli.write.dry_run import dry_run
 from rli.write.keying import KeysAlone
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
@@ -60,18 +62,23 @@ def delete(  # noqa: PLR0917  (called by the façades alone)
 
     def write(request: Request) -> CommitResult:
         caller = options.caller_of(_OPERATION, request.received)
+        work = partial(_write_deletes, engine, request, has_ordering=ordering is not None)
+        if options.dry_run:
+            return dry_run(table, index, options.on_step, caller, work)
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
-            partial(_write_deletes, engine, request, has_ordering=ordering is not None),
+            work,
             attempts,
             engine.tasks,
             _OPERATION,
         )
 
-    return write_request(table, index, engine, source, keying_of=keying_of, write=write)
+    return write_request(
+        table, index, engine, source, keying_of=keying_of, write=write, may_recover=not options.dry_run
+    )
 
 
-def _write_deletes(engine: Engine, request: Request, write: WriteTransaction, *, has_ordering: bool) -> PreparedWrite:
+def _write_deletes(engine: Engine, request: Request, write: WriteBasis, *, has_ordering: bool) -> PreparedWrite:
     schema = write.snapshot.schema or pa.schema([])
     field = write.table.properties.ordering_field if has_ordering else None
     with request.tag(write.locator, DeleteTagging(schema, field)) as rows:

@@ -11,7 +11,7 @@ from rli.codec.fingerprints import mixed
 from rli.codec.key_codec import HASHES, hash_keys, key_hashes, routing_hashes
 from rli.commit.readiness import await_synced
 from rli.commit.requests import RequestFolder, request_folder_of
-from rli.commit.write_transaction import OnStep
+from rli.commit.write_basis import OnStep
 from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.work_rows import Change

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
+from rli.commit.write_basis import WriteBasis
 from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.work_rows import Change
 from rli.hudi.table_features import require_writable
@@ -20,6 +21,7 @@ from rli.model import CommitResult, OnExisting, Step
 from rli.view.definition import TableDefinition
 from rli.write.choices import one_of
 from rli.write.contract import Engine, Request
+from rli.write.dry_run import dry_run
 from rli.write.keying import FirstRecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
@@ -61,20 +63,23 @@ def insert(
 
     def write(request: Request) -> CommitResult:
         caller = options.caller_of(_OPERATION, request.received)
+        work = partial(_insert_records, engine, request, choice)
+        if options.dry_run:
+            return dry_run(table, index, options.on_step, caller, work)
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
-            partial(_insert_records, engine, request, choice),
+            work,
             attempts,
             engine.tasks,
             _OPERATION,
         )
 
-    return write_request(table, index, engine, source, keying_of=keying_of, write=write)
+    return write_request(
+        table, index, engine, source, keying_of=keying_of, write=write, may_recover=not options.dry_run
+    )
 
 
-def _insert_records(
-    engine: Engine, request: Request, on_existing: OnExisting, write: WriteTransaction
-) -> PreparedWrite:
+def _insert_records(engine: Engine, request: Request, on_existing: OnExisting, write: WriteBasis) -> PreparedWrite:
     require_same_key_types(write, request.schema)
     schema = write.schema_with(request.schema)
     deletions = deletions_of(write)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
-from rli.commit.write_transaction import OnStep
+from rli.commit.write_basis import OnStep
 from rli.hudi.table_keys import TableKeys
 from rli.model import OnDuplicates, Scope, Step
 from rli.view.caller_metadata import NO_METADATA, BoundRequest, CallerMetadata, ComparedBy
@@ -32,6 +32,7 @@ class WriteOptions:
         on_step: called after each step.
         on_duplicates: what happens if several records have one key.
         repeats_by: what a repeat of the caller's transaction is compared by.
+        dry_run: whether the write is only to tell what it would do.
     """
 
     attempts: int | None = None
@@ -39,6 +40,7 @@ class WriteOptions:
     on_step: OnStep = pass_over
     on_duplicates: OnDuplicates = OnDuplicates.SKIP
     repeats_by: ComparedBy = ComparedBy.RECORDS
+    dry_run: bool = False
 
     @classmethod
     def of(
@@ -48,10 +50,12 @@ class WriteOptions:
         metadata: Mapping[str, str] | None,
         on_step: OnStep,
         on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
+        *,
+        dry_run: bool = False,
     ) -> Self:
         """The arguments of a write as users give them; raises ``InvalidInputError`` for what cannot be kept, or no choice."""
         caller = CallerMetadata.of(transaction, metadata)
-        return cls(attempts, caller, on_step, one_of(OnDuplicates, "on_duplicates", on_duplicates))
+        return cls(attempts, caller, on_step, one_of(OnDuplicates, "on_duplicates", on_duplicates), dry_run=dry_run)
 
     @property
     def compared_by(self) -> ComparedBy:

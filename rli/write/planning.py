@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 from rli.commit.conflicts import ReadSet, no_keys
-from rli.commit.write_transaction import WriteTransaction
+from rli.commit.write_basis import WriteBasis
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
@@ -38,7 +38,7 @@ from rli.write.tagging import UndecidedTagging, require_slices
 
 
 def plan_write(
-    write: WriteTransaction,
+    write: WriteBasis,
     context: WriteContext,
     profile: WorkloadProfile,
     bytes_per_row: float,
@@ -75,7 +75,7 @@ def plan_write(
 
 
 def tagged_rows(
-    write: WriteTransaction, request: Request, tagging: Tagging, undecided: UndecidedTagging
+    write: WriteBasis, request: Request, tagging: Tagging, undecided: UndecidedTagging
 ) -> AbstractContextManager[TaggedRows]:
     """The work rows of an attempt, released when the context ends; raises as ``Request.tag``.
 
@@ -101,7 +101,7 @@ def read_set(
     return ReadSet(profile.origins | {result.group for result in results}, changed_keys, deleted_keys)
 
 
-def deletions_of(write: WriteTransaction) -> Deletions:
+def deletions_of(write: WriteBasis) -> Deletions:
     """Decides about records that are deletes, or older than one, as of the state that a write builds on."""
     return Deletions(write.deleted_keys, write.table.properties.ordering_field)
 
@@ -116,7 +116,7 @@ def _chosen(deleted: DeletedKeys, record_keys: pa.Array) -> SomeKeys:
 
 
 def kept_deletes(
-    write: WriteTransaction, engine: Engine, request: Request, schema: pa.Schema, *, ordering: str | None, by_mark: bool
+    write: WriteBasis, engine: Engine, request: Request, schema: pa.Schema, *, ordering: str | None, by_mark: bool
 ) -> list[str]:
     """Files of the deleted keys of a request, among the unpublished files of its write.
 
@@ -130,6 +130,8 @@ def kept_deletes(
     """
     if ordering is None or not write.keeps_deleted_keys:
         return []
+    if not write.saves:
+        return []
     storage = write.table.storage if engine.syncs_in_tasks else write.table.storage.unsynced()
     storage.make_folder(unpublished_files(write.instant))
     name = write.table.properties.ordering_field
@@ -139,7 +141,7 @@ def kept_deletes(
     )
 
 
-def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequence[FileGroupResult]:
+def run_plan(write: WriteBasis, rows: TaggedRows, plan: WritePlan) -> Sequence[FileGroupResult]:
     """Write the file groups of a plan, and report each."""
     results = []
     for result in rows.write(plan):
@@ -150,12 +152,12 @@ def run_plan(write: WriteTransaction, rows: TaggedRows, plan: WritePlan) -> Sequ
 
 
 def _placements(
-    write: WriteTransaction, profile: WorkloadProfile, bytes_per_row: float, most_rewritten: float
+    write: WriteBasis, profile: WorkloadProfile, bytes_per_row: float, most_rewritten: float
 ) -> Mapping[str, Placement]:
     new = profile.new
     if not new:
         return {}
-    return write.index.placements(new, write.state) or plan_placements(
+    return write.index.placements(new, write.state, saves=write.saves) or plan_placements(
         new,
         write.bytes_per_record(bytes_per_row),
         write.snapshot.slices.of_partitions(new),

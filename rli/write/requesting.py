@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from rli.commit.exclusive_service import made_ready
-from rli.commit.write_transaction import WriteTransaction
+from rli.commit.write_basis import WriteBasis
 from rli.errors import CorruptTableError, SchemaError
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import TableIndex
@@ -35,6 +35,7 @@ def write_request(
     *,
     keying_of: Callable[[TableKeys], Keying],
     write: Callable[[Request], CommitResult],
+    may_recover: bool = True,
 ) -> CommitResult:
     """The result of a write of a source's keyed rows.
 
@@ -45,11 +46,12 @@ def write_request(
         source: rows in the engine's own form.
         keying_of: forms the rows' keys.
         write: writes the request; it is called again if it raises ``KeyTypesChangedError``.
+        may_recover: whether what a power cut has torn may be undone first.
 
     Raises:
         KeyTypesChangedError: the engine's rows were keyed before, and their keys cannot be formed again.
     """
-    keys = _keys_to_write(table, index)
+    keys = _keys_to_write(table, index) if may_recover else table_keys(table)
     while True:
         with engine.request(source, keying_of(keys), table, index) as request:
             try:
@@ -61,7 +63,7 @@ def write_request(
                 keys = present
 
 
-def require_same_key_types(write: WriteTransaction, request: pa.Schema) -> None:
+def require_same_key_types(write: WriteBasis, request: pa.Schema) -> None:
     """Raise ``KeyTypesChangedError`` if records of a schema have keys in other types than the table has by now."""
     for stored in write.snapshot.table_keys.types:
         kind = request.field(stored.name).type if stored.name in request.names else stored.type

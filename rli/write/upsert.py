@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
+from rli.commit.write_basis import WriteBasis
 from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.work_rows import Change
 from rli.hudi.meta_columns import IS_DELETED
@@ -20,6 +21,7 @@ from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step, Wri
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change, one_of
 from rli.write.contract import Engine, Request, TaggedRows
+from rli.write.dry_run import dry_run
 from rli.write.keying import RecordKeying
 from rli.write.maintenance import write_and_maintain
 from rli.write.options import WriteOptions
@@ -72,15 +74,20 @@ def upsert(
 
     def write(request: Request) -> CommitResult:
         caller = options.caller_of(_OPERATION, request.received)
+        work = partial(_write_records, engine, request, on_change, on_missing)
+        if options.dry_run:
+            return dry_run(table, index, options.on_step, caller, work)
         return write_and_maintain(
             partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
-            partial(_write_records, engine, request, on_change, on_missing),
+            work,
             attempts,
             engine.tasks,
             _OPERATION,
         )
 
-    return write_request(table, index, engine, source, keying_of=keying_of, write=write)
+    return write_request(
+        table, index, engine, source, keying_of=keying_of, write=write, may_recover=not options.dry_run
+    )
 
 
 def _write_records(
@@ -88,7 +95,7 @@ def _write_records(
     request: Request,
     on_change: OnPartitionChange,
     missing: MissingColumns,
-    write: WriteTransaction,
+    write: WriteBasis,
 ) -> PreparedWrite:
     require_same_key_types(write, request.schema)
     schema = write.schema_with(request.schema, missing)
@@ -126,7 +133,7 @@ def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:
 
 def _in_time(
     tagged: TaggedRows,
-    write: WriteTransaction,
+    write: WriteBasis,
     schema: pa.Schema,
     on_change: OnPartitionChange,
     kept: tuple[str, ...],

@@ -17,6 +17,7 @@ from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.declared_types import parse_column_types
 from rli.cli.files.input import FileKind, RecordFile, read_lines
 from rli.cli.options import (
+    DryRunOption,
     IndexOption,
     JsonOption,
     KeyModeOption,
@@ -58,13 +59,14 @@ def register(app: typer.Typer) -> None:
         "rli upsert trips day1.jsonl day2.csv.gz",
         "rli upsert trips day3.parquet --on-partition-change fail --on-duplicates fail",
         "rli upsert domains registry.csv --rename-columns --json",
+        "rli upsert trips day3.parquet --dry-run",
         "rli upsert trips day4.csv --column-type zip=string --transaction nightly:4",
     )
     add_command(
         app,
         insert,
         "rli insert events day1.jsonl day2.jsonl",
-        "rli insert customers new.csv --on-existing fail",
+        "rli insert customers new.csv --on-existing fail --dry-run",
     )
     add_command(
         app,
@@ -72,6 +74,7 @@ def register(app: typer.Typer) -> None:
         "rli delete trips k1 k2",
         "rli delete trips --file gone.txt --json",
         "rli delete trips --file deletes.jsonl --ordering deleted_at",
+        "rli delete trips --file gone.txt --dry-run",
     )
 
 
@@ -299,6 +302,7 @@ def upsert(
     column_type: ColumnTypeOption = None,
     transaction: TransactionOption = None,
     metadata: MetadataOption = None,
+    dry_run: DryRunOption = False,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -308,10 +312,12 @@ def upsert(
     02134, 1.10 and integers of more than 64 bits stay text. In CSV an empty field is null and "" is an empty text.
     Record keys and partition values keep their spelling.
 
+    With --dry-run, give one file: it is compared with the table as it is now.
+
     With --json, each commit is reported on its own line, with its file.
     """
     named, kept = parse_transaction(transaction), parse_metadata(metadata)
-    options = UpsertOptions(on_partition_change, missing, on_duplicates, named, kept)
+    options = UpsertOptions(on_partition_change, missing, on_duplicates, named, kept, dry_run)
     source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
     _write_files(source, engine, options, as_json=as_json)
 
@@ -330,6 +336,7 @@ def insert(
     column_type: ColumnTypeOption = None,
     transaction: TransactionOption = None,
     metadata: MetadataOption = None,
+    dry_run: DryRunOption = False,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -339,7 +346,8 @@ def insert(
     with one key in a file the first one counts (spark: the one with the least ordering value). Files are read as by
     rli upsert.
     """
-    options = InsertOptions(on_existing, on_duplicates, parse_transaction(transaction), parse_metadata(metadata))
+    named, kept = parse_transaction(transaction), parse_metadata(metadata)
+    options = InsertOptions(on_existing, on_duplicates, named, kept, dry_run)
     source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
     _write_files(source, engine, options, as_json=as_json)
 
@@ -368,6 +376,8 @@ def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, 
             f"a transaction is a single commit, and each file is a commit: transaction={named}:{number} "
             f"files={len(source.files)}; give one file at a time, each with its own number"
         )
+    if options.dry_run:
+        _require_dry_run(source, engine)
     batches = [RecordFile.at(path) for path in source.files]
     runner = open_engine(engine)
     try:
@@ -381,8 +391,18 @@ def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, 
         runner.close()
 
 
+def _require_dry_run(source: _Source, engine: EngineName) -> None:
+    if engine is not EngineName.LOCAL:
+        raise InvalidInputError(f"a dry run works in this process: engine={engine}; leave --engine out")
+    if len(source.files) > 1:
+        raise InvalidInputError(
+            f"a dry run compares one file with the table as it is now, and each file changes the table: "
+            f"files={len(source.files)}; give one file"
+        )
+
+
 def _write_file(engine: Engine, source: _Source, batch: RecordFile, options: WriteOptions) -> CommitResult:
-    with write_progress(batch.path) as on_step:
+    with write_progress(batch.path, is_silent=options.dry_run) as on_step:
         if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not source.rename_columns:
             return engine.write_parquet(source.table, batch.path, options, on_step)
         expected = ExpectedColumns.of(source.table, source.declared)
@@ -416,6 +436,7 @@ def delete(
     ] = None,
     transaction: TransactionOption = None,
     metadata: MetadataOption = None,
+    dry_run: DryRunOption = False,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -433,9 +454,10 @@ def delete(
     opened = rli.open_table(table, index=index)
     gone = list(keys or ()) if file is None else _deletes_in(file, opened)
     label = counted(len(gone), "key") if file is None else file
-    with write_progress(label) as on_step:
+    kept = parse_metadata(metadata)
+    with write_progress(label, is_silent=dry_run) as on_step:
         result = opened.delete(
-            gone, ordering=ordering, transaction=named, metadata=parse_metadata(metadata), on_step=on_step
+            gone, ordering=ordering, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
         )
     report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
 
@@ -464,9 +486,18 @@ def _summary(label: str, result: CommitResult) -> dict[str, object]:
         "duplicates": result.duplicates,
     }
     records = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
-    files = (
-        f"{result.files_created:,} created, {result.files_rewritten:,} rewritten, {human_bytes(result.written_bytes)}"
-    )
+    created, rewritten = f"{result.files_created:,}", f"{result.files_rewritten:,}"
+    if result.dry_run:
+        files = f"{created} to create, {rewritten} to rewrite"
+        paths = "\n".join(result.files_to_rewrite)
+        return {
+            "batch": label,
+            "commit": "repeated: committed before" if result.repeated else "none, this was a dry run",
+            "records": records,
+            "files": files,
+            **({"to rewrite": paths} if paths else {}),
+        }
+    files = f"{created} created, {rewritten} rewritten, {human_bytes(result.written_bytes)}"
     return {
         "batch": label,
         "commit": _commit(result),

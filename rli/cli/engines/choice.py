@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from rli.cli.engines.options import Verb, WriteOptions
-from rli.commit.write_transaction import OnStep
+from rli.commit.write_basis import OnStep
 from rli.errors import SettingsError
 from rli.model import CommitResult
 from rli.table.table import Table
@@ -53,7 +53,7 @@ class LocalEngine:
 
     def write(self, table: Table, records: pa.Table, options: WriteOptions, on_step: OnStep) -> CommitResult:
         verb: Verb = getattr(table, options.verb)
-        return verb(records, **options.arguments, on_step=on_step)
+        return verb(records, **options.arguments, dry_run=options.dry_run, on_step=on_step)
 
     def delete(self, table: Table, record_keys: Sequence[str], on_step: OnStep) -> CommitResult:
         return table.delete(record_keys, on_step=on_step)

@@ -19,6 +19,7 @@ class UpsertOptions:
         on_duplicates: what happens if several records have one key.
         transaction: of the caller.
         metadata: of the caller.
+        dry_run: only tell what the write would do; for the engine of this process.
     """
 
     verb: ClassVar[str] = "upsert"
@@ -27,11 +28,12 @@ class UpsertOptions:
     on_duplicates: OnDuplicates = OnDuplicates.SKIP
     transaction: tuple[str, int] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the verb."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        """Keyword arguments of the verb that every engine takes."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class InsertOptions:
         on_duplicates: what happens if several records have one key.
         transaction: of the caller.
         metadata: of the caller.
+        dry_run: only tell what the write would do; for the engine of this process.
     """
 
     verb: ClassVar[str] = "insert"
@@ -50,11 +53,12 @@ class InsertOptions:
     on_duplicates: OnDuplicates = OnDuplicates.SKIP
     transaction: tuple[str, int] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the verb."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        """Keyword arguments of the verb that every engine takes."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
 
 
 Verb = Callable[..., CommitResult]

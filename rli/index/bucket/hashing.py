@@ -71,7 +71,14 @@ class BucketHashing(Hashing):
         bucket = bucket_of_file_id(group.file_id)
         return bucket if bucket is not None and bucket < self.config.buckets_of(group.partition_path) else None
 
-    def placement(self, partition_path: str, slices: Mapping[int, FileSlice], records: int) -> BucketPlacement:
+    def placement(
+        self,
+        partition_path: str,
+        slices: Mapping[int, FileSlice],
+        records: int,
+        *,
+        saves: bool,  # noqa: ARG002  (nothing is kept of a partition)
+    ) -> BucketPlacement:
         buckets = range(self.config.buckets_of(partition_path))
         file_ids = (slices[one].group.file_id if one in slices else new_bucket_file_id(one) for one in buckets)
         return BucketPlacement(tuple(file_ids), self.fields, self.key_fields, records)

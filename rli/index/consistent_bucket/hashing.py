@@ -81,12 +81,18 @@ class RingHashing(Hashing):
     def bucket_of(self, group: FileGroupId) -> int | None:
         return self.ring(group.partition_path).positions.get(group.file_id)
 
-    def placement(self, partition_path: str, slices: Mapping[int, FileSlice], records: int) -> RingPlacement:  # noqa: ARG002
+    def placement(
+        self,
+        partition_path: str,
+        slices: Mapping[int, FileSlice],  # noqa: ARG002
+        records: int,
+        *,
+        saves: bool,
+    ) -> RingPlacement:
         ring, storage = self.ring(partition_path), self.snapshot.table.storage
+        is_new = saves and stored_ring(self.snapshot, partition_path) is None
         # Two writers make the same first ring, so it need not be undone with a write.
-        if stored_ring(self.snapshot, partition_path) is None and not storage.create(
-            ring_path(partition_path, ring.instant), ring.to_json()
-        ):
+        if is_new and not storage.create(ring_path(partition_path, ring.instant), ring.to_json()):
             # Unless they go by different settings: then the one that is stored counts.
             del self._rings[partition_path]
             ring = self.ring(partition_path)

@@ -59,13 +59,16 @@ class HashedIndex(TableFilesIndex):
             self._require_hashed(snapshot, BucketLayout.of(snapshot, hashing, snapshot.slices.values()))
         return BucketLocator(snapshot, hashing)
 
-    def placements(self, new_records: Mapping[str, int], state: IndexState) -> Mapping[str, Placement]:
+    def placements(
+        self, new_records: Mapping[str, int], state: IndexState, *, saves: bool = True
+    ) -> Mapping[str, Placement]:
         snapshot = state.snapshot
         hashing = self.hashing_of(snapshot)
         layout = BucketLayout.of(snapshot, hashing, snapshot.slices.of_partitions(new_records))
         self._require_hashed(snapshot, layout)
         return {
-            path: hashing.placement(path, layout.slices.get(path, {}), count) for path, count in new_records.items()
+            path: hashing.placement(path, layout.slices.get(path, {}), count, saves=saves)
+            for path, count in new_records.items()
         }
 
     def changes(self, before: IndexState, now: IndexState) -> BucketChanges | None:

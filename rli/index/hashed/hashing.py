@@ -31,13 +31,16 @@ class Hashing(ABC):
         """The bucket that a file group is; None for one that is no bucket of its partition."""
 
     @abstractmethod
-    def placement(self, partition_path: str, slices: Mapping[int, FileSlice], records: int) -> Placement:
+    def placement(
+        self, partition_path: str, slices: Mapping[int, FileSlice], records: int, *, saves: bool
+    ) -> Placement:
         """The file groups of some records of a partition; buckets that have no file group yet get one.
 
         Args:
             partition_path: of the partition.
             slices: bucket → its file slice.
             records: how many are to be placed.
+            saves: see ``TableIndex.placements``.
         """
 
     @property

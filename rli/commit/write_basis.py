@@ -1,0 +1,147 @@
+"""What a write builds on: the state of table and index, and the questions that its work asks of them.
+
+A write that is to be committed (``WriteTransaction``) and a dry run, which changes nothing, answer them alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import pyarrow as pa
+
+from rli.commit.keygen_check import require_known_key_generation
+from rli.file_group.deleted_keys import DeletedKeys
+from rli.file_group.writer import WriteContext
+from rli.hudi.avro_schema import to_avro
+from rli.hudi.schema_evolution import evolved_schema, missing_columns
+from rli.hudi.schema_history import require_no_history
+from rli.hudi.timeline.instant import instant_before
+from rli.index.contract import IndexState, TableIndex
+from rli.index.locators import Locator
+from rli.model import MissingColumns, Step
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+
+OnStep = Callable[[Step], None]
+
+
+class WriteBasis:
+    """What a write builds on.
+
+    Attributes:
+        table: the definition, as it was when the write began.
+        index: its index.
+        instant: the write's instant.
+        state: the state of table and index that the write builds on.
+        on_step: called after each step.
+    """
+
+    instant: str
+    state: IndexState
+
+    def __init__(self, table: TableDefinition, index: TableIndex, on_step: OnStep) -> None:
+        self.table = table
+        self.index = index
+        self.on_step = on_step
+        self._deleted_keys: DeletedKeys | None = None
+
+    def _require_writable_state(self) -> None:
+        """Raise ``UnsupportedTableError`` for a table whose commits and records show that rli does not write it."""
+        require_no_history(self.snapshot.last_commit, self.table.location)
+        require_known_key_generation(self.snapshot)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the table that the write builds on."""
+        return self.state.snapshot
+
+    @property
+    def saves(self) -> bool:
+        """Whether the work of the write makes files."""
+        return True
+
+    @cached_property
+    def locator(self) -> Locator:
+        """Locates record keys as of that state."""
+        return self.index.locator(self.state, self.instant)
+
+    @property
+    def keeps_deleted_keys(self) -> bool:
+        """Whether deletes keep their keys and ordering values, to compare them with records that come later."""
+        return self._seconds_of_tombstones is not None
+
+    @property
+    def _seconds_of_tombstones(self) -> int | None:
+        has_order = self.table.properties.ordering_field is not None
+        return self.table.require_settings().tombstones if has_order else None
+
+    @property
+    def deleted_keys(self) -> DeletedKeys:
+        """The deleted keys that count in that state."""
+        if self._deleted_keys is None:
+            self._deleted_keys = self._deleted_keys_of(self.snapshot)
+        return self._deleted_keys
+
+    def _deleted_keys_of(self, snapshot: Snapshot) -> DeletedKeys:
+        seconds = self._seconds_of_tombstones
+        if seconds is None:
+            return DeletedKeys(self.table.storage)
+        return DeletedKeys.of(self.table.storage, snapshot.timeline, instant_before(self.instant, seconds))
+
+    @property
+    def expired_before(self) -> str | None:
+        """See ``TableIndex.expired_before``."""
+        return self.index.expired_before(self.state, self.instant)
+
+    def schema_with(self, incoming: pa.Schema, missing: MissingColumns = MissingColumns.FAIL) -> pa.Schema:
+        """The table's schema once records of ``incoming`` are in it.
+
+        Args:
+            incoming: of the records.
+            missing: what becomes of columns of the table that they lack.
+
+        Raises:
+            SchemaError: they do not fit.
+        """
+        stored = self.snapshot.schema
+        of_keys = (*self.table.properties.record_key_fields, *self.table.properties.partition_fields)
+        schema = incoming if stored is None else evolved_schema(stored, incoming, missing=missing, fixed=of_keys)
+        to_avro(schema, self.table.properties.name)
+        return schema
+
+    def missing_in(self, incoming: pa.Schema) -> tuple[str, ...]:
+        """The columns of the table that records of ``incoming`` lack."""
+        return () if self.snapshot.schema is None else tuple(missing_columns(self.snapshot.schema, incoming))
+
+    def context(self, schema: pa.Schema, *, is_synced: bool = True, kept: tuple[str, ...] = ()) -> WriteContext:
+        """What the tasks of this write need to know.
+
+        Args:
+            schema: of the records after the write.
+            is_synced: whether each task waits for the disk; if not, the commit does, for all files at once.
+            kept: columns of which updated records keep their stored values.
+        """
+        return WriteContext(
+            storage=self.table.storage if is_synced else self.table.storage.unsynced(),
+            instant=self.instant,
+            schema=schema,
+            ordering_field=self.table.properties.ordering_field,
+            partition_fields=self.table.properties.partition_fields,
+            compression=self.table.require_settings().compression,
+            kept=kept,
+            # A new column comes with a commit, also where it is null in every record.
+            skips_unchanged=self.snapshot.schema is not None and schema.equals(self.snapshot.schema),
+            bloom_filter_rate=self.index.bloom_filter_rate,
+            holds_journals=not is_synced,
+            expired_before=self.expired_before,
+        )
+
+    def bytes_per_record(self, estimate: float) -> float:
+        """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
+        for instant in reversed(self.snapshot.timeline.completed_writes):
+            stats = self.snapshot.commit(instant).write_stats
+            records = sum(stat.writes for stat in stats)
+            if records:
+                return max(1.0, sum(stat.written_bytes for stat in stats) / records)
+        return max(1.0, estimate)
