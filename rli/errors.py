@@ -95,7 +95,7 @@ class IndexExistsError(RliError):
 
 
 class InstantNotFoundError(RliError):
-    """The timeline holds no such instant, or not in the state that the call needs."""
+    """The timeline holds no such instant, or not in the state that the call needs, or others have removed its files."""
 
 
 class IndexMismatchError(RliError):

@@ -15,7 +15,7 @@ from rli.advice.choice import Advice, Needs, advised
 from rli.advice.sources import KeySource, ParquetSource, TableSource
 from rli.advice.statistics import Survey, commit_statistics, survey
 from rli.arrow_tables import as_arrow_table
-from rli.errors import CorruptTableError, InstantNotFoundError, InvalidInputError, SettingsError, TableNotFoundError
+from rli.errors import InvalidInputError, SettingsError, TableNotFoundError
 from rli.index.registry import is_kind
 from rli.index_urls import IndexUrl
 from rli.model import Scope
@@ -23,7 +23,8 @@ from rli.storage import Storage
 from rli.table.table import Table
 from rli.urls import without_secrets
 from rli.view.definition import TableDefinition, load_definition
-from rli.view.time_travel import RemovedFiles, whole_snapshot
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import told_of_whole
 
 _PARQUET: Final = ".parquet"
 
@@ -89,14 +90,11 @@ def advise(  # noqa: PLR0913  (all but the first are independent choices)
 
 def _table_surveyed(definition: TableDefinition, batch: pa.Table | None) -> Survey:
     index = None if definition.settings is None else without_secrets(definition.settings.index_url)
-    removed = RemovedFiles()
-    while True:
-        snapshot = whole_snapshot(definition)
-        try:
-            return survey(TableSource(snapshot), batch, commit_statistics(snapshot), is_table=True, index=index)
-        except (CorruptTableError, InstantNotFoundError) as error:
-            # A clean or an archival of another process may have removed what is read.
-            removed.require_removed(snapshot, error)
+
+    def surveyed(snapshot: Snapshot) -> Survey:
+        return survey(TableSource(snapshot), batch, commit_statistics(snapshot), is_table=True, index=index)
+
+    return told_of_whole(definition, surveyed)
 
 
 def _own_store(definition: TableDefinition | None) -> list[str]:

@@ -35,10 +35,16 @@ _LONGEST_PAUSE_SECONDS: Final = 0.5
 
 
 def require_synced(table: TableDefinition, index: TableIndex) -> IndexState:
-    """The state of an index that has seen all of the table; raises ``IndexNotReadyError`` for one that has not."""
+    """The state of an index that has seen all of the table; raises ``IndexNotReadyError`` for one that has not.
+
+    An instant that a single look misses may have been published and applied between two requests of it (P44).
+    """
     state, unseen = _unseen(table, index)
-    if unseen:
-        raise _not_ready(table, index, unseen)
+    while unseen:
+        before = {*unseen.unapplied, *unseen.withdrawn}
+        state, unseen = _unseen(table, index)
+        if not before.isdisjoint([*unseen.unapplied, *unseen.withdrawn]):
+            raise _not_ready(table, index, unseen)
     return state
 
 

@@ -23,6 +23,8 @@ from rli.storage import Storage
 _FEW_ROWS: Final = 16_384
 """Of a file with no more rows, all columns are decoded by the calling thread: others cost more than they gain."""
 
+_REMEDY: Final = "restore it from a backup, or go back to before its commit: rli restore TABLE INSTANT"
+
 _FOOTER_BYTES: Final = 64 * 1024
 """Arrow reads so many of each file to find its footer: a file with no more is read once, not again for each column."""
 
@@ -160,8 +162,6 @@ def corrupt_unless_parquet(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptTableError(f"a base file is missing: file={path}; restore it, or roll back its commit") from error
+        raise CorruptTableError(f"a base file is missing: file={path}; {_REMEDY}") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise CorruptTableError(
-            f"a base file cannot be read as Parquet: file={path} ({error}); restore it, or roll back its commit"
-        ) from error
+        raise CorruptTableError(f"a base file cannot be read as Parquet: file={path} ({error}); {_REMEDY}") from error

@@ -11,8 +11,7 @@ as of a later commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -28,9 +27,7 @@ from rli.errors import (
     ConflictError,
     CorruptIndexError,
     CorruptTableError,
-    IndexMismatchError,
     IndexNotReadyError,
-    InstantNotFoundError,
 )
 from rli.index.contract import IndexState, TableIndex
 from rli.index.locators import FileLocator, Locator
@@ -41,13 +38,11 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.lost_files import require_files
 from rli.view.scan import wanted_columns
+from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import RemovedFiles, is_whole_for
+from rli.view.time_travel import is_whole_for
 
 _SAMPLE: Final = 5
-
-MISSING: Final = (CorruptTableError, IndexMismatchError, InstantNotFoundError)
-"""What a look-up in files raises where one is missing, or the metadata of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +89,16 @@ def get_records(
     """The records of some keys; see ``Table.get``."""
     deadline = time.monotonic() + timeout
     keys = pc.unique(record_keys)
+    second = SecondLook(table)
     while True:
-        located = locate(table, index, keys, deadline)
-        with _unless_outdated(located):
+        try:
+            located = locate(table, index, keys, deadline)
             found = _read(located, columns)
             if is_whole_for(located.snapshot, located.groups()):
                 return found
+        except (*OVERTAKEN, CorruptIndexError) as problem:
+            second.require_change(problem)
         require_time_left(index, deadline)
-
-
-@contextmanager
-def _unless_outdated(located: LocatedKeys) -> Iterator[None]:
-    """Pass over errors that other writers may have caused: they have rewritten or undone what is read."""
-    try:
-        yield
-    except InstantNotFoundError:
-        # The commit has just been undone, or archived.
-        pass
-    except (CorruptIndexError, CorruptTableError):
-        if _is_current(located):
-            raise
 
 
 def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
@@ -134,12 +119,6 @@ def _read(located: LocatedKeys, columns: Sequence[str] | None) -> pa.Table:
     return records.select([schema.get_field_index(name) for name in wanted.names])
 
 
-def _is_current(located: LocatedKeys) -> bool:
-    """Whether the table still shows the file slices that were read."""
-    now = Snapshot.now(located.snapshot.table).slices.of_groups(located.groups())
-    return all(now.get(part.group) == part.file_slice for part in located.parts)
-
-
 def locate(table: TableDefinition, index: TableIndex, record_keys: pa.Array, deadline: float) -> LocatedKeys:
     """Look record keys (distinct, shape (n,)) up, and their file slices, as of one commit.
 
@@ -148,6 +127,7 @@ def locate(table: TableDefinition, index: TableIndex, record_keys: pa.Array, dea
     Raises:
         IndexNotReadyError: the index has not seen all commits at the deadline (of ``time.monotonic``), or the keys were
             changed again and again.
+        CorruptTableError, IndexMismatchError, InstantNotFoundError: a file is lost or damaged, or others have removed it.
     """
     state, found = _found(table, index, record_keys, deadline)
     by_group = keys_by_group(found)
@@ -179,21 +159,17 @@ def slices_of(snapshot: Snapshot, groups: Sequence[FileGroupId]) -> dict[FileGro
 
     Raises:
         CorruptTableError: a base file is lost.
+        InstantNotFoundError: a commit was undone or archived meanwhile.
     """
-    found, no_keys, no_positions = snapshot.slices.of_groups(groups), pa.array([], pa.string()), np.empty(0, np.intp)
-    parts = [KeysOfGroup(group, found.get(group), no_keys, no_positions) for group in groups]
-    with _unless_outdated(LocatedKeys(snapshot, parts)):
-        require_files(snapshot, groups)
-        if is_whole_for(snapshot, groups):
-            return {part.group: part.file_slice for part in parts}
-    return None
+    found = snapshot.slices.of_groups(groups)
+    require_files(snapshot, groups)
+    return {group: found.get(group) for group in groups} if is_whole_for(snapshot, groups) else None
 
 
 def _found(
     table: TableDefinition, index: TableIndex, record_keys: pa.Array, deadline: float
 ) -> tuple[IndexState, pa.Table]:
     """A state of table and index, and where the keys are as of it."""
-    removed = RemovedFiles()
     while True:
         state = await_synced(table, index, max(0.0, deadline - time.monotonic()))
         try:
@@ -203,8 +179,6 @@ def _found(
                 return state, found
         except ConflictError:
             pass
-        except MISSING as error:
-            removed.require_removed(state.snapshot, error)
         require_time_left(index, deadline)
 
 
@@ -225,9 +199,18 @@ def has_seen_all(locator: Locator, snapshot: Snapshot) -> bool:
 def records_of(
     snapshot: Snapshot, schema: pa.Schema, group: FileGroupId, file_slice: FileSlice | None, record_keys: pa.Array
 ) -> pa.Table:
-    """The records of some keys (distinct, shape (n,)) of one file group, in any order; raises as ``read_part``."""
+    """The records of some keys (distinct, shape (n,)) of one file group, in any order.
+
+    Raises:
+        InstantNotFoundError: others have removed the file since it was located.
+        RliError: otherwise as ``read_part``.
+    """
     part = KeysOfGroup(group, file_slice, record_keys, np.arange(len(record_keys)))
-    return read_part(snapshot, schema, part)[1]
+    try:
+        return read_part(snapshot, schema, part)[1]
+    except CorruptTableError:
+        snapshot.require_not_removed([] if file_slice is None else [file_slice])
+        raise
 
 
 def read_part(snapshot: Snapshot, schema: pa.Schema, part: KeysOfGroup) -> tuple[NDArray[np.intp], pa.Table]:

@@ -6,11 +6,12 @@ import time
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from rli.commit.recovery import exclusive, recover
 from rli.commit.torn import undo_torn
 from rli.errors import CorruptIndexError, IndexNotFoundError, IndexNotReadyError, UnsupportedTableError
-from rli.index.contract import IndexOptions, IndexState
+from rli.index.contract import IndexOptions, IndexState, TableIndex
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
 from rli.model import MigrationResult
@@ -67,7 +68,10 @@ def change(
 
 def sync(table: OpenTable, tasks: TaskRunner, patience: float) -> IndexState:
     """Apply all completed instants, after clearing up what dead writers left; see ``Table.sync_index``."""
-    definition, index = table.refreshed()
+    return table.look_up_with(partial(_sync, tasks, patience))
+
+
+def _sync(tasks: TaskRunner, patience: float, definition: TableDefinition, index: TableIndex) -> IndexState:
     writer = _writer("sync")
     recover(definition, index, writer, patience=patience)
     undo_torn(definition, index, writer, patience=patience)

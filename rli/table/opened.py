@@ -37,13 +37,24 @@ class OpenTable:
 
     @property
     def index(self) -> TableIndex:
-        """The table's index, opened at the first use.
+        """The table's index, opened at the first use: the one that the table has now, if the former one is gone.
 
         Raises:
             IndexNotReadyError: it is missing.
             IndexMismatchError: the index at the URL belongs to another table.
             StoreUnavailableError: its store does not answer.
         """
+        while True:
+            definition = self.definition
+            try:
+                return self._open()
+            except RliError:
+                # An index that was given up may have been dropped since its URL was read.
+                if not has_other_index(definition):
+                    raise
+            self.follow()
+
+    def _open(self) -> TableIndex:
         index = self._index
         if index is not None and not index.is_gone():
             return index
@@ -76,14 +87,8 @@ class OpenTable:
         """Definition and index as they are now: another process may have given the table another index."""
         while True:
             definition = self.follow()
-            try:
-                index = self.index
-            except RliError:
-                # An index that was given up may have been dropped since its URL was read.
-                if has_other_index(definition):
-                    continue
-                raise
-            # Another thread may have gone over to another index meanwhile.
+            index = self.index
+            # The table may have been given another index meanwhile.
             if has_index_of(self.definition, definition):
                 return definition, index
 

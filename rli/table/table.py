@@ -61,7 +61,7 @@ from rli.view.history import HistoryEntry, history
 from rli.view.registration import has_index_of, stored_form
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot, told_of_now
-from rli.view.time_travel import whole_snapshot
+from rli.view.time_travel import told_of_whole
 from rli.write.clustering import cluster
 from rli.write.delete import delete
 from rli.write.insert import insert
@@ -527,9 +527,10 @@ class Table:
             InvalidInputError: an argument is of the wrong kind, or the filter's text is not understood.
             SchemaError: a column does not exist, or a filter does not fit.
             InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
-            CorruptTableError: a base file or the timeline cannot be read.
+            CorruptTableError: a base file or the timeline cannot be read, and a second look finds the same.
+            TableNotFoundError: the table was dropped.
         """
-        return self.scan(columns, filters, as_of).to_table()
+        return self.told(as_of, lambda snapshot: snapshot.scan(columns, filters).to_table())
 
     def get(
         self,
@@ -571,8 +572,8 @@ class Table:
         """As ``read``, but nothing is read yet: the result gives batches, a table, or the files that may hold records.
 
         ``scan().to_batches()`` is a ``pyarrow.RecordBatchReader``, which DuckDB, Polars and others read as a stream.
-        All of its records are of one state of the table. Files of it may be cleaned before they are read, as for a
-        ``read`` that takes long: then that is an error.
+        All of its records are of one state of the table. Others may remove files of that state before they are read: then
+        the scan raises ``InstantNotFoundError``. ``read`` begins again instead.
         """
         return self.snapshot(as_of).scan(columns, filters)
 
@@ -583,12 +584,16 @@ class Table:
             InvalidInputError: ``as_of`` is neither an instant nor a time.
             InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
         """
+        return self.told(as_of, lambda snapshot: snapshot)
+
+    def told(self, as_of: str | date | None, tell: Callable[[Snapshot], Found]) -> Found:
+        """What a function tells of a ``snapshot``; it is called again if others have overtaken it. Raises as ``snapshot``."""
         if not isinstance(as_of, str | date | None):
             raise InvalidInputError(
                 f"neither an instant nor a time: as_of={as_of!r}; give a text, a date or a datetime"
             )
         text = as_of.isoformat() if isinstance(as_of, date) else as_of
-        return whole_snapshot(self._opened.reloaded(), None if text is None else parse_instant_time(text))
+        return told_of_whole(self._opened.reloaded(), tell, None if text is None else parse_instant_time(text))
 
     def lookup(self, keys: Any, *, timeout: float = LOOKUP_SECONDS) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.
@@ -652,7 +657,7 @@ class Table:
         """
         try:
             with answers_within(_INFO_SECONDS):
-                return table_info(*self.refreshed())
+                return self.look_up_with(table_info)
         except (
             IndexNotReadyError,
             IndexMismatchError,
@@ -774,12 +779,15 @@ class Table:
             CorruptTableError: a base file is lost or damaged, or a commit cannot be read.
             IndexNotReadyError: the index has not seen all commits of the table after that time.
         """
-        definition, index = self.refreshed()
-        tasks = tasks or InProcess()
-        report = index.verify_against(definition, tasks, partial(await_synced, definition, index, timeout))
+        runs = tasks or InProcess()
+
+        def verify(definition: TableDefinition, index: TableIndex) -> VerifyReport:
+            return index.verify_against(definition, runs, partial(await_synced, definition, index, timeout))
+
+        report = self.look_up_with(verify)
         if not deep:
             return report
-        return replace(report, damaged=tuple(map(str, damaged_files(definition, tasks))))
+        return replace(report, damaged=tuple(map(str, damaged_files(self._opened.reloaded(), runs))))
 
     def repair_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> VerifyReport:
         """Make the index say what the table says; returns what was wrong. ``timeout`` is as for ``rollback``.

@@ -58,8 +58,12 @@ class TableDefinition:
         return datetime.now(UTC) if in_utc else datetime.now()  # noqa: DTZ005  (local time is what is meant)
 
     def load_timeline(self) -> Timeline:
-        """The timeline as it is now."""
-        return load_timeline(self.storage, self._timeline_layout)
+        """The timeline as it is now; raises ``TableNotFoundError`` if the table was dropped."""
+        timeline = load_timeline(self.storage, self._timeline_layout)
+        if not timeline.instants:
+            # The folder of a table that was dropped looks like a table without a commit.
+            load_properties(self.storage)
+        return timeline
 
     @property
     def archive(self) -> Archive:

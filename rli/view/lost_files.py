@@ -93,6 +93,22 @@ def lost_files(snapshot: Snapshot, partition_paths: Collection[str] | None = Non
     return _missing(snapshot, newest)
 
 
+def still_lost(snapshot: Snapshot, lost: LostFiles) -> dict[FileGroupId, LostFile]:
+    """Those of some lost files of a state that a second look finds lost, too; none where others have changed the table.
+
+    An undoing hides a commit before it removes the files. So a file that was not there when it was listed, and whose commit
+    a later timeline shows, is lost.
+    """
+    again = Snapshot.now(snapshot.table)
+    if snapshot.timeline.as_of is not None:
+        again = again.as_of(snapshot.timeline.as_of)
+    try:
+        found = lost_files(again, {group.partition_path for group in lost})
+    except InstantNotFoundError:
+        return {}
+    return {group: file for group, file in lost.items() if found.get(group) == file}
+
+
 def recorded_sums(snapshot: Snapshot) -> SliceSums | None:
     """The sums that the commit published last has kept; None if they do not describe the state.
 
@@ -237,22 +253,17 @@ def _missing(snapshot: Snapshot, newest: LostFiles) -> dict[FileGroupId, LostFil
 
 
 def _claim(snapshot: Snapshot, lost: LostFiles, groups: Collection[FileGroupId] | None) -> None:
-    """Raise ``CorruptTableError`` for the first of some lost files that matters, after a second look; see ``require_files``.
-
-    An undoing hides a commit before it removes the files. So a file that was not there when it was listed, and whose commit
-    a later timeline shows, is lost.
-    """
-    first = min((file for group, file in lost.items() if groups is None or group in groups), key=_path_of, default=None)
-    if first is None:
+    """Raise ``CorruptTableError`` for the first of some lost files that matters, after a second look; see ``require_files``."""
+    matters = {group: file for group, file in lost.items() if groups is None or group in groups}
+    if not matters:
         return
-    again = Snapshot.now(snapshot.table)
-    if snapshot.timeline.as_of is not None:
-        again = again.as_of(snapshot.timeline.as_of)
-    if lost_files(again, {first.group.partition_path}).get(first.group) != first:
+    still = still_lost(snapshot, matters)
+    first = min((still or matters).values(), key=_path_of)
+    if not still:
         raise InstantNotFoundError(
             f"the table was changed while its files were listed: file={first.path} instant={first.instant}; read again"
         )
-    last = again.timeline.latest_write
+    last = snapshot.timeline.latest_write
     which = "the last commit" if last is not None and last.time == first.instant else "a commit"
     raise CorruptTableError(
         f"a base file of {which} is missing: file={first.path} instant={first.instant}; restore it from a backup, or go "

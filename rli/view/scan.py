@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,6 +37,7 @@ class Scan:
         table_schema: of all columns but the meta columns; None in a table that was never written.
         schema: of the records that are read.
         filter: which records are read; None for all records.
+        require_not_removed: see ``Snapshot.require_not_removed``.
     """
 
     table: TableDefinition
@@ -44,13 +45,16 @@ class Scan:
     table_schema: pa.Schema | None
     schema: pa.Schema
     filter: Filter | None
+    require_not_removed: Callable[[Sequence[FileSlice]], None]
 
     def to_table(self) -> pa.Table:
         """All records.
 
         Raises:
             SchemaError: a value of a column does not fit its type in the table, or the filter.
+            InstantNotFoundError: others have removed a base file of this state since: scan again.
             CorruptTableError: a base file cannot be read.
+            TableNotFoundError: the table was dropped since.
         """
         live = self._live()
         if self.filter is not None or not live:
@@ -136,6 +140,7 @@ class Scan:
         try:
             yield
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError) as error:
+            self.require_not_removed(live)
             if self.table_schema is not None:
                 require_readable(self.table.storage, live, self.table_schema)
             raise SchemaError(

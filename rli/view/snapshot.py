@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final, TypeVar
+from functools import cached_property, partial
+from typing import Final
 
 import pyarrow as pa
 
@@ -27,8 +27,7 @@ from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
 from rli.view.scan import Scan, wanted_columns
-
-Told = TypeVar("Told")
+from rli.view.second_look import Told, read_again
 
 _PLAIN_KEYS: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.NONPARTITIONED)
 """Kinds of generators that take the text of a single record-key column as it is."""
@@ -122,6 +121,28 @@ class Snapshot:
         """Opens a file slice; raises ``CorruptTableError`` for a file that is missing or damaged."""
         return FileSliceReader(self.table.storage, file_slice)
 
+    def require_not_removed(self, file_slices: Iterable[FileSlice]) -> None:
+        """Pass slices of this state, unless others have removed a file of one; a file that is lost passes.
+
+        Raises:
+            InstantNotFoundError: others have removed a file since the state was that of the table.
+            TableNotFoundError: the table was dropped.
+        """
+        missing = next((one for one in file_slices if not self.slices.has_files(one)), None)
+        if missing is not None and told_of_now(self.table.reloaded(), partial(self._is_overtaken, missing.group)):
+            raise InstantNotFoundError(
+                f"the state that is read is gone, others have changed the table and removed a file: table={self.table.location} "
+                f"partition={missing.group.partition_path} file_id={missing.group.file_id} instant={missing.instant}; read again"
+            )
+
+    def _is_overtaken(self, group: FileGroupId, now: Snapshot) -> bool:
+        """Whether this state was undone or archived, or a later commit has changed a file group: only then its files may go."""
+        latest, writes = self.timeline.latest_write, now.timeline.completed_writes
+        seen = {write.time for write in self.timeline.completed_writes}
+        if latest is None or all(write.time != latest.time for write in writes):
+            return True
+        return any(group in now.commit(write).changed_groups for write in writes if write.time not in seen)
+
     def record_keys(self, file_slice: FileSlice) -> Iterator[pa.Array]:
         """The record keys of a file slice, in batches.
 
@@ -184,9 +205,10 @@ class Snapshot:
             SchemaError: a column does not exist, or the filter is not one.
         """
         if self.schema is None:
-            return Scan(self.table, self.slices, None, pa.schema([]), None)
+            return Scan(self.table, self.slices, None, pa.schema([]), None, self.require_not_removed)
         wanted = wanted_columns(self.schema, columns)
-        return Scan(self.table, self.slices, self.schema, wanted, Filter.of(filters, with_meta_columns(self.schema)))
+        passes = Filter.of(filters, with_meta_columns(self.schema))
+        return Scan(self.table, self.slices, self.schema, wanted, passes, self.require_not_removed)
 
     def read(self, columns: Sequence[str] | None = None, filters: object = None) -> pa.Table:
         """All records at once; arguments and errors are those of ``scan`` and ``Scan.to_table``."""
@@ -194,16 +216,8 @@ class Snapshot:
 
 
 def told_of_now(table: TableDefinition, tell: Callable[[Snapshot], Told]) -> Told:
-    """What a function tells of the present state; it is called again where a commit is undone or archived meanwhile."""
-    snapshot = Snapshot.now(table)
-    while True:
-        try:
-            return tell(snapshot)
-        except InstantNotFoundError:
-            current = Snapshot.now(table)
-            if current.timeline.instants == snapshot.timeline.instants:
-                raise
-            snapshot = current
+    """What a function tells of the present state; it is called again if others have overtaken it."""
+    return read_again(table, lambda table: tell(Snapshot.now(table)))
 
 
 def _without_meta(schema: pa.Schema) -> pa.Schema:

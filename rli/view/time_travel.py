@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from itertools import takewhile
 
-from rli.errors import InstantNotFoundError, RliError
+from rli.errors import InstantNotFoundError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.lost_files import require_all_files, require_files
+from rli.view.second_look import Told, read_again
 from rli.view.slice_diff import FirstChange, first_changes
-from rli.view.snapshot import Snapshot, told_of_now
+from rli.view.snapshot import Snapshot
 
 
 def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot:
@@ -23,40 +25,14 @@ def whole_snapshot(table: TableDefinition, as_of: str | None = None) -> Snapshot
     Raises:
         InstantNotFoundError: the table had no commit yet, files of that state were cleaned, or its commits archived.
         CorruptTableError: a base file is lost.
+        TableNotFoundError: the table was dropped.
     """
-    if as_of is None:
-        return told_of_now(table, _whole_with_schema)
-    return _whole(Snapshot.now(table), as_of)
+    return told_of_whole(table, lambda snapshot: snapshot, as_of)
 
 
-def _whole_with_schema(current: Snapshot) -> Snapshot:
-    whole = _whole(current, None)
-    # Read now: the commit that has it may be undone.
-    _ = whole.schema
-    return whole
-
-
-def _whole(current: Snapshot, as_of: str | None) -> Snapshot:
-    while True:
-        chosen = current if as_of is None else current.as_of(as_of)
-        chosen.slices.list_all()
-        # What was deleted before it could be listed is told by a timeline that is loaded after that.
-        current = Snapshot.now(current.table)
-        if as_of is not None:
-            _require_begun(current, chosen)
-            require_files_as_of(current, chosen)
-        elif missing_group(current, chosen) is not None:
-            continue
-        if not _is_visible(current, chosen):
-            continue
-        try:
-            require_files(chosen)
-        except InstantNotFoundError:
-            if is_latest(current):
-                raise
-            current = Snapshot.now(current.table)
-        else:
-            return chosen
+def told_of_whole(table: TableDefinition, tell: Callable[[Snapshot], Told], as_of: str | None = None) -> Told:
+    """What a function tells of a ``whole_snapshot``; it is called again if others have overtaken it (P44)."""
+    return read_again(table, lambda table: tell(_whole(table, as_of)))
 
 
 def verified_snapshot(table: TableDefinition) -> Snapshot:
@@ -65,13 +41,36 @@ def verified_snapshot(table: TableDefinition) -> Snapshot:
     Raises:
         CorruptTableError: a base file is lost, or a commit cannot be read.
     """
-    return told_of_now(table, _verified)
+    return told_of_verified(table, lambda snapshot: snapshot)
 
 
-def _verified(current: Snapshot) -> Snapshot:
-    whole = _whole_with_schema(current)
-    require_all_files(whole)
-    return whole
+def told_of_verified(table: TableDefinition, tell: Callable[[Snapshot], Told]) -> Told:
+    """What a function tells of a ``verified_snapshot``; it is called again if others have overtaken it (P44)."""
+
+    def verified(snapshot: Snapshot) -> Told:
+        require_all_files(snapshot)
+        return tell(snapshot)
+
+    return told_of_whole(table, verified)
+
+
+def _whole(table: TableDefinition, as_of: str | None) -> Snapshot:
+    current = Snapshot.now(table)
+    while True:
+        chosen = current if as_of is None else current.as_of(as_of)
+        chosen.slices.list_all()
+        # What was deleted before it could be listed is told by a timeline that is loaded after that.
+        current = Snapshot.now(table)
+        if as_of is not None:
+            _require_begun(current, chosen)
+            require_files_as_of(current, chosen)
+        elif missing_group(current, chosen) is not None:
+            continue
+        if _still_holds(current, chosen):
+            require_files(chosen)
+            # Read now: the commit that has it may be undone.
+            _ = chosen.schema
+            return chosen
 
 
 def is_whole(snapshot: Snapshot) -> bool:
@@ -79,17 +78,13 @@ def is_whole(snapshot: Snapshot) -> bool:
 
     Raises:
         CorruptTableError: a base file is lost, or a commit cannot be read.
+        InstantNotFoundError: others have overtaken the snapshot.
     """
     snapshot.slices.list_all()
     current = Snapshot.now(snapshot.table)
-    if missing_group(current, snapshot) is not None or not _is_visible(current, snapshot):
+    if missing_group(current, snapshot) is not None or not _still_holds(current, snapshot):
         return False
-    try:
-        require_all_files(snapshot)
-    except InstantNotFoundError:
-        if is_latest(snapshot):
-            raise
-        return False
+    require_all_files(snapshot)
     return True
 
 
@@ -132,19 +127,6 @@ def is_latest(snapshot: Snapshot) -> bool:
     return snapshot.timeline.instants == snapshot.table.load_timeline().instants
 
 
-class RemovedFiles:
-    """Tells files that others removed beside a look-up from files that are missing (P16)."""
-
-    def __init__(self) -> None:
-        self._problem = ""
-
-    def require_removed(self, snapshot: Snapshot, problem: RliError) -> None:
-        """Pass a problem that others may have made since a snapshot; raise it if they did not, or if it comes again."""
-        if is_latest(snapshot) or str(problem) == self._problem:
-            raise problem
-        self._problem = str(problem)
-
-
 def is_whole_for(snapshot: Snapshot, groups: Collection[FileGroupId] | None = None) -> bool:
     """Whether a snapshot of the present state shows some file groups as they were; if not, it is out of date (P16).
 
@@ -155,7 +137,7 @@ def is_whole_for(snapshot: Snapshot, groups: Collection[FileGroupId] | None = No
     current = Snapshot.now(snapshot.table)
     if current.timeline == snapshot.timeline:
         return True
-    return missing_group(current, snapshot, groups) is None and _is_visible(current, snapshot)
+    return missing_group(current, snapshot, groups) is None and _still_holds(current, snapshot)
 
 
 def missing_group(
@@ -168,9 +150,19 @@ def missing_group(
     return next((group for group, change in asked if _is_missing(past, past.slices.get(group), change)), None)
 
 
-def _is_visible(current: Snapshot, earlier: Snapshot) -> bool:
-    """Whether nothing of an earlier state was undone since."""
-    return all(current.timeline.is_visible(write.time) for write in earlier.timeline.completed_writes)
+def _still_holds(current: Snapshot, earlier: Snapshot) -> bool:
+    """Whether nothing of an earlier state was undone since, and it shows all writes that came before its last one.
+
+    A folder is not listed in one step: of two writes that are published meanwhile, a listing may show the later one alone.
+    """
+    seen = {write.time for write in earlier.timeline.completed_writes}
+    if not all(current.timeline.is_visible(time) for time in seen):
+        return False
+    last, as_of = earlier.timeline.latest_write, earlier.timeline.as_of
+    if last is None:
+        return True
+    before = takewhile(lambda write: write.time != last.time, current.timeline.completed_writes)
+    return all(write.time in seen or (as_of is not None and write.time > as_of) for write in before)
 
 
 def _is_missing(past: Snapshot, held: FileSlice | None, change: FirstChange) -> bool:

@@ -35,9 +35,9 @@ from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.given_keys import table_keys
 from rli.view.paths import stream_folder
+from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
 from rli.view.stored_types import slices_by_types
-from rli.view.time_travel import RemovedFiles
 from rli.write.choices import one_of
 from rli.write.contract import (
     Engine,
@@ -64,6 +64,7 @@ __all__ = [
     "IS_DELETED",
     "LOCATION_SCHEMA",
     "LOOKUP_SECONDS",
+    "OVERTAKEN",
     "Change",
     "ComparedBy",
     "Comparisons",
@@ -84,11 +85,11 @@ __all__ = [
     "Position",
     "PruningLocator",
     "RecordKeying",
-    "RemovedFiles",
     "Request",
     "RequestFolder",
     "RowPlacing",
     "Scope",
+    "SecondLook",
     "SizedPlacement",
     "Snapshot",
     "SomeKeys",

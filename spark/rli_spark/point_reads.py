@@ -15,10 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 from rli import Table
 from rli.errors import ConflictError
 from rli.write.engine import (
+    OVERTAKEN,
     FileGroupId,
     FileSlice,
     Locator,
-    RemovedFiles,
+    SecondLook,
     Snapshot,
     TableKeys,
     await_synced,
@@ -85,7 +86,7 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
     forming.record_keys(arrow_schema(keys).empty_table())
     fields = keys.select(*(F.col(f"`{name}`") for name in definition.key_generator.record_key_fields))
     deadline = time.monotonic() + timeout
-    removed = RemovedFiles()
+    second = SecondLook(definition)
     while True:
         state = await_synced(definition, index, max(0.0, deadline - time.monotonic()))
         try:
@@ -94,14 +95,12 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
                 # Kept: the same keys may be elsewhere when the frame is computed.
                 located = _located(fields, forming, locator).localCheckpoint()
                 rows = located.select(*_GROUP, _CHANGED).distinct().collect()
-        except point_reads.MISSING as error:
-            removed.require_removed(state.snapshot, error)
-            point_reads.require_time_left(index, deadline)
-            continue
-        if not any(row[_CHANGED] for row in rows) and point_reads.has_seen_all(locator, state.snapshot):
-            slices = point_reads.slices_of(state.snapshot, [FileGroupId(row[0], row[1]) for row in rows])
-            if slices is not None:
-                return LocatedFrame(state.snapshot, located, slices)
+            if not any(row[_CHANGED] for row in rows) and point_reads.has_seen_all(locator, state.snapshot):
+                slices = point_reads.slices_of(state.snapshot, [FileGroupId(row[0], row[1]) for row in rows])
+                if slices is not None:
+                    return LocatedFrame(state.snapshot, located, slices)
+        except OVERTAKEN as problem:
+            second.require_change(problem)
         point_reads.require_time_left(index, deadline)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import StructType
@@ -18,6 +19,7 @@ from rli.errors import InvalidInputError
 from rli.write.engine import (
     LOOKUP_SECONDS,
     FileSlice,
+    Snapshot,
     Storage,
     columns_of,
     only_base_file,
@@ -78,19 +80,32 @@ def read(
                 f"the index knows the present alone: as_of={as_of!r}; read without keys, then join the frames"
             )
         return _read_keys(table, keys, columns, filters, timeout)
-    snapshot = table.snapshot(as_of)
+    _require_portable(filters)
+    return table.told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters))
+
+
+def _read_state(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    columns: Sequence[str] | None,
+    filters: str | Sequence[Condition | Sequence[Condition]] | None,
+) -> DataFrame:
     if snapshot.schema is None:
         return spark.createDataFrame([], StructType())
-    _require_portable(filters)
     full = with_meta_columns(snapshot.schema)
     scan = snapshot.scan(columns, filters)
     live = scan.matching_slices()
     if not live:
         frame = spark.createDataFrame([], spark_schema(full))
     else:
-        storage = table.definition.storage
+        storage = snapshot.table.storage
         by_types = slices_by_types(storage, live, full)
-        frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
+        try:
+            frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
+        except AnalysisException:
+            # Spark looks for the files at once.
+            snapshot.require_not_removed(live)
+            raise
     if scan.filter is not None:
         frame = frame.where(condition(scan.filter.predicate, full))
     return _columns_of(frame, scan.schema.names)

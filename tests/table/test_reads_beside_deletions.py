@@ -11,7 +11,7 @@ from rli import CorruptTableError, InstantNotFoundError, Table, create_table, op
 from rli.view.definition import TableDefinition
 from rli.view.file_system_view import FileSystemView
 from rli.view.snapshot import Snapshot
-from tests.support.tables import commit_version, rows_of
+from tests.support.tables import commit_version, records, rows_of
 
 
 def _commit_and_clean(table: Table) -> None:
@@ -86,12 +86,25 @@ def test_a_past_state_is_whole_or_refused(
         trips.read(as_of=instants[-1])
 
 
+@pytest.mark.invariant("P44")
 @pytest.mark.parametrize("is_past", [False, True])
-def test_files_that_are_gone_by_the_time_they_are_read_are_missed(
-    *, is_past: bool, trips: Table, instants: list[str]
+@pytest.mark.parametrize("work", [_commit_and_clean, _cluster_and_clean, _roll_back])
+def test_a_held_state_says_what_was_removed(
+    *, work: Callable[[Table], None], is_past: bool, trips: Table, instants: list[str]
 ) -> None:
     state = trips.snapshot(instants[-1] if is_past else None)
-    _commit_and_clean(trips)
+    work(trips)
+    with pytest.raises(InstantNotFoundError, match="others have changed the table and removed a file"):
+        state.read()
+
+
+@pytest.mark.invariant("P44")
+@pytest.mark.parametrize("is_past", [False, True])
+def test_a_held_state_names_damage(*, is_past: bool, trips: Table, instants: list[str]) -> None:
+    state = trips.snapshot(instants[-1] if is_past else None)
+    [file, *_] = state.scan().files()
+    Path(file).unlink()
+    trips.upsert(records(("elsewhere", "z", 1, 0.0)))
     with pytest.raises(CorruptTableError, match="a base file is missing"):
         state.read()
 

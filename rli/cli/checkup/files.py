@@ -8,14 +8,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from rli.errors import InstantNotFoundError
 from rli.hudi.avro_schema import from_avro
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
 from rli.store.health import Finding, Verdict
 from rli.view import paths
 from rli.view.file_slice_reader import FileSliceReader, only_base_file
 from rli.view.file_slices import PARTITION_METADATA, FileSlice
-from rli.view.lost_files import lost_files
+from rli.view.lost_files import lost_files, still_lost
 from rli.view.snapshot import Snapshot
 
 _NAMED: Final = 5
@@ -101,17 +100,8 @@ def without_commit(snapshot: Snapshot, time: str) -> bool:
 
 def _lost(snapshot: Snapshot) -> Iterator[Finding]:
     lost = lost_files(snapshot)
-    if lost:
-        # Others may have undone a commit while its files were listed.
-        try:
-            lost = {
-                group: file
-                for group, file in lost_files(Snapshot.now(snapshot.table)).items()
-                if lost.get(group) == file
-            }
-        except InstantNotFoundError:
-            lost = {}
-    if lost:
+    # Others may have undone a commit while its files were listed.
+    if lost and (lost := still_lost(snapshot, lost)):
         files = sorted(file.path for file in lost.values())
         yield _problem(
             f"files of completed commits are missing: count={len(files)} files={files[:_NAMED]}",

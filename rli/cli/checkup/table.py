@@ -26,7 +26,7 @@ from rli.table.table import Table
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.file_slice_reader import FileSliceReader
-from rli.view.registration import stores_password, with_index_at
+from rli.view.registration import has_other_index, stores_password, with_index_at
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import is_latest
 
@@ -53,12 +53,20 @@ class TableCheckup:
         self._commits: Commits = {}
 
     def run(self) -> list[Finding]:
-        """Look at everything that can be looked at."""
-        try:
-            definition = load_definition(self._storage)
-        except RliError as error:
-            self.findings.append(problem("table", error))
-            return self.findings
+        """Look at everything that can be looked at; again if the table got another index meanwhile."""
+        for _ in range(_LOOKS):
+            self.findings = []
+            try:
+                definition = load_definition(self._storage)
+            except RliError as error:
+                self.findings.append(problem("table", error))
+                return self.findings
+            self._look_at(definition)
+            if all(found.verdict is Verdict.OK for found in self.findings) or not has_other_index(definition):
+                break
+        return self.findings
+
+    def _look_at(self, definition: TableDefinition) -> None:
         self._look_at_properties(definition)
         self._look_at_password(definition)
         self._look_at_disk()
@@ -71,11 +79,10 @@ class TableCheckup:
                 Verdict.PROBLEM,
                 "run: rli index bootstrap TABLE --index URL",
             )
-            return self.findings
+            return
         if index_kind(url).has_store:
             self.findings.extend(look_at_index(url))
         self._look_at_index_of(definition, snapshot, records)
-        return self.findings
 
     def _add(self, check: str, detail: str, verdict: Verdict = Verdict.OK, advice: str | None = None) -> None:
         self.findings.append(Finding(check, verdict, detail, advice))

@@ -16,6 +16,7 @@ from rli.errors import CorruptTableError
 from rli.hudi.timeline.avro_files import MALFORMED, read_record, write_record
 from rli.hudi.timeline.commit_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 from rli.json_text import parse_json
+from rli.model import FileGroupId
 
 CLUSTER: Final = "CLUSTER"
 """Hudi's name of the operation that replaces small file groups by larger ones."""
@@ -113,6 +114,13 @@ class CommitMetadata:
     def deleted_keys(self) -> list[str]:
         """The files of deleted keys that the commit needs, relative to the table's folder."""
         return self.extra.get(DELETED_KEYS_FILES, "").splitlines()
+
+    @property
+    def changed_groups(self) -> set[FileGroupId]:
+        """The file groups that the write has written or replaced."""
+        written = {FileGroupId(stat.partition_path, stat.file_id) for stat in self.write_stats}
+        replaced = {FileGroupId(path, file_id) for path, ids in self.replaced_file_ids.items() for file_id in ids}
+        return written | replaced
 
     def to_json(self) -> bytes:
         """The content as table version 6 keeps it."""

@@ -111,15 +111,7 @@ def changes_between(
 
 def _groups_changed_by(now: Snapshot, instants: Iterable[Instant]) -> set[FileGroupId]:
     """The file groups that commits wrote or replaced."""
-    commits = [now.commit(instant) for instant in instants]
-    written = {FileGroupId(stat.partition_path, stat.file_id) for commit in commits for stat in commit.write_stats}
-    replaced = {
-        FileGroupId(partition_path, file_id)
-        for commit in commits
-        for partition_path, file_ids in commit.replaced_file_ids.items()
-        for file_id in file_ids
-    }
-    return written | replaced
+    return {group for instant in instants for group in now.commit(instant).changed_groups}
 
 
 def _missing_from(other: Mapping[FileGroupId, FileSlice], slices: Mapping[FileGroupId, FileSlice]) -> list[FileSlice]:

@@ -11,7 +11,7 @@ from rli.index.table_files.table_index import TableFilesIndex
 from rli.model import KeyMode, Scope
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
-from rli.view.time_travel import whole_snapshot
+from rli.view.time_travel import told_of_whole
 
 
 class TableFilesKind(IndexKind):
@@ -55,7 +55,7 @@ class TableFilesKind(IndexKind):
     ) -> tuple[TableFilesIndex, int]:
         """There is nothing to build; the keys are checked."""
         index = self.open(table)
-        report = index.verify(whole_snapshot(table))
+        report = told_of_whole(table, index.verify)
         index.require_sound(table, report)
         return index, report.records
 

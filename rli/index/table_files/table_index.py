@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
-from rli.errors import CorruptTableError, IndexMismatchError, IndexNotReadyError
+from rli.errors import CorruptTableError, IndexNotReadyError
 from rli.file_group.journal import Journal
 from rli.hudi.table_features import remedy_for_repeats
 from rli.hudi.timeline.timeline import Timeline
@@ -21,8 +21,9 @@ from rli.index.table_files.verifying import verify_keys
 from rli.model import Scope
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
+from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
-from rli.view.time_travel import RemovedFiles, verified_snapshot, whole_snapshot
+from rli.view.time_travel import told_of_verified, told_of_whole, whole_snapshot
 
 
 class TableFilesIndex(FileIndex):
@@ -130,16 +131,15 @@ class TableFilesIndex(FileIndex):
         partition_paths: pa.Array | None = None,
     ) -> pa.Table:
         deadline = time.monotonic() + timeout
-        distinct, removed = record_keys.unique(), RemovedFiles()
+        distinct, second = record_keys.unique(), SecondLook(table)
         while True:
-            snapshot = whole_snapshot(table)
             try:
-                locator = self.locator_of(snapshot)
+                locator = self.locator_of(whole_snapshot(table))
                 if partition_paths is not None:
                     return locator.locate(record_keys, partition_paths)
                 found = locator.locate_all(distinct)
-            except (CorruptTableError, IndexMismatchError) as error:
-                removed.require_removed(snapshot, error)
+            except OVERTAKEN as error:
+                second.require_change(error)
                 if time.monotonic() > deadline:
                     raise IndexNotReadyError(
                         f"files were cleaned again and again while keys were looked up: table={table.location} "
@@ -159,23 +159,19 @@ class TableFilesIndex(FileIndex):
         tasks: TaskRunner,  # noqa: ARG002  (one process finds what stands twice)
         await_synced: Callable[[], IndexState],  # noqa: ARG002
     ) -> VerifyReport:
-        removed = RemovedFiles()
-        while True:
-            snapshot = verified_snapshot(table)
-            try:
-                return self.verify(snapshot)
-            except (CorruptTableError, IndexMismatchError) as error:
-                removed.require_removed(snapshot, error)
+        return told_of_verified(table, self.verify)
 
     def repair_from(self, table: TableDefinition, tasks: TaskRunner) -> VerifyReport:  # noqa: ARG002
-        report = self.verify(verified_snapshot(table))
+        report = told_of_verified(table, self.verify)
         self.require_sound(table, report)
         return report
 
     # The index as a whole --------------------------------------------------------------------------------------
 
     def stats(self) -> IndexStats:
-        snapshot = whole_snapshot(self._table.reloaded())
+        return told_of_whole(self._table.reloaded(), self._stats_of)
+
+    def _stats_of(self, snapshot: Snapshot) -> IndexStats:
         rows = 0
         for file_slice in snapshot.slices.values():
             with snapshot.reader(file_slice) as reader:

@@ -15,7 +15,16 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from rli.errors import CorruptTableError
-from rli.write.engine import FileIndex, FileLocator, Position, RemovedFiles, Storage, TableDefinition, work_rows
+from rli.write.engine import (
+    OVERTAKEN,
+    FileIndex,
+    FileLocator,
+    Position,
+    SecondLook,
+    Storage,
+    TableDefinition,
+    work_rows,
+)
 from rli_spark.batches import map_numbers
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import shared_slices, tasks_for_files
@@ -96,14 +105,13 @@ def build_base(
     Raises:
         CorruptTableError: a file is damaged.
     """
-    removed = RemovedFiles()
+    second = SecondLook(table)
     while True:
-        locator = index.locator(index.sync(table, SparkTasks(spark)))
         try:
+            locator = index.locator(index.sync(table, SparkTasks(spark)))
             files = _write_locations(spark, table.storage, locator, f"{folder}/{uuid4().hex}")
-        except CorruptTableError as error:
-            # Files may have been cleaned while they were read.
-            removed.require_removed(locator.snapshot, error)
+        except OVERTAKEN as problem:
+            second.require_change(problem)
             continue
         position = Position.of(locator.snapshot)
         base = LocationBase(position, buckets or _buckets_for(tally_of_files(files).keys), files)

@@ -14,6 +14,7 @@ from rli.index.record.sync.actions import FOLLOWED
 from rli.index.record.sync.result import withdrawn_instants
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli.view.second_look import SecondLook
 
 _NO_EFFECT: Final = frozenset({Action.CLEAN, Action.SAVEPOINT, Action.INDEXING, Action.SCHEMA_COMMIT})
 
@@ -46,15 +47,17 @@ def log_and_timeline(
     table: TableDefinition, index: StoredEntries, load: Callable[[LogState], Timeline]
 ) -> tuple[LogState, Timeline]:
     """The commit log, then the timeline that is loaded for it; raises ``IndexNotReadyError`` as ``_require_known_past``."""
+    second = SecondLook(table)
     while True:
         log = index.log.refresh()
         timeline = load(log)
         try:
             _require_known_past(table, timeline, index, log)
-        except IndexNotReadyError:
+        except IndexNotReadyError as problem:
             # In between, a commit may have been undone and that archived, or all that the log knew. Then the log went on.
+            # Or the folder was listed while the commit went and its rollback came (P44).
             if index.log.refresh().head == log.head:
-                raise
+                second.require_change(problem)
         else:
             return log, timeline
 

@@ -29,6 +29,7 @@ from rli.index.reports import Unseen
 from rli.tasks import TaskRunner
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
+from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
 
 _ATTEMPTS: Final = 5
@@ -85,10 +86,13 @@ class Sync:
             StoreRestartedError: a server of its store was restarted in every attempt.
         """
         began = time.monotonic()
-        attempts = 1
+        attempts, second = 1, SecondLook(self._table)
         while True:
             try:
                 result = yield from self._follow()
+            except (*OVERTAKEN, IndexNotReadyError) as problem:
+                # Others may have undone or archived a commit before it was followed here (P44).
+                second.require_change(problem)
             except StoreRestartedError:
                 # A server may be restarted while we go by what it said before; the next attempt learns what it has
                 # lost (P32).

@@ -17,6 +17,7 @@ from rli.index.reports import VerifyReport
 from rli.model import FileGroupId
 from rli.tasks import TaskRunner
 from rli.telemetry import events
+from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import is_whole
 
@@ -45,10 +46,15 @@ def whole_state(synced: Callable[[], SyncResult]) -> State:
     Args:
         synced: tells up to where the index has followed the timeline.
     """
+    second: SecondLook | None = None
     while True:
         found = synced()
-        if is_whole(found.snapshot):
-            return State(found.snapshot, found.log)
+        second = second or SecondLook(found.snapshot.table)
+        try:
+            if is_whole(found.snapshot):
+                return State(found.snapshot, found.log)
+        except OVERTAKEN as problem:
+            second.require_change(problem)
 
 
 def verify(look: Callable[[], State], index: StoredEntries, tasks: TaskRunner) -> VerifyReport:
