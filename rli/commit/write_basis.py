@@ -11,6 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from rli.commit.keygen_check import require_known_key_generation
+from rli.errors import InstantNotFoundError
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.writer import WriteContext
 from rli.hudi.avro_schema import to_avro
@@ -140,7 +141,11 @@ class WriteBasis:
     def bytes_per_record(self, estimate: float) -> float:
         """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
         for instant in reversed(self.snapshot.timeline.completed_writes):
-            stats = self.snapshot.commit(instant).write_stats
+            try:
+                stats = self.snapshot.commit(instant).write_stats
+            except InstantNotFoundError:
+                # Another process has archived it, and all older ones, or has undone it: then this write is in conflict.
+                break
             records = sum(stat.writes for stat in stats)
             if records:
                 return max(1.0, sum(stat.written_bytes for stat in stats) / records)

@@ -23,6 +23,7 @@ from rli.model import Step
 from rli.services.archive import ArchiveResult, archive
 from rli.services.fence import Fence
 from tests.support.faults import PointedStorage
+from tests.support.steps import Once
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
 
 
@@ -323,4 +324,17 @@ def test_an_archive_that_was_paused_removes_nothing_that_came_later(table: Table
     assert archive(definition, 1, Fence(definition, lambda: None)).instants_archived == 3
     assert _times(table) == [instants[3], later[0]]
     assert check_archived(table) == [(time, "commit") for time in instants[:3]]
+    check_stored(table)
+
+
+def test_an_archive_stops_no_write(tmp_path: Path) -> None:
+    """The last commit deleted keys that the table does not hold: the size of a record is told by an older one."""
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="global-simple:")
+    table.upsert(records(("a", "x", 1, 1.0)))
+    for number in range(4):
+        table.delete(["nobody"], ordering=[number])
+    archived: list[int] = []
+    step = Once(Step.REQUESTED, lambda: archived.append(open_table(table.location).archive(1).instants_archived))
+    assert table.upsert(records(("b", "x", 1, 1.0)), on_step=step).inserted == 1
+    assert archived[0] > 1
     check_stored(table)
