@@ -8,7 +8,10 @@ their errors to the driver.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
+
+NOTHING_WRITTEN: Final = "nothing was written"
+"""What the error of a write says if the table is as it was before."""
 
 _REMEDY: Final = "; "
 
@@ -42,6 +45,14 @@ class RliError(Exception):
             return self._remedy
         _, semicolon, remedy = str(self).rpartition(_REMEDY)
         return remedy if semicolon else None
+
+    def that_wrote_nothing(self) -> Self:
+        """The same error, whose message says that nothing was written."""
+        if NOTHING_WRITTEN not in str(self):
+            problem, remedy = self.problem, self.remedy
+            self._remedy = NOTHING_WRITTEN if remedy is None else f"{NOTHING_WRITTEN}: {remedy}"
+            self.args = (f"{problem}{_REMEDY}{self._remedy}",)
+        return self
 
 
 # Fix the input -------------------------------------------------------------------------------------------------
@@ -162,6 +173,10 @@ class LeaseBusyError(RliError):
 
 class VoidAttemptError(RliError):
     """The tasks of a write had other records than requested; nothing of this write is visible."""
+
+
+class UndecidedCommitError(RliError):
+    """The storage failed in the one step that publishes a commit: the next write of the table decides whether it stands."""
 
 
 class StoreUnavailableError(RliError):

@@ -270,6 +270,7 @@ class CommitResult:
         attempts: how often the write was tried.
         conflicts: how many of these attempts lost against other writers.
         seconds: where the time went: a number of seconds for each ``Phase``. A repeated transaction has none.
+        index_behind: whether the index could not follow the commit, which stands: the next sync, write or look-up applies it.
         dry_run: whether nothing was written: the values say what the write would do. ``written_bytes`` is 0 then.
         files_to_rewrite: of a dry run, the base files that would be replaced, relative to the table's folder.
     """
@@ -290,6 +291,7 @@ class CommitResult:
     conflicts: int = field(default=0, compare=False)
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
     repeated: bool = field(default=False, compare=False)
+    index_behind: bool = field(default=False, compare=False)
     dry_run: bool = field(default=False, compare=False)
     files_to_rewrite: tuple[str, ...] = field(default=(), compare=False)
 

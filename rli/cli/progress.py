@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from rli.cli.interruption import interruption_is_dealt_with, raise_if_interrupted
 from rli.cli.output import counted, err_console, print_note
-from rli.commit.write_basis import OnStep
+from rli.commit.step_clock import OnStep
 from rli.model import MigrationStep, Step
 from rli.table.migration import OnMigrationStep
 

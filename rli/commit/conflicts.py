@@ -44,11 +44,13 @@ class ReadSet:
         groups: the file groups that hold its keys: also those where every record came too late to change anything.
         changed_keys: finds the keys that it looked up, and did nothing about, among those that others changed.
         deleted_keys: finds its keys among those that others deleted with ordering values.
+        known_deletes: the deleted keys that it compared its records with; None if it did not.
     """
 
     groups: frozenset[FileGroupId]
     changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys
     deleted_keys: Callable[[DeletedKeys], SomeKeys] = no_keys
+    known_deletes: DeletedKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,7 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
         )
 
 
-def require_same_deletes(
-    read: ReadSet, before: Snapshot, known: DeletedKeys, current: Snapshot, now: Callable[[], DeletedKeys]
-) -> None:
+def require_same_deletes(read: ReadSet, before: Snapshot, current: Snapshot, now: Callable[[], DeletedKeys]) -> None:
     """Check a write that asked for deleted keys against deletes that were committed or undone since (P42).
 
     Index and file groups do not tell of a delete of a key that the table did not hold. The caller holds the lease.
@@ -115,14 +115,14 @@ def require_same_deletes(
     Args:
         read: what the write has looked at.
         before: the state that it builds on.
-        known: the deleted keys of that state.
         current: the state of the table now.
         now: the deleted keys of that state.
 
     Raises:
         ConflictError: the write may not be published.
     """
-    if current.timeline.completed_writes == before.timeline.completed_writes:
+    known = read.known_deletes
+    if known is None or current.timeline.completed_writes == before.timeline.completed_writes:
         return
     undone = tuple({file.instant for file in known.files if not current.timeline.is_visible(file.instant)})
     if undone:

@@ -29,6 +29,7 @@ class PreparedWrite:
         read: what the write depends on beside what it writes.
         resizing: what the index keeps of a clustering that it has planned; None for all other writes.
         deleted_keys: files of deleted keys, which lie among the unpublished files.
+        is_synced: whether the tasks have waited until their files were on the disk; if not, the commit does.
     """
 
     results: Sequence[FileGroupResult]
@@ -38,6 +39,7 @@ class PreparedWrite:
     read: ReadSet
     resizing: Resizing | None = None
     deleted_keys: Sequence[str] = ()
+    is_synced: bool = True
 
     @property
     def counts(self) -> WriteCounts:
@@ -55,6 +57,16 @@ class PreparedWrite:
         return [result.journal for result in self.results if result.journal is not None]
 
     @property
+    def files(self) -> list[str]:
+        """The files that become part of the table, by their paths in it."""
+        return [*(stat.path for stat in self.stats), *self.deleted_keys]
+
+    @property
+    def partition_paths(self) -> frozenset[str]:
+        """Of the base files."""
+        return frozenset(stat.partition_path for stat in self.stats)
+
+    @property
     def replaced(self) -> frozenset[FileGroupId]:
         """The file groups that are replaced."""
         return frozenset(group for result in self.results for group in result.replaces)
@@ -68,12 +80,19 @@ class PreparedWrite:
         kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
         return replace(self, results=kept or self.results)
 
-    def result(self, instant: str | None, seconds: Mapping[str, float] = MappingProxyType({})) -> CommitResult:
+    def result(
+        self,
+        instant: str | None,
+        seconds: Mapping[str, float] = MappingProxyType({}),
+        *,
+        index_behind: bool = False,
+    ) -> CommitResult:
         """What the caller is told of the commit.
 
         Args:
             instant: of the commit; None if nothing was committed.
             seconds: of each step.
+            index_behind: whether the next sync has to apply the commit.
         """
         counts, stats = self.counts, self.stats
         created = sum(stat.previous_instant is None for stat in stats)
@@ -90,4 +109,5 @@ class PreparedWrite:
             files_replaced=len(self.replaced),
             duplicates=counts.duplicates,
             seconds=dict(seconds),
+            index_behind=index_behind,
         )

@@ -1,7 +1,7 @@
 """Writes that are in conflict with another writer's, or whose tasks went wrong, are tried again a bounded number of times.
 
-The one place for it, whatever engine writes: an attempt begins with a snapshot of its own, and an attempt that fails
-has removed what it wrote before it says so.
+The one place for it, whatever engine writes: an attempt begins with a snapshot of its own, and an attempt that is not
+published leaves nothing.
 """
 
 from __future__ import annotations
@@ -10,19 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
+from rli.commit.begun_write import BegunWrite
+from rli.commit.outcome import NotPublished, Outcome, Published, Unchanged, Undecided
 from rli.commit.prepared_write import PreparedWrite
+from rli.commit.publishing import publish
 from rli.commit.write_report import WriteReport
-from rli.commit.write_transaction import WriteTransaction
-from rli.errors import ConflictError, RliError, VoidAttemptError
-from rli.model import CommitResult
+from rli.errors import NOTHING_WRITTEN, ConflictError, RliError
 from rli.telemetry.waits import waiting
 from rli.view.caller_transactions import RepeatedTransactionError
 
@@ -30,76 +25,77 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 
 
-def write_until_committed(
-    begin: Callable[[], WriteTransaction],
-    work: Callable[[WriteTransaction], PreparedWrite],
+def write_until_published(
+    begin: Callable[[], BegunWrite],
+    prepare: Callable[[BegunWrite], PreparedWrite],
     attempts: int,
     operation: str,
-) -> CommitResult:
-    """The result of the first attempt to write that is in conflict with nobody.
+) -> Published | Unchanged:
+    """The outcome of the first attempt to write that is in conflict with nobody.
 
     Pauses between attempts grow exponentially, with full jitter so that writers in conflict do not come back at once.
 
     Args:
         begin: begins an attempt, from a snapshot of its own.
-        work: tags and writes.
+        prepare: tags and writes.
         attempts: how many at most.
         operation: Hudi's name of what is written, such as ``UPSERT``.
 
     Raises:
         ConflictError: every attempt was in conflict; with what the last one was in conflict with.
         VoidAttemptError: in the last attempt too, tasks had other records than requested.
+        UndecidedCommitError: the storage failed while the commit was published.
 
     Returns:
         What was committed: by this call, or by an earlier one with the same transaction of the caller.
     """
     report = WriteReport(attempts, operation)
-    write: WriteTransaction | None = None
-
-    def attempt() -> CommitResult:
-        nonlocal write
-        report.attempt_began()
-        write = None
-        write = begin()
-        report.attempt_announced(write)
-        try:
-            return _write(write, work)
-        except (ConflictError, RepeatedTransactionError):
-            raise
-        except Exception as error:
-            # Any error may be secondary: another writer may have removed our files, or undone commits we read.
-            write.require_own_failure(error)
-            raise
-
-    def may_be_repeated(error: BaseException) -> bool:
-        # Once published, what fails is a step of the caller's: another attempt would find its own records.
-        is_published = write is not None and write.is_published
-        return isinstance(error, ConflictError | VoidAttemptError) and not is_published
-
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
-        retry=retry_if_exception(may_be_repeated),
+        retry=retry_if_result(_may_be_repeated),
         before_sleep=lambda state: report.retried(_failure_of(state)),
-        retry_error_callback=_give_up,
+        retry_error_callback=_given_up,
         sleep=_pause,
     )
     try:
-        return report.done(retrying(attempt))
-    except RepeatedTransactionError as repeated:
-        return report.repeated(repeated.result)
-    except Exception as error:
-        report.failed(error)
+        outcome = retrying(_attempt, begin, prepare, report)
+    except BaseException as interruption:
+        report.failed(interruption)
         raise
+    match outcome:
+        case NotPublished(RepeatedTransactionError() as repeated):
+            return Unchanged(report.repeated(repeated.result))
+        case NotPublished(reason):
+            report.failed(reason)
+            raise _as_nothing_written(reason)
+        case Undecided(reason):
+            report.failed(reason)
+            raise reason
+    return report.done(outcome)
 
 
-def _write(write: WriteTransaction, work: Callable[[WriteTransaction], PreparedWrite]) -> CommitResult:
+def _attempt(
+    begin: Callable[[], BegunWrite], prepare: Callable[[BegunWrite], PreparedWrite], report: WriteReport
+) -> Outcome:
+    report.attempt_began()
     try:
-        prepared = work(write)
+        begun = begin()
+    except Exception as error:  # noqa: BLE001  (the outcome tells of it)
+        return NotPublished(error)
+    report.attempt_announced(begun)
+    try:
+        prepared = prepare(begun)
+    except Exception as error:  # noqa: BLE001  (the outcome tells of it)
+        return begun.abandoned(error)
     except BaseException:
-        write.abort()
+        begun.announced.withdraw()
         raise
-    return write.commit(prepared)
+    return publish(begun, prepared)
+
+
+def _may_be_repeated(outcome: Outcome) -> bool:
+    return isinstance(outcome, NotPublished) and outcome.may_be_repeated
 
 
 def _pause(seconds: float) -> None:
@@ -107,23 +103,33 @@ def _pause(seconds: float) -> None:
         time.sleep(seconds)
 
 
-def _give_up(state: RetryCallState) -> CommitResult:
+def _given_up(state: RetryCallState) -> Outcome:
     last = _failure_of(state)
     if not isinstance(last, ConflictError):
-        raise last
+        return NotPublished(last)
     named = f"keys={last.key_count} sample={list(last.keys)} " if last.key_count else ""
-    raise type(last)(
+    error = type(last)(
         f"other writers were first in every attempt: attempts={state.attempt_number} {named}"
         f"instants={list(last.instants)} last cause=({last}); nothing was written: write "
         "again later, allow more attempts, or let fewer writers change the same file groups at once",
         keys=last.keys,
         key_count=last.key_count,
         instants=last.instants,
-    ) from last
+    )
+    error.__cause__ = last
+    return NotPublished(error)
 
 
-def _failure_of(state: RetryCallState) -> RliError:
-    error = None if state.outcome is None else state.outcome.exception()
-    if not isinstance(error, ConflictError | VoidAttemptError):
-        raise TypeError(f"neither a conflict nor a void attempt: error={error!r}")
-    return error
+def _failure_of(state: RetryCallState) -> Exception:
+    outcome: object = None if state.outcome is None else state.outcome.result()
+    if not isinstance(outcome, NotPublished):
+        raise TypeError(f"an attempt that is not to be repeated: outcome={outcome!r}")
+    return outcome.reason
+
+
+def _as_nothing_written(reason: Exception) -> Exception:
+    """The error, with the words that nothing was written."""
+    if isinstance(reason, RliError):
+        return reason.that_wrote_nothing()
+    reason.add_note(NOTHING_WRITTEN)
+    return reason

@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 from rli.model import Step
 
+OnStep = Callable[[Step], None]
+"""Called after each step of a write."""
+
 
 class StepClock:
     """Passes steps on, and adds the time since the step before to the phase of each.
@@ -15,7 +18,7 @@ class StepClock:
         seconds: by phase, in the order in which they were reached.
     """
 
-    def __init__(self, on_step: Callable[[Step], None]) -> None:
+    def __init__(self, on_step: OnStep) -> None:
         self._on_step = on_step
         self._last = time.monotonic()
         self.seconds: dict[str, float] = {}

@@ -1,16 +1,16 @@
 """What a write builds on: the state of table and index, and the questions that its work asks of them.
 
-A write that is to be committed (``WriteTransaction``) and a dry run, which changes nothing, answer them alike.
+A write that is to be committed (``BegunWrite``) and a dry run, which changes nothing, answer them alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import pyarrow as pa
 
 from rli.commit.keygen_check import require_known_key_generation
+from rli.commit.step_clock import OnStep
 from rli.errors import InstantNotFoundError
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.writer import WriteContext
@@ -20,11 +20,9 @@ from rli.hudi.schema_history import require_no_history
 from rli.hudi.timeline.instant import instant_before
 from rli.index.contract import IndexState, TableIndex
 from rli.index.locators import Locator
-from rli.model import MissingColumns, Step
+from rli.model import MissingColumns
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
-
-OnStep = Callable[[Step], None]
 
 
 class WriteBasis:
@@ -45,9 +43,8 @@ class WriteBasis:
         self.table = table
         self.index = index
         self.on_step = on_step
-        self._deleted_keys: DeletedKeys | None = None
 
-    def _require_writable_state(self) -> None:
+    def require_writable_state(self) -> None:
         """Raise ``UnsupportedTableError`` for a table whose commits and records show that rli does not write it."""
         require_no_history(self.snapshot.last_commit, self.table.location)
         require_known_key_generation(self.snapshot)
@@ -77,14 +74,13 @@ class WriteBasis:
         has_order = self.table.properties.ordering_field is not None
         return self.table.require_settings().tombstones if has_order else None
 
-    @property
+    @cached_property
     def deleted_keys(self) -> DeletedKeys:
         """The deleted keys that count in that state."""
-        if self._deleted_keys is None:
-            self._deleted_keys = self._deleted_keys_of(self.snapshot)
-        return self._deleted_keys
+        return self.deleted_keys_of(self.snapshot)
 
-    def _deleted_keys_of(self, snapshot: Snapshot) -> DeletedKeys:
+    def deleted_keys_of(self, snapshot: Snapshot) -> DeletedKeys:
+        """The deleted keys that count for this write in a state of the table."""
         seconds = self._seconds_of_tombstones
         if seconds is None:
             return DeletedKeys(self.table.storage)
@@ -120,7 +116,7 @@ class WriteBasis:
 
         Args:
             schema: of the records after the write.
-            is_synced: whether each task waits for the disk; if not, the commit does, for all files at once.
+            is_synced: whether each task waits for the disk; if not, ``PreparedWrite.is_synced`` says so, too.
             kept: columns of which updated records keep their stored values.
         """
         return WriteContext(

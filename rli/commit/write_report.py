@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import TypeVar
 
-from rli.commit.write_transaction import WriteTransaction
+from rli.commit.begun_write import BegunWrite
+from rli.commit.outcome import Published, Unchanged
 from rli.errors import ConflictError, InvalidInputError
 from rli.model import CommitResult, Phase
 from rli.telemetry import events, metrics
+
+Done = TypeVar("Done", bound=Published | Unchanged)
 
 _CHANGES = ("inserted", "updated", "moved", "deleted", "unchanged", "duplicates")
 
@@ -27,14 +31,14 @@ class WriteReport:
         self._began = self._attempt_began = time.monotonic()
         self._attempts = 0
         self._conflicts = 0
-        self._write: WriteTransaction | None = None
+        self._write: BegunWrite | None = None
 
     def attempt_began(self) -> None:
         """An attempt begins, before it has a transaction."""
         self._attempts += 1
         self._attempt_began = time.monotonic()
 
-    def attempt_announced(self, write: WriteTransaction) -> None:
+    def attempt_announced(self, write: BegunWrite) -> None:
         """The attempt has an instant."""
         self._write = write
 
@@ -51,7 +55,7 @@ class WriteReport:
         else:
             events.COMMIT_VOID.log(**where, attempts=self._most_attempts, cause=failure)
 
-    def failed(self, failure: Exception) -> None:
+    def failed(self, failure: BaseException) -> None:
         """The write has failed for good."""
         self._conflicts += isinstance(failure, ConflictError)
         metrics.WRITES.add(1, operation=self._operation, outcome="failed")
@@ -74,8 +78,9 @@ class WriteReport:
         events.COMMIT_REPEATED.log(instant=result.instant, attempts=self._attempts, seconds=self._seconds)
         return result
 
-    def done(self, result: CommitResult) -> CommitResult:
-        """The result with what it took."""
+    def done(self, outcome: Done) -> Done:
+        """The outcome, whose result says what it took."""
+        result = outcome.result
         earlier = self._attempt_began - self._began
         seconds = {**result.seconds, **({Phase.RETRIES.value: earlier} if self._attempts > 1 else {})}
         told = replace(result, attempts=self._attempts, conflicts=self._conflicts, seconds=seconds)
@@ -105,7 +110,7 @@ class WriteReport:
                 files_replaced=told.files_replaced,
                 bytes=told.written_bytes,
             )
-        return told
+        return replace(outcome, result=told)
 
     def _count(self, result: CommitResult) -> None:
         operation = self._operation

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from rli.arrow_tables import as_arrow_table
 from rli.commit.readiness import await_synced
+from rli.commit.step_clock import OnStep
 from rli.commit.undo import restore, roll_back
-from rli.commit.write_basis import OnStep
 from rli.errors import (
     CorruptIndexError,
     IndexMismatchError,

@@ -119,6 +119,15 @@ COMMIT_FAILED: Final = _event(
     "table", "operation", "instant", "attempts", "conflicts", "seconds", "cause",
 )  # fmt: skip
 
+COMMIT_INDEX_BEHIND: Final = _event(
+    "commit.index_behind", logging.WARNING, "a commit stands, but its index could not follow it; the next sync does",
+    "table", "instant", "cause",
+)  # fmt: skip
+COMMIT_UNFINISHED: Final = _event(
+    "commit.unfinished", logging.WARNING, "a commit stands, but a step after its publication failed",
+    "table", "instant", "cause",
+)  # fmt: skip
+
 # Between writers -----------------------------------------------------------------------------------------------
 
 LEASE_WAITING: Final = _event(

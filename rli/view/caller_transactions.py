@@ -35,7 +35,7 @@ _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 _NAME: Final = re.compile(rf"[0-9]{{{_DIGITS}}}\.[0-9]{{17}}")
 
 _NOT_KEPT: Final = frozenset(
-    {"attempts", "conflicts", "seconds", "repeated", "duplicates", "dry_run", "files_to_rewrite"}
+    {"attempts", "conflicts", "seconds", "repeated", "duplicates", "index_behind", "dry_run", "files_to_rewrite"}
 )
 """What is not known yet when the record is written, and what earlier versions do not read within the result."""
 

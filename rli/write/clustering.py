@@ -16,11 +16,11 @@ from itertools import accumulate
 
 import pyarrow as pa
 
+from rli.commit.begun_write import BegunWrite
 from rli.commit.conflicts import ReadSet
 from rli.commit.prepared_write import PreparedWrite
-from rli.commit.retries import write_until_committed
-from rli.commit.write_basis import OnStep
-from rli.commit.write_transaction import WriteTransaction
+from rli.commit.retries import write_until_published
+from rli.commit.step_clock import OnStep
 from rli.errors import ConflictError, SettingsError
 from rli.file_group.writer import FileGroupResult
 from rli.hudi.file_names import new_file_id
@@ -56,12 +56,12 @@ def cluster(
         LeaseBusyError: the lease was not free for ``patience`` seconds.
     """
     require_writable(table.properties)
-    return write_until_committed(
-        partial(WriteTransaction.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT, patience=patience),
+    return write_until_published(
+        partial(BegunWrite.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT, patience=patience),
         partial(_write_clusters, tasks, smaller_than, most_bytes),
         attempts,
         CLUSTER,
-    )
+    ).result
 
 
 def plan_clustering(
@@ -133,7 +133,7 @@ def _fill(slices: list[FileSlice], target_size: int) -> list[tuple[FileSlice, ..
 
 
 def _write_clusters(
-    tasks: TaskRunner, smaller_than: int | None, most_bytes: int | None, write: WriteTransaction
+    tasks: TaskRunner, smaller_than: int | None, most_bytes: int | None, write: BegunWrite
 ) -> PreparedWrite:
     schema = write.snapshot.schema or pa.schema([])
     resizing = write.index.resizing(write.snapshot, smaller_than)

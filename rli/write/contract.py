@@ -1,14 +1,14 @@
 """What a write asks of the engine that runs it, and what an engine may rely on.
 
-The orchestration (``rli.write.upsert``, ``rli.write.delete``) decides: the schema, which records move, where new ones go,
+The operation (``rli.write.operation``) decides: the schema, which records move, where new ones go,
 what the write depends on, when to try again. The engine does the work on rows, here or on many machines, with the pure
-functions that the orchestration hands it. So all engines merge, tag and place in the same way.
+functions that the operation hands it. So all engines merge, tag and place in the same way.
 
 A write goes through an engine in these steps::
 
     request = engine.request(source, keying)      once, for all attempts (P19)
         rows = request.tag(locator, tagging)      once in each attempt
-            rows.profile                          counts, by which the orchestration plans
+            rows.profile                          counts, by which the operation plans
             rows.without_late_moves(...)          only if records move
             rows.write(plan)                      base files and journals, one result for each file group
         request.files_of(save)                    only if deleted keys are to be kept

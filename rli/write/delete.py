@@ -1,33 +1,28 @@
-"""Deleting by key alone. One orchestration for all engines."""
+"""Deleting by key alone. One operation for all engines."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
-from rli.commit.write_transaction import WriteTransaction
 from rli.errors import InvalidInputError
 from rli.file_group import work_rows
-from rli.hudi.table_features import require_writable
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys
-from rli.model import CommitResult, Step
+from rli.model import CommitResult, Scope, Step
 from rli.view.definition import TableDefinition
 from rli.write.contract import Engine, Request
-from rli.write.dry_run import dry_run
 from rli.write.keying import KeysAlone
-from rli.write.maintenance import write_and_maintain
+from rli.write.operation import Operation, run
 from rli.write.options import WriteOptions
 from rli.write.planning import kept_deletes, plan_write, read_set, run_plan
-from rli.write.requesting import write_request
 from rli.write.tagging import DeleteTagging
-
-_OPERATION: Final = "DELETE"
 
 
 def delete(  # noqa: PLR0917  (called by the façades alone)
@@ -54,43 +49,41 @@ def delete(  # noqa: PLR0917  (called by the façades alone)
             f"the table has no ordering column, with which deletes could be compared: table={table.location} "
             f"ordering={ordering}; delete without ordering"
         )
-    attempts = options.attempts_of(table)
-    require_writable(table.properties)
+    return run(Delete(ordering), table, index, engine, source, options=options)
 
-    def keying_of(keys: TableKeys) -> KeysAlone:
-        return KeysAlone(keys, ordering, options.compared_by)
 
-    def write(request: Request) -> CommitResult:
-        caller = options.caller_of(_OPERATION, request.received)
-        work = partial(_write_deletes, engine, request, has_ordering=ordering is not None)
-        if options.dry_run:
-            return dry_run(table, index, options.on_step, caller, work)
-        return write_and_maintain(
-            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
-            work,
-            attempts,
-            engine.tasks,
-            _OPERATION,
+@dataclass(frozen=True, slots=True)
+class Delete(Operation):
+    """Remove records by key.
+
+    Attributes:
+        ordering: the column of ordering values; None if whatever is stored is to be deleted.
+    """
+
+    name: ClassVar[str] = "DELETE"
+
+    ordering: str | None
+
+    def keying(self, keys: TableKeys, table: TableDefinition, scope: Scope, options: WriteOptions) -> KeysAlone:  # noqa: ARG002
+        return KeysAlone(keys, self.ordering, options.compared_by)
+
+    def prepare(self, write: WriteBasis, request: Request, engine: Engine) -> PreparedWrite:
+        has_ordering = self.ordering is not None
+        schema = write.snapshot.schema or pa.schema([])
+        field = write.table.properties.ordering_field if has_ordering else None
+        with request.tag(write.locator, DeleteTagging(schema, field)) as rows:
+            write.on_step(Step.TAGGED)
+            profile = rows.profile
+            context = write.context(schema, is_synced=engine.syncs_in_tasks)
+            plan = plan_write(write, context, profile, request.bytes_per_row)
+            results = run_plan(write, rows, plan)
+        kept = work_rows.ORDERING if has_ordering else None
+        deleted = kept_deletes(write, engine, request, schema, ordering=kept, by_mark=False)
+        known = write.deleted_keys if deleted else None
+        read = read_set(profile, results, partial(_changed_keys, request), known_deletes=known)
+        return PreparedWrite(
+            results, schema, self.name, profile.apart, read, deleted_keys=deleted, is_synced=engine.syncs_in_tasks
         )
-
-    return write_request(
-        table, index, engine, source, keying_of=keying_of, write=write, may_recover=not options.dry_run
-    )
-
-
-def _write_deletes(engine: Engine, request: Request, write: WriteBasis, *, has_ordering: bool) -> PreparedWrite:
-    schema = write.snapshot.schema or pa.schema([])
-    field = write.table.properties.ordering_field if has_ordering else None
-    with request.tag(write.locator, DeleteTagging(schema, field)) as rows:
-        write.on_step(Step.TAGGED)
-        profile = rows.profile
-        context = write.context(schema, is_synced=engine.syncs_in_tasks)
-        plan = plan_write(write, context, profile, request.bytes_per_row)
-        results = run_plan(write, rows, plan)
-    read = read_set(profile, results, partial(_changed_keys, request))
-    ordering = work_rows.ORDERING if has_ordering else None
-    deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=False)
-    return PreparedWrite(results, schema, _OPERATION, profile.apart, read, deleted_keys=deleted)
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.readiness import require_synced
-from rli.commit.write_basis import OnStep, WriteBasis
+from rli.commit.step_clock import OnStep
+from rli.commit.write_basis import WriteBasis
 from rli.errors import IndexNotReadyError, InvalidInputError, RliError
 from rli.file_group.writer import WriteContext
 from rli.hudi.timeline.instant import new_instant_time
@@ -44,7 +45,7 @@ class DryRun(WriteBasis):
         super().__init__(table, index, on_step)
         self.state = state
         self.instant = new_instant_time(table.now(), state.timeline.latest_time)
-        self._require_writable_state()
+        self.require_writable_state()
 
     @property
     def saves(self) -> bool:

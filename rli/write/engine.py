@@ -1,4 +1,4 @@
-"""All that an engine needs of rli, such as ``rli_spark``: the interface, the orchestrations, and the parts to build with.
+"""All that an engine needs of rli, such as ``rli_spark``: the interface, the operations, and the parts to build with.
 
 An engine imports ``rli``, ``rli.errors`` and this module, and nothing else of rli. ``rli.write.contract`` says how the
 parts play together.
@@ -11,7 +11,7 @@ from rli.codec.fingerprints import mixed
 from rli.codec.key_codec import HASHES, hash_keys, key_hashes, routing_hashes
 from rli.commit.readiness import await_synced
 from rli.commit.requests import RequestFolder, request_folder_of
-from rli.commit.write_basis import OnStep
+from rli.commit.step_clock import OnStep
 from rli.file_group import work_rows
 from rli.file_group.batches import coalesce_tables
 from rli.file_group.work_rows import Change

@@ -10,24 +10,20 @@ The timeline alone tells what is due, so no state is kept: the writer of each n-
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from rli.commit.exclusive_service import table_service
-from rli.commit.prepared_write import PreparedWrite
-from rli.commit.retries import write_until_committed
-from rli.commit.write_transaction import WriteTransaction
 from rli.errors import LeaseBusyError
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline
-from rli.model import CommitResult
+from rli.index.contract import TableIndex
 from rli.services.archive import archive
 from rli.services.clean import clean
 from rli.services.purge import purge_tombstones
 from rli.settings import Maintenance
 from rli.tasks import TaskRunner
 from rli.telemetry import events
-from rli.view.definition import load_definition
+from rli.view.definition import TableDefinition, load_definition
 from rli.view.snapshot import Snapshot
 from rli.write.clustering import cluster, planned_regroupings
 
@@ -44,34 +40,22 @@ _PATIENCE_SECONDS: Final = 5.0
 """For how long a service waits for the lease. The caller waits for its commit's result meanwhile."""
 
 
-def write_and_maintain(
-    begin: Callable[[], WriteTransaction],
-    work: Callable[[WriteTransaction], PreparedWrite],
-    attempts: int,
-    tasks: TaskRunner,
-    operation: str,
-) -> CommitResult:
-    """Write as ``write_until_committed`` does, then maintain the table if that is due.
+def maintain_if_due(table: TableDefinition, index: TableIndex, timeline: Timeline, tasks: TaskRunner) -> None:
+    """Run the services that are due after a commit; whatever goes wrong is logged.
 
     Args:
-        begin: begins an attempt.
-        work: tags and writes.
-        attempts: how many at most.
+        table: the definition as the writer knows it.
+        index: of the table.
+        timeline: with the commit.
         tasks: runs the work of a clustering.
-        operation: as for ``write_until_committed``.
     """
-    last: list[WriteTransaction] = []
-
-    def begin_attempt() -> WriteTransaction:
-        last[:] = [begin()]
-        return last[0]
-
-    result = write_until_committed(begin_attempt, work, attempts, operation)
-    # A repeat of a caller's transaction commits nothing.
-    timeline = last[0].timeline_after if last else None
-    if timeline is not None:
-        _maintain(last[0], timeline, tasks)
-    return result
+    try:
+        _maintain(table, index, timeline, tasks)
+    except LeaseBusyError as busy:
+        events.MAINTENANCE_LEFT.log(table=table.location, cause=busy)
+    except Exception as error:  # noqa: BLE001  (see below)
+        # Whatever it is, the commit stands, and its caller must not take it for one that failed.
+        events.MAINTENANCE_FAILED.log_with_traceback(error, table=table.location)
 
 
 def due_services(timeline: Timeline, settings: Maintenance) -> list[str]:
@@ -89,39 +73,31 @@ def due_services(timeline: Timeline, settings: Maintenance) -> list[str]:
     return [service for service, is_due in due.items() if is_due]
 
 
-def _maintain(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> None:
-    table, index = write.table, write.index
+def _maintain(table: TableDefinition, index: TableIndex, timeline: Timeline, tasks: TaskRunner) -> None:
     if not due_services(timeline, table.require_settings().maintenance):
         return
-    try:
-        # Another process may have changed them since this one opened the table.
-        settings = load_definition(table.storage).require_settings()
-        for service in due_services(timeline, settings.maintenance):
-            if service == Action.CLUSTERING:
-                _cluster(write, timeline, tasks)
-                continue
-            leased = table_service(table, index, f"inline {service}", patience=_PATIENCE_SECONDS)
-            with leased as (definition, fence):
-                if service == Action.CLEAN:
-                    retained = settings.maintenance.cleaner_commits_retained
-                    clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
-                    purge_tombstones(definition, index, retained)
-                else:
-                    archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
-    except LeaseBusyError as busy:
-        events.MAINTENANCE_LEFT.log(table=table.location, cause=busy)
-    except Exception as error:  # noqa: BLE001  (see below)
-        # Whatever it is, the commit stands, and its caller must not take it for one that failed.
-        events.MAINTENANCE_FAILED.log_with_traceback(error, table=table.location)
+    # Another process may have changed them since this one opened the table.
+    settings = load_definition(table.storage).require_settings()
+    for service in due_services(timeline, settings.maintenance):
+        if service == Action.CLUSTERING:
+            _cluster(table, index, timeline, tasks)
+            continue
+        leased = table_service(table, index, f"inline {service}", patience=_PATIENCE_SECONDS)
+        with leased as (definition, fence):
+            if service == Action.CLEAN:
+                retained = settings.maintenance.cleaner_commits_retained
+                clean(definition, retained, fence, most_files=_MOST_FILES, keep_journals=True)
+                purge_tombstones(definition, index, retained)
+            else:
+                archive(definition, settings.maintenance.keep_min_commits, fence, most_commits=_MOST_COMMITS)
 
 
-def _cluster(write: WriteTransaction, timeline: Timeline, tasks: TaskRunner) -> None:
-    table, settings = write.table, write.table.require_settings()
-    if planned_regroupings(write.index, Snapshot(table, timeline)):
-        most = _MOST_TARGETS * settings.target_file_size
+def _cluster(table: TableDefinition, index: TableIndex, timeline: Timeline, tasks: TaskRunner) -> None:
+    if planned_regroupings(index, Snapshot(table, timeline)):
+        most = _MOST_TARGETS * table.require_settings().target_file_size
         cluster(
             table,
-            write.index,
+            index,
             None,
             tasks=tasks,
             attempts=1,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
-from rli.commit.write_basis import OnStep
+from rli.commit.step_clock import OnStep
 from rli.hudi.table_keys import TableKeys
 from rli.model import OnDuplicates, Scope, Step
 from rli.view.caller_metadata import NO_METADATA, BoundRequest, CallerMetadata, ComparedBy

@@ -96,9 +96,11 @@ def read_set(
     results: Iterable[FileGroupResult],
     changed_keys: Callable[[ChangedKeys], SomeKeys] = no_keys,
     deleted_keys: Callable[[DeletedKeys], SomeKeys] = no_keys,
+    known_deletes: DeletedKeys | None = None,
 ) -> ReadSet:
     """What a write depends on: the file groups that hold its keys, also where it changed nothing; see ``ReadSet``."""
-    return ReadSet(profile.origins | {result.group for result in results}, changed_keys, deleted_keys)
+    groups = profile.origins | {result.group for result in results}
+    return ReadSet(groups, changed_keys, deleted_keys, known_deletes)
 
 
 def deletions_of(write: WriteBasis) -> Deletions:

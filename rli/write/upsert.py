@@ -1,29 +1,27 @@
-"""Upserting: insert, update and move records. One orchestration for all engines."""
+"""Upserting: insert, update and move records. One operation for all engines."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
 from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
-from rli.commit.write_transaction import WriteTransaction
 from rli.file_group.work_rows import Change
 from rli.hudi.meta_columns import IS_DELETED
-from rli.hudi.table_features import require_writable
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys
-from rli.model import CommitResult, MissingColumns, OnPartitionChange, Step, WriteCounts
+from rli.model import CommitResult, MissingColumns, OnPartitionChange, Scope, Step, WriteCounts
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change, one_of
 from rli.write.contract import Engine, Request, TaggedRows
-from rli.write.dry_run import dry_run
 from rli.write.keying import RecordKeying
-from rli.write.maintenance import write_and_maintain
+from rli.write.operation import Operation, require_same_key_types, run
 from rli.write.options import WriteOptions
 from rli.write.planning import (
     deleted_among,
@@ -34,10 +32,8 @@ from rli.write.planning import (
     run_plan,
     tagged_rows,
 )
-from rli.write.requesting import require_same_key_types, write_request
 from rli.write.tagging import LateMoves, UndecidedTagging, UpsertTagging, require_no_moves, require_slices
 
-_OPERATION: Final = "UPSERT"
 _SAMPLE: Final = 5
 
 
@@ -62,69 +58,63 @@ def upsert(
         on_partition_change: what becomes of records whose partition changed; by default what the table's settings say.
         missing: what becomes of columns of the table that the records lack.
     """
-    on_change, attempts = (
-        chosen_partition_change(table.require_settings(), on_partition_change),
-        options.attempts_of(table),
-    )
-    on_missing = one_of(MissingColumns, "missing", missing)
-    require_writable(table.properties)
+    on_change = chosen_partition_change(table.require_settings(), on_partition_change)
+    operation = Upsert(on_change, one_of(MissingColumns, "missing", missing))
+    return run(operation, table, index, engine, source, options=options)
 
-    def keying_of(keys: TableKeys) -> RecordKeying:
-        return options.keying(RecordKeying, keys, table, index.scope)
 
-    def write(request: Request) -> CommitResult:
-        caller = options.caller_of(_OPERATION, request.received)
-        work = partial(_write_records, engine, request, on_change, on_missing)
-        if options.dry_run:
-            return dry_run(table, index, options.on_step, caller, work)
-        return write_and_maintain(
-            partial(WriteTransaction.begin, table, index, engine.tasks, options.on_step, caller=caller),
-            work,
-            attempts,
-            engine.tasks,
-            _OPERATION,
+@dataclass(frozen=True, slots=True)
+class Upsert(Operation):
+    """Insert, update and move records.
+
+    Attributes:
+        on_change: what becomes of records whose partition changed.
+        missing: what becomes of columns of the table that the records lack.
+    """
+
+    name: ClassVar[str] = "UPSERT"
+
+    on_change: OnPartitionChange
+    missing: MissingColumns
+
+    def keying(self, keys: TableKeys, table: TableDefinition, scope: Scope, options: WriteOptions) -> RecordKeying:
+        return options.keying(RecordKeying, keys, table, scope)
+
+    def prepare(self, write: WriteBasis, request: Request, engine: Engine) -> PreparedWrite:
+        require_same_key_types(write, request.schema)
+        schema = write.schema_with(request.schema, self.missing)
+        kept = write.missing_in(request.schema) if self.missing is MissingColumns.KEEP else ()
+        deletions = deletions_of(write)
+        with tagged_rows(
+            write,
+            request,
+            UpsertTagging(schema, self.on_change, deletions),
+            UndecidedTagging(schema, Change.UPSERT, deletions),
+        ) as tagged:
+            write.on_step(Step.TAGGED)
+            before = tagged.profile
+            rows = _in_time(tagged, write, schema, self.on_change, kept)
+            late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
+            context = write.context(schema, is_synced=engine.syncs_in_tasks, kept=kept)
+            plan = plan_write(write, context, rows.profile, request.bytes_per_row)
+            write.on_step(Step.RESOLVED)
+            results = run_plan(write, rows, plan)
+        apart = before.apart + WriteCounts(unchanged=late)
+        # For another writer, the key of a record that changes nothing may have expired, and be in another file group by now.
+        unchanged = apart.unchanged + sum(result.counts.unchanged for result in results)
+        is_told = write.expired_before is None or not unchanged
+        read = read_set(
+            before,
+            results,
+            no_keys if is_told else partial(_changed_keys, request),
+            partial(deleted_among, request),
+            write.deleted_keys,
         )
-
-    return write_request(
-        table, index, engine, source, keying_of=keying_of, write=write, may_recover=not options.dry_run
-    )
-
-
-def _write_records(
-    engine: Engine,
-    request: Request,
-    on_change: OnPartitionChange,
-    missing: MissingColumns,
-    write: WriteBasis,
-) -> PreparedWrite:
-    require_same_key_types(write, request.schema)
-    schema = write.schema_with(request.schema, missing)
-    kept = write.missing_in(request.schema) if missing is MissingColumns.KEEP else ()
-    deletions = deletions_of(write)
-    with tagged_rows(
-        write,
-        request,
-        UpsertTagging(schema, on_change, deletions),
-        UndecidedTagging(schema, Change.UPSERT, deletions),
-    ) as tagged:
-        write.on_step(Step.TAGGED)
-        before = tagged.profile
-        rows = _in_time(tagged, write, schema, on_change, kept)
-        late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
-        context = write.context(schema, is_synced=engine.syncs_in_tasks, kept=kept)
-        plan = plan_write(write, context, rows.profile, request.bytes_per_row)
-        write.on_step(Step.RESOLVED)
-        results = run_plan(write, rows, plan)
-    apart = before.apart + WriteCounts(unchanged=late)
-    # For another writer, the key of a record that changes nothing may have expired, and be in another file group by now.
-    unchanged = apart.unchanged + sum(result.counts.unchanged for result in results)
-    is_told = write.expired_before is None or not unchanged
-    read = read_set(
-        before, results, no_keys if is_told else partial(_changed_keys, request), partial(deleted_among, request)
-    )
-    ordering = deletions.ordering if IS_DELETED in request.schema.names else None
-    deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=True)
-    return PreparedWrite(results, schema, _OPERATION, apart, read, deleted_keys=deleted)
+        ordering = deletions.ordering if IS_DELETED in request.schema.names else None
+        deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=True)
+        return PreparedWrite(
+            results, schema, self.name, apart, read, deleted_keys=deleted, is_synced=engine.syncs_in_tasks
+        )
 
 
 def _changed_keys(request: Request, changes: ChangedKeys) -> SomeKeys:

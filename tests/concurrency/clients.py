@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from rli import RliError, Scope, Step, Table, TableIndex, open_table, processes
 from rli.codec.key_arrays import as_key_array
-from rli.commit import write_transaction
+from rli.commit import leased_write
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.record.table.index import RecordTableIndex
 from rli.storage.publications import Publications
@@ -390,7 +390,7 @@ def _written(write: Callable[[], Any]) -> Committed | Refused:
 
 
 def _without_conflict_check() -> None:
-    write_transaction.require_no_conflict = lambda *_: None  # type: ignore[attr-defined]
+    leased_write.require_no_conflict = lambda *_: None  # type: ignore[attr-defined]
 
 
 def _without_whole_commits() -> None:

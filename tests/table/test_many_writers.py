@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from rli import ConflictError, IndexNotFoundError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
+from rli.commit.begun_write import BegunWrite
 from rli.commit.recovery import recover
-from rli.commit.write_transaction import WriteTransaction
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.index.record.table.index import RecordTableIndex
 from rli.storage import Storage
@@ -370,20 +370,20 @@ def test_a_write_that_begins_in_the_middle_of_a_rollback_is_made_again(trips: Ta
 
 def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(trips: Table, other: Table) -> None:
     """Its work folder is found, and so is the record that says that it lives."""
-    begun: list[WriteTransaction] = []
+    begun: list[BegunWrite] = []
     definition, index = other.definition, other.index
 
     class Listing(Storage):
         def list_folders(self, path: str = "") -> list[str]:
             if not begun:
-                begun.append(WriteTransaction.begin(definition, index, InProcess(), pass_over))
+                begun.append(BegunWrite.begin(definition, index, InProcess(), pass_over))
             return super().list_folders(path)
 
     recover(replace(trips.definition, storage=Listing(trips.location)), trips.index, "recovery")
     storage = trips.definition.storage
     assert storage.list_folders(paths.WORK) == [paths.work_folder(begun[0].instant)]
     assert [instant.time for instant in trips.timeline()] == [begun[0].instant]
-    begun[0].abort()
+    begun[0].announced.withdraw()
     assert_nothing_left_over(trips)
 
 
@@ -407,14 +407,14 @@ def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after
             for action in meanwhile:
                 action()
 
-    write = WriteTransaction.begin(
+    write = BegunWrite.begin(
         pointed(table, at_point).definition, pointed(table, at_point).index, InProcess(), pass_over
     )
     known = {instant.time for instant in write.snapshot.timeline.completed}
     index, sequences = write.index, np.arange(1, (write.state.sequence or 0) + 1)
     assert isinstance(index, RecordTableIndex)
     assert set(index.log.last_read.instants_of(sequences).to_pylist()) <= known
-    write.abort()
+    write.announced.withdraw()
 
 
 def commit_of_another_engine(folder: Path, number: int, *rows: tuple[str, str, int, float]) -> Callable[[], object]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rli import Step, Table, UnsupportedTableError, open_table
-from rli.commit.write_basis import OnStep
+from rli.commit.step_clock import OnStep
 from tests.support.tables import fingerprint, records, rows_of
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from rli.cli.engines.options import Verb, WriteOptions
-from rli.commit.write_basis import OnStep
+from rli.commit.step_clock import OnStep
 from rli.errors import SettingsError
 from rli.model import CommitResult
 from rli.table.table import Table

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 import rli_spark
 from rli.cli.engines.java import is_java_there
 from rli.cli.engines.options import Verb, WriteOptions
-from rli.commit.write_basis import OnStep
+from rli.commit.step_clock import OnStep
 from rli.errors import SettingsError
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.model import CommitResult

@@ -1,0 +1,227 @@
+"""A write that has the table's lease: it is checked against what others committed, and published in one atomic step."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from rli.commit.begun_write import BegunWrite
+from rli.commit.conflicts import PlannedCommit, require_no_conflict, require_same_deletes
+from rli.commit.lease import HeldLease
+from rli.commit.prepared_write import PreparedWrite
+from rli.commit.published_write import PublishedWrite
+from rli.commit.write_ahead import write_ahead
+from rli.errors import ConflictError, UndecidedCommitError
+from rli.hudi.avro_schema import to_avro
+from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.by_partition import by_partition
+from rli.hudi.timeline.commit_metadata import COMMIT_MARK, DELETED_KEYS_FILES, CommitMetadata
+from rli.index.contract import FileIndex, IndexState
+from rli.model import FileGroupId, Step
+from rli.storage import Draft
+from rli.view import paths
+from rli.view.caller_transactions import delete_superseded, require_first, save_record
+from rli.view.definition import TableDefinition
+from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
+from rli.view.history import facts_of_commit
+from rli.view.lost_files import require_files, sums_after
+from rli.view.metadata_table import switch_off_metadata_table
+from rli.view.slice_sums import SLICE_SUMS, SliceSums
+from rli.view.snapshot import Snapshot
+
+_MARK_VERSION: Final = "1"
+
+
+class LeasedWrite:
+    """A prepared write while this process has the lease.
+
+    Args:
+        begun: the write, as it began.
+        lease: of the table.
+        promoted: gets the path of each file that the write brings into the table.
+    """
+
+    def __init__(self, begun: BegunWrite, lease: HeldLease, promoted: list[str]) -> None:
+        self._begun = begun
+        self._lease = lease
+        self._promoted = promoted
+
+    def publish(self, prepared: PreparedWrite) -> PublishedWrite:
+        """Publish a write without the file groups that lost a conflict, where it may give way.
+
+        Raises:
+            ConflictError: another writer got there first.
+            RepeatedTransactionError, TransactionMismatchError: another writer committed the caller's transaction.
+            LeaseLostError: another process took the lease over.
+            UndecidedCommitError: nobody knows yet whether the write is published.
+        """
+        begun = self._begun
+        with self._naming_the_loss():
+            begun.on_step(Step.LEASED)
+            # From here on, only a process that takes the lease over can roll this write back.
+            begun.announced.require_not_undone()
+            table = _still_writable(begun.table)
+            now = begun.index.sync(table, begun.tasks)
+            require_first(table.storage, now.timeline, begun.caller)
+            accepted = prepared.giving_way(begun.snapshot, now.snapshot)
+            sums = self._checked(accepted, now)
+            records = [*self._transaction_records(now, accepted), *self._files_of_index(accepted, now.snapshot)]
+            if records or len(accepted.results) < len(prepared.results):
+                write_ahead(begun, accepted, records)
+            self._promote(accepted, records)
+            switch_off_metadata_table(table.storage, table.reloaded().properties)
+            self._complete(self._draft(table, accepted, sums), now)
+        published = PublishedWrite(begun, table, accepted)
+        published.report(Step.PUBLISHED)
+        published.complete_resizing()
+        return published
+
+    def _checked(self, accepted: PreparedWrite, now: IndexState) -> SliceSums:
+        """The sums of all live slices after the write; raises ``ConflictError`` if it may not be published."""
+        begun, current = self._begun, now.snapshot
+        planned = PlannedCommit(
+            instant=begun.instant,
+            state=begun.state,
+            stats=accepted.stats,
+            journals=accepted.journals,
+            schema=accepted.schema,
+            read=accepted.read,
+            replaced=accepted.replaced,
+        )
+        changes = begun.index.changes(begun.state, now)
+        if changes is not None:
+            require_no_conflict(planned, changes, current, begun.tasks)
+        require_same_deletes(accepted.read, begun.snapshot, current, partial(begun.deleted_keys_of, current))
+        # If nobody else has written, the files that this write has merged are those of the last commit.
+        is_last = now.timeline.latest_write == begun.snapshot.timeline.latest_write
+        checked = begun.snapshot if is_last else current
+        require_files_read(begun, accepted, checked)
+        written = {FileGroupId(stat.partition_path, stat.file_id) for stat in accepted.stats}
+        return sums_after(checked, now.timeline, begun.instant, written, accepted.replaced)
+
+    def _transaction_records(self, now: IndexState, accepted: PreparedWrite) -> list[str]:
+        """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
+        begun = self._begun
+        if begun.caller.transaction is not None:
+            delete_superseded(begun.table.storage, now.timeline, begun.caller.transaction)
+        return save_record(begun.table.storage, begun.instant, begun.caller, accepted.result(begun.instant))
+
+    def _files_of_index(self, accepted: PreparedWrite, now: Snapshot) -> list[str]:
+        """What the index keeps of a clustering in files of the table, which lie among the unpublished files (P39)."""
+        if accepted.resizing is None:
+            return []
+        files = accepted.resizing.files(self._begun.instant, now, accepted.replaced)
+        for path, content in files.items():
+            self._begun.table.storage.write_bytes(paths.unpublished_file(self._begun.instant, path), content)
+        return list(files)
+
+    def _promote(self, accepted: PreparedWrite, records: Sequence[str]) -> None:
+        """Move the accepted files to where readers will look, once the instant has completed."""
+        begun, storage = self._begun, self._begun.table.storage
+        write_partition_metadata(storage, accepted.partition_paths, begun.instant)
+        for path in (*accepted.files, *records):
+            self._promoted.append(path)
+            storage.move(paths.unpublished_file(begun.instant, path), path)
+            begun.on_step(Step.FILE_PROMOTED)
+        begun.on_step(Step.PROMOTED)
+
+    def _draft(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> Draft:
+        """The content of the commit, on the disk together with all that it refers to."""
+        begun, storage = self._begun, table.storage
+        metadata = CommitMetadata(
+            write_stats=tuple(accepted.stats),
+            replaced_file_ids=by_partition(
+                (group.partition_path, [group.file_id]) for group in sorted(accepted.replaced)
+            ),
+            # A table that was never written has no schema yet.
+            avro_schema=to_avro(accepted.schema, table.properties.name) if len(accepted.schema) else None,
+            operation=accepted.operation,
+            extra={
+                **begun.caller.extra,
+                **facts_of_commit(accepted.counts, begun.instant, table.now()),
+                **({DELETED_KEYS_FILES: "\n".join(accepted.deleted_keys)} if accepted.deleted_keys else {}),
+                SLICE_SUMS: sums.to_text(),
+                COMMIT_MARK: _MARK_VERSION,
+            },
+        )
+        content = paths.commit_content(begun.instant)
+        draft = storage.unsynced().draft(content, table.timeline_writer.layout.encode(metadata))
+        storage.sync(
+            files=[content, *(f"{path}/{PARTITION_METADATA}".lstrip("/") for path in accepted.partition_paths)],
+            folders=[*map(posixpath.dirname, self._promoted)],
+        )
+        return draft
+
+    def _complete(self, draft: Draft, now: IndexState) -> None:
+        """Publish the draft, or find out who has decided about it."""
+        begun = self._begun
+        self._lease.require_held()
+        completed_at = now.timeline.next_time(begun.table.now())
+        try:
+            # Fails once a successor in the lease has retracted the draft. Where the name is taken, an earlier answer
+            # was lost: no other write has this instant.
+            begun.announced.publish(draft, completed_at)
+        except FileNotFoundError:
+            raise
+        except BaseException as error:
+            if not self._was_published_nevertheless(error):
+                raise
+
+    def _was_published_nevertheless(self, error: BaseException) -> bool:
+        """Whether a publication stands that failed by its answer; False if nobody can publish the draft any more (P22).
+
+        Raises:
+            UndecidedCommitError: neither can be told. The lease is left to a successor, which settles it.
+        """
+        announced = self._begun.announced
+        try:
+            announced.settle()
+            return announced.is_published()
+        except BaseException as unsettled:
+            self._lease.leave_to_successor()
+            if not isinstance(unsettled, Exception) or not isinstance(error, Exception):
+                raise
+            raise UndecidedCommitError(
+                f"the storage failed while a commit was published, and it is not known whether the commit stands: "
+                f"table={announced.table.location} instant={announced.time}",
+                remedy="look for the instant in `rli timeline TABLE` once the storage answers; a write with transaction= "
+                "may just be repeated",
+            ) from error
+
+    @contextmanager
+    def _naming_the_loss(self) -> Iterator[None]:
+        """Raise ``LeaseLostError`` where files are missing because a successor in the lease has removed them."""
+        try:
+            yield
+        except FileNotFoundError:
+            self._lease.require_held()
+            raise
+
+
+def require_files_read(begun: BegunWrite, prepared: PreparedWrite, checked: Snapshot) -> None:
+    """Raise ``CorruptTableError`` if a file is lost that a write should have read, except in the file groups that it writes.
+
+    Args:
+        begun: the write, as it began.
+        prepared: what it has read and written.
+        checked: the state that shows the file groups.
+    """
+    others = prepared.read.groups - prepared.replaced - {result.group for result in prepared.results if result.stat}
+    require_files(checked, others)
+    if isinstance(begun.index, FileIndex):
+        # A lost file may have held the keys that were found nowhere.
+        require_files(begun.snapshot, partition_paths=begun.snapshot.slices.listed)
+
+
+def _still_writable(began_with: TableDefinition) -> TableDefinition:
+    table = began_with.reloaded()
+    require_writable(table.properties)
+    if table.properties.version != began_with.properties.version:
+        raise ConflictError(
+            f"another engine changed the version of the table during this write: table={table.location} "
+            f"before={began_with.properties.version} now={table.properties.version}; write again"
+        )
+    return table

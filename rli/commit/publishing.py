@@ -1,0 +1,65 @@
+"""From prepared files to an outcome: the way of a write through the lease."""
+
+from __future__ import annotations
+
+from rli.commit.begun_write import BegunWrite
+from rli.commit.leased_write import LeasedWrite, require_files_read
+from rli.commit.outcome import Outcome, Unchanged, Undecided
+from rli.commit.prepared_write import PreparedWrite
+from rli.commit.published_write import PublishedWrite
+from rli.commit.recovery import exclusive
+from rli.commit.write_ahead import write_ahead
+from rli.errors import CorruptTableError, UndecidedCommitError
+from rli.model import LeasePlace, Step
+
+
+def publish(begun: BegunWrite, prepared: PreparedWrite) -> Outcome:
+    """Publish the files of the accepted tasks, and bring the index up to date.
+
+    Only an interruption (``KeyboardInterrupt`` and the like) is raised. It leaves nothing of a write that is not published.
+    """
+    # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
+    if not (prepared.stats or prepared.deleted_keys or begun.caller.is_given):
+        return _ended_unchanged(begun, prepared)
+    published: PublishedWrite | None = None
+    promoted: list[str] = []
+    try:
+        write_ahead(begun, prepared)
+        begun.on_step(Step.MANIFESTED)
+        with exclusive(begun.table, begun.index, begun.instant, patience=begun.patience) as lease:
+            published = LeasedWrite(begun, lease, promoted).publish(prepared)
+            if _shares_index(begun):
+                # The next holder's check of conflicts needs this commit in the index. If the lease were free now, the
+                # next holder would read the journals from the disk, and both would write the same entries.
+                published.bring_index_up_to_date()
+    except UndecidedCommitError as error:
+        # Its files stay: the next holder of the lease decides, and clears up.
+        begun.announced.record.release()
+        return Undecided(error)
+    except Exception as error:  # noqa: BLE001  (the outcome tells of it)
+        if published is None:
+            return begun.abandoned(error, promoted)
+        published.tell(error)
+    except BaseException:
+        if published is None:
+            begun.announced.withdraw(promoted)
+        else:
+            published.tidy_up()
+        raise
+    if not _shares_index(begun):
+        published.bring_index_up_to_date()
+    return published.finished()
+
+
+def _ended_unchanged(begun: BegunWrite, prepared: PreparedWrite) -> Outcome:
+    try:
+        require_files_read(begun, prepared, begun.snapshot)
+    except CorruptTableError as error:
+        return begun.abandoned(error)
+    begun.announced.withdraw()
+    return Unchanged(prepared.result(None, begun.clock.seconds))
+
+
+def _shares_index(begun: BegunWrite) -> bool:
+    """Whether all writers of the table share this index; with the lease elsewhere, each host may have its own."""
+    return begun.table.require_settings().lease is LeasePlace.INDEX

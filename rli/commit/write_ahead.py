@@ -1,0 +1,35 @@
+"""Files of a write that are on the disk before its commit refers to them (docs/protocol.md, P17)."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Sequence
+
+from rli.commit.begun_write import BegunWrite
+from rli.commit.prepared_write import PreparedWrite
+from rli.file_group.journal_list import save_journals
+from rli.view import paths
+
+
+def write_ahead(begun: BegunWrite, prepared: PreparedWrite, records: Sequence[str] = ()) -> None:
+    """Bring to the disk what the commit will refer to: manifest, journals, and the files that are promoted.
+
+    Args:
+        begun: the write, as it began.
+        prepared: its files.
+        records: unpublished files that are promoted beside its base files.
+    """
+    storage, instant = begun.table.storage, begun.instant
+    unsynced, manifest = storage.unsynced(), paths.manifest(instant)
+    promoted = [*prepared.files, *records]
+    unsynced.write_bytes(manifest, json.dumps(promoted).encode())
+    listed = save_journals(unsynced, instant, prepared.journals, tell_updates=begun.expired_before is not None)
+    by_tasks = [
+        *(paths.unpublished_file(instant, path) for path in promoted),
+        *(journal.path for journal in prepared.journals),
+    ]
+    storage.sync(
+        files=[manifest, listed, *([] if prepared.is_synced else by_tasks), *begun.announced.pending_paths],
+        folders=[posixpath.dirname(manifest), posixpath.dirname(listed)],
+    )
