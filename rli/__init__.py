@@ -30,6 +30,7 @@ from rli.errors import (
     TableExistsError,
     TableNotFoundError,
     TransactionMismatchError,
+    UndecidedCommitError,
     UnsupportedTableError,
     VoidAttemptError,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "TableOptions",
     "TableStatistics",
     "TransactionMismatchError",
+    "UndecidedCommitError",
     "UnsupportedTableError",
     "VerifyReport",
     "VoidAttemptError",

@@ -18,7 +18,7 @@ from uuid import uuid4
 from rli.commit.lease import HeldLease
 from rli.commit.liveness import Holding
 from rli.commit.shared_records import SharedRecords, shared_records
-from rli.errors import LeaseLostError
+from rli.errors import LeaseLostError, RliError
 from rli.index.contract import TableIndex
 from rli.storage import Storage
 from rli.telemetry import events
@@ -76,7 +76,11 @@ def request_folder(storage: Storage, records: SharedRecords, seconds: float) -> 
         yield RequestFolder(storage, path, holding)
     finally:
         _remove(storage, path)
-        holding.release()
+        try:
+            holding.release()
+        except RliError as error:
+            # The write has ended as it has. The record lapses, and the next write removes it.
+            events.LEFTOVER.log(folder=path, cause=error)
 
 
 def request_folder_of(table: TableDefinition, index: TableIndex) -> AbstractContextManager[RequestFolder]:

@@ -1,29 +1,170 @@
-"""A write that is published is made once, whatever fails afterwards."""
+"""A write that is published is made once, and its caller gets a result, whatever fails afterwards."""
 
 from __future__ import annotations
 
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from rli import ConflictError, Step, VoidAttemptError, create_table
-from rli.errors import RliError
-from tests.support.tables import records
+from rli import CommitResult, ConflictError, Step, StoreUnavailableError, Table, VoidAttemptError, create_table
+from rli.commit.lease_breaking import break_lease
+from rli.errors import UndecidedCommitError
+from rli.storage import Draft, Storage
+from rli.view import paths
+from tests.crash.writes import pointed
+from tests.support.tables import check_stored, records, rows_of
+
+_AFTER = [step for step in Step if list(Step).index(step) >= list(Step).index(Step.PUBLISHED)]
+_LEASED = [step for step in Step if Step.MANIFESTED in list(Step)[: list(Step).index(step) + 1]]
 
 
-@pytest.mark.parametrize("failure", [ConflictError("another table's"), VoidAttemptError("another table's")])
-def test_a_callback_that_fails_after_the_publication_does_not_repeat_the_write(
-    tmp_path: Path, failure: RliError
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    created = create_table(tmp_path / "table", record_key="id", partition_by="city", ordering="ts")
+    created.upsert(records(("a", "x", 1, 1.0)))
+    return created
+
+
+@pytest.mark.parametrize("step", _AFTER)
+@pytest.mark.parametrize(
+    "failure", [ConflictError("another table's"), VoidAttemptError("another table's"), OSError("full")]
+)
+def test_a_callback_fails_after_publication(
+    table: Table, step: Step, failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    table = create_table(tmp_path / "table", record_key="id", partition_by="city")
     steps = list[Step]()
 
     def on_step(reached: Step) -> None:
         steps.append(reached)
-        if reached is Step.PUBLISHED:
+        if reached is step:
             raise failure
 
-    with pytest.raises(type(failure), match="another table's"):
-        table.upsert(records(("a", "x", 1, 1.0)), on_step=on_step)
-    assert steps.count(Step.REQUESTED) == 1
-    assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
+    result = table.upsert(records(("b", "x", 1, 1.0)), on_step=on_step)
+    assert (result.inserted, result.index_behind, steps.count(Step.REQUESTED)) == (1, False, 1)
+    assert f"a step after its publication failed: table={table.location} instant={result.instant}" in caplog.text
+    assert table.lookup(["b"])["partition_path"].to_pylist() == ["x"]
+    check_stored(table)
+
+
+class FailingAt:
+    """From a step on, every change of the store fails."""
+
+    def __init__(self, table: Table, step: Step, failure: Exception) -> None:
+        self.table = pointed(table, self._at_point)
+        self._step, self._failure = step, failure
+        self._is_gone = False
+
+    def upsert(self, *rows: tuple[str, str, int, float]) -> CommitResult:
+        return self.table.upsert(records(*rows), on_step=self._on_step)
+
+    def _on_step(self, reached: Step) -> None:
+        self._is_gone = self._is_gone or reached is self._step
+
+    def _at_point(self, point: str) -> None:
+        if self._is_gone and point.startswith(("before put", "before compare_and_set")):
+            raise self._failure
+
+
+def _gone() -> Exception:
+    return StoreUnavailableError("the server is gone")
+
+
+def _full() -> Exception:
+    return OSError(errno.ENOSPC, "disk full")
+
+
+def says_nothing_was_written(error: Exception) -> bool:
+    return any("nothing was written" in text for text in (str(error), *getattr(error, "__notes__", [])))
+
+
+@pytest.mark.parametrize("step", _LEASED)
+@pytest.mark.parametrize("failure", [_gone, _full])
+def test_the_store_goes_at_a_step(table: Table, step: Step, failure: Callable[[], Exception]) -> None:
+    raised: Exception | None = None
+    try:
+        result = FailingAt(table, step, failure()).upsert(("b", "x", 1, 1.0))
+    except (StoreUnavailableError, OSError) as error:
+        raised = error
+    else:
+        assert result.inserted == 1
+    assert raised is None or says_nothing_was_written(raised)
+    assert [row["id"] for row in rows_of(table)] == (["a", "b"] if raised is None else ["a"])
+    break_lease(table.definition, table.index)
+    table.upsert(records(("c", "x", 1, 1.0)))
+    assert table.verify_index().agrees
+
+
+def test_a_store_that_fails_leaves_the_index_behind(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="rli"):
+        result = FailingAt(table, Step.PUBLISHED, StoreUnavailableError("gone")).upsert(("b", "x", 1, 1.0))
+    assert (result.inserted, result.index_behind) == (1, True)
+    assert "its index could not follow it" in caplog.text
+    break_lease(table.definition, table.index)
+    assert table.lookup(["b"])["partition_path"].to_pylist() == ["x"]
+    check_stored(table)
+
+
+def test_a_lease_that_is_lost_before_publication_writes_nothing(table: Table) -> None:
+    def on_step(reached: Step) -> None:
+        if reached is Step.PROMOTED:
+            break_lease(table.definition, table.index)
+
+    before = rows_of(table)
+    with pytest.raises(ConflictError, match="nothing was written"):
+        table.upsert(records(("b", "x", 1, 1.0)), attempts=1, on_step=on_step)
+    assert rows_of(table) == before
+    check_stored(table)
+
+
+@dataclass(frozen=True)
+class FailingStorage(Storage):
+    """Fails while a commit is published: before or after it has its name, and perhaps from then on."""
+
+    names: bool = False
+    stays: bool = False
+
+    def publish(self, draft: Draft, target: str) -> bool:
+        if not target.endswith(".commit"):
+            return super().publish(draft, target)
+        if self.names:
+            super().publish(draft, target)
+        raise OSError(errno.EIO, "no answer")
+
+    def settle(self, path: str) -> None:
+        if self.stays:
+            raise OSError(errno.EIO, "still no answer")
+        super().settle(path)
+
+
+def failing(table: Table, *, names: bool = False, stays: bool = False) -> Table:
+    storage = FailingStorage(table.location, names=names, stays=stays)
+    return Table(replace(table.definition, storage=storage))
+
+
+def test_a_commit_whose_answer_is_lost_is_published(table: Table) -> None:
+    result = failing(table, names=True).upsert(records(("b", "x", 1, 1.0)))
+    assert result.inserted == 1
+    check_stored(table)
+
+
+def test_a_commit_that_gets_no_name_writes_nothing(table: Table) -> None:
+    with pytest.raises(OSError, match="no answer") as raised:
+        failing(table).upsert(records(("b", "x", 1, 1.0)))
+    assert raised.value.__notes__ == ["nothing was written"]
+    assert [row["id"] for row in rows_of(table)] == ["a"]
+    check_stored(table)
+
+
+@pytest.mark.parametrize(("names", "rows"), [(True, ["a", "b", "c"]), (False, ["a", "c"])])
+def test_an_undecided_commit_is_told_as_such(table: Table, *, names: bool, rows: list[str]) -> None:
+    with pytest.raises(UndecidedCommitError, match="it is not known whether the commit stands"):
+        failing(table, names=names, stays=True).upsert(records(("b", "x", 1, 1.0)))
+    break_lease(table.definition, table.index)
+    table.upsert(records(("c", "x", 1, 1.0)))
+    assert [row["id"] for row in rows_of(table)] == rows
+    assert not table.definition.storage.list_folders(paths.WORK)
+    check_stored(table)
