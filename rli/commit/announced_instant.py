@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from rli.commit.beginnings import note_beginning
 from rli.commit.lease import HeldLease
 from rli.commit.recovery import is_published, undo_unpublished, writer_record
 from rli.commit.shared_records import shared_records
@@ -120,9 +121,7 @@ class AnnouncedInstant:
         storage = self.table.storage
         # By its folder the write is found, after a power cut too, whatever else is left of it.
         storage.make_folder(self.folder)
-        if not storage.is_local:
-            # In an object store a folder is there with its first object, and this write may have no other.
-            storage.write_bytes(paths.begun(self.time), b"")
+        note_beginning(storage, self.time, self.table.require_settings().index_generation)
         storage.sync([paths.WORK, posixpath.dirname(paths.WORK)])
         if self.table.timeline_writer.request(self.time, self.action):
             return True

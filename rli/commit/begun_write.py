@@ -138,10 +138,10 @@ class BegunWrite(WriteBasis):
         return None
 
     def _require_undisturbed(self, *, was_held: bool) -> None:
+        # Writers that agree elsewhere have undone this write; its record may be gone with the former index.
+        require_same_lease(self.table)
         if not was_held:
             raise self.announced.taken_for_dead()
-        # Writers that agree elsewhere have taken this one for dead.
-        require_same_lease(self.table)
         current = self.table.load_timeline()
         built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
         gone = (*self.state.withdrawn, *(time for time in built_on if not current.is_visible(time)))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from rli.commit.beginnings import began_with_former_index
 from rli.commit.lease import HeldLease, is_left_behind, table_lease
 from rli.commit.liveness import MOST_KEPT_SECONDS, Holding, writers_at_work
 from rli.commit.manifest import listed_files
@@ -235,6 +236,8 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     records, name = shared_records(table, index), writer_record(instant)
     # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
     was_mark = _put_mark(records, name)
+    generation = table.require_settings().index_generation
+    is_displaced = records.read_control(name) is None and began_with_former_index(table.storage, instant, generation)
     table.storage.settle(paths.commit_content(instant))
     # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
     was_published = is_published(table, instant) or bool(index.standing([instant]))
@@ -245,6 +248,10 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     stored = records.read_control(name)
     mark = None if stored is None else Holding.from_json(stored)
     outcome = "its commit stands" if was_published else "rolled back"
+    if is_displaced:
+        # It may well live: its record is where the writers of the former index agreed.
+        events.WRITER_DISPLACED.log(table=table.location, instant=instant, outcome=outcome)
+        return
     metrics.RECOVERED_WRITERS.add(1, outcome=outcome)
     events.WRITER_RECOVERED.log(
         table=table.location,

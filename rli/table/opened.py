@@ -12,6 +12,7 @@ from rli.errors import RliError
 from rli.index.contract import IndexKind, TableIndex
 from rli.index.registry import index_kind
 from rli.services.fence import Fence
+from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.registration import as_stored_now, has_index_of, has_other_index
 
@@ -98,10 +99,11 @@ class OpenTable:
             definition, index = self.refreshed()
             try:
                 return write(definition, index)
-            except RliError:
+            except RliError as error:
                 # A write that is published does not fail because of its former index.
                 if not has_other_index(definition):
                     raise
+                events.WRITE_MOVED.log(table=definition.location, index=index.url, cause=error)
 
     def look_up_with(self, look_up: Callable[[TableDefinition, TableIndex], Found]) -> Found:
         """Ask the index; again if the table was given another index meanwhile: the former one may be behind."""

@@ -148,6 +148,14 @@ WRITER_RECOVERED: Final = _event(
     "writer.recovered", logging.WARNING, "cleared up after a dead writer",
     "table", "instant", "outcome", "pid", "is_on_this_host",
 )  # fmt: skip
+WRITER_DISPLACED: Final = _event(
+    "writer.displaced", logging.INFO, "cleared up after a writer that began with a former index of the table",
+    "table", "instant", "outcome",
+)  # fmt: skip
+WRITE_MOVED: Final = _event(
+    "write.moved", logging.INFO, "the table was given another index meanwhile, so the attempt is repeated with that one",
+    "table", "index", "cause",
+)  # fmt: skip
 REQUEST_REMOVED: Final = _event(
     "writer.request_removed", logging.INFO, "removed the request of a dead Spark write", "folder"
 )

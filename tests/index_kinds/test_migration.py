@@ -48,6 +48,7 @@ from rli_lmdb.store import LmdbStore
 from tests.support.hbase import hbase_url
 from tests.support.hbase import new_table as new_hbase_table
 from tests.support.index_kinds import KINDS, stored_rows
+from tests.support.steps import Once
 from tests.support.tables import check_stored, records
 
 RECORD, OTHER = "lmdb://{folder}/index", "lmdb://{folder}/other"
@@ -226,6 +227,25 @@ def test_a_write_at_work_begins_again_with_the_new_index(
     done = table.upsert(records(("k", "y", 2, 2.0), ("a", "x", 3, 3.0)), on_step=migrate)
     assert (len(migrated), done.updated) == (1, 2)
     assert table.index.url == after.format(folder=tmp_path)
+    check_stored(table)
+
+
+@pytest.mark.invariant("P3")
+@pytest.mark.parametrize("drops", [False, True])
+def test_a_displaced_writer_is_not_dead(tmp_path: Path, caplog: pytest.LogCaptureFixture, *, drops: bool) -> None:
+    table = new_table(tmp_path)
+
+    def migrate() -> None:
+        with open_table(table.location) as other:
+            other.migrate_index(OTHER.format(folder=tmp_path), drop_old=drops)
+            other.upsert(records(("k", "y", 1, 1.0)))
+
+    with caplog.at_level("INFO", "rli"):
+        assert table.upsert(records(("new", "y", 2, 2.0)), on_step=Once(Step.TAGGED, migrate)).inserted == 1
+    told = [getattr(record, "rli_event", "") for record in caplog.records]
+    assert "writer.recovered" not in told
+    assert (told.count("writer.displaced"), told.count("write.moved")) == (1, 1)
+    assert table.read()["id"].to_pylist().count("new") == 1
     check_stored(table)
 
 
