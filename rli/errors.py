@@ -49,9 +49,8 @@ class RliError(Exception):
     def that_wrote_nothing(self) -> Self:
         """The same error, whose message says that nothing was written."""
         if NOTHING_WRITTEN not in str(self):
-            problem, remedy = self.problem, self.remedy
-            self._remedy = NOTHING_WRITTEN if remedy is None else f"{NOTHING_WRITTEN}: {remedy}"
-            self.args = (f"{problem}{_REMEDY}{self._remedy}",)
+            problem, remedy = f"{self.problem} ({NOTHING_WRITTEN})", self.remedy
+            self.args = (problem if remedy is None else f"{problem}{_REMEDY}{remedy}",)
         return self
 
 

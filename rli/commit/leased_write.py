@@ -166,11 +166,23 @@ class LeasedWrite:
             begun.announced.publish(draft, completed_at)
         except FileNotFoundError:
             raise
-        except BaseException as error:
+        except Exception as error:
             if not self._was_published_nevertheless(error):
                 raise
+        except BaseException:
+            self._leave_if_decided()
+            raise
 
-    def _was_published_nevertheless(self, error: BaseException) -> bool:
+    def _leave_if_decided(self) -> None:
+        """Leave the lease to a successor if it is decided, or not known, that the write will be published (P22)."""
+        is_retracted = False
+        try:
+            is_retracted = self._begun.announced.retracted()
+        finally:
+            if not is_retracted:
+                self._lease.leave_to_successor()
+
+    def _was_published_nevertheless(self, error: Exception) -> bool:
         """Whether a publication stands that failed by its answer; False if nobody can publish the draft any more (P22).
 
         Raises:
@@ -182,7 +194,7 @@ class LeasedWrite:
             return announced.is_published()
         except BaseException as unsettled:
             self._lease.leave_to_successor()
-            if not isinstance(unsettled, Exception) or not isinstance(error, Exception):
+            if not isinstance(unsettled, Exception):
                 raise
             raise UndecidedCommitError(
                 f"the storage failed while a commit was published, and it is not known whether the commit stands: "
