@@ -115,16 +115,24 @@ class BegunWrite(WriteBasis):
             failure: what ended it.
             promoted: the files that it may have brought into the table.
         """
-        was_held = True
-        try:
-            was_held = self.announced.withdraw(promoted)
-        except (OSError, RliError) as error:
-            # The write's own failure tells more. The next writer finds the folder, and removes it.
-            events.LEFTOVER.log(folder=self.announced.folder, cause=error)
+        was_held = self.withdraw(promoted)
         if isinstance(failure, ConflictError | RepeatedTransactionError):
             return NotPublished(failure)
         # Any other error may be secondary: another writer may have removed our files, or undone commits we read.
         return NotPublished(self._failure_by_others(failure, was_held=was_held) or failure)
+
+    def withdraw(self, promoted: Iterable[str] = ()) -> bool:
+        """Remove every trace of the write, as far as storage and store answer; returns whether others had not done it.
+
+        Args:
+            promoted: the files that it may have brought into the table.
+        """
+        try:
+            return self.announced.withdraw(promoted)
+        except (OSError, RliError) as error:
+            # The outcome of the write tells more. The next writer finds the folder, and removes it.
+            events.LEFTOVER.log(folder=self.announced.folder, cause=error)
+            return True
 
     def _failure_by_others(self, failure: Exception, *, was_held: bool) -> RliError | None:
         """The error of a write that failed because of what other writers undid; None if that is not known."""

@@ -64,11 +64,11 @@ class PublishedWrite:
             self._is_behind = not _has_other_index(begun)
             if self._is_behind:
                 events.COMMIT_INDEX_BEHIND.log(table=begun.table.location, instant=begun.instant, cause=error)
-        else:
-            self.report(Step.APPLIED)
 
     def finished(self) -> Published:
-        """Remove what the write no longer needs, and say what was done."""
+        """Remove what the write no longer needs, and say what was done. The lease is free by now."""
+        if self._timeline is not None:
+            self.report(Step.APPLIED)
         self.tidy_up()
         self.report(Step.FINISHED)
         begun = self._begun

@@ -9,7 +9,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
 from rli.commit.recovery import exclusive
 from rli.commit.write_ahead import write_ahead
-from rli.errors import CorruptTableError, UndecidedCommitError
+from rli.errors import UndecidedCommitError
 from rli.model import LeasePlace, Step
 
 
@@ -54,9 +54,9 @@ def publish(begun: BegunWrite, prepared: PreparedWrite) -> Outcome:
 def _ended_unchanged(begun: BegunWrite, prepared: PreparedWrite) -> Outcome:
     try:
         require_files_read(begun, prepared, begun.snapshot)
-    except CorruptTableError as error:
+    except Exception as error:  # noqa: BLE001  (the outcome tells of it)
         return begun.abandoned(error)
-    begun.announced.withdraw()
+    begun.withdraw()
     return Unchanged(prepared.result(None, begun.clock.seconds))
 
 

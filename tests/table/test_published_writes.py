@@ -108,6 +108,12 @@ def test_a_store_that_fails_leaves_the_index_behind(table: Table, caplog: pytest
     check_stored(table)
 
 
+def test_a_write_without_changes_survives_a_lost_store(table: Table) -> None:
+    result = FailingAt(table, Step.WRITTEN, _gone()).upsert(("a", "x", 0, 1.0))
+    assert (result.instant, result.unchanged) == (None, 1)
+    assert [row["id"] for row in rows_of(table)] == ["a"]
+
+
 def test_a_lease_that_is_lost_before_publication_writes_nothing(table: Table) -> None:
     def on_step(reached: Step) -> None:
         if reached is Step.PROMOTED:
