@@ -241,7 +241,7 @@ def _locating(table: Table, keys: pa.Array) -> float:
     paths = sorted({group.partition_path for group in index.sync(table.definition, InProcess()).snapshot.slices})
     wanted = pa.concat_arrays([pa.repeat(pa.scalar(path), len(keys)) for path in paths])
     sought = pa.concat_arrays([keys] * len(paths))
-    return _computing(lambda: index.locator(index.sync(table.definition, InProcess())).locate(sought, wanted))
+    return _computing(lambda: index.sync(table.definition, InProcess()).locator().locate(sought, wanted))
 
 
 def _rewriting(table: Table, key: str) -> tuple[float, float]:

@@ -51,7 +51,7 @@ def require_unique_after(index: TableIndex, state: IndexState, commits: Sequence
     # The oldest commit that changed a pair of a key and a partition says whether the pair is there without all of them.
     touched = pa.concat_tables([brought, *taken]).group_by(_PAIR).aggregate([("rank", "max")])
     back = touched.filter(pc.equal(pc.bit_wise_and(touched.column("rank_max"), 1), 1)).select(_PAIR)
-    stored = index.locator(state).locate_all(keys).select(_PAIR).cast(back.schema)
+    stored = state.locator().locate_all(keys).select(_PAIR).cast(back.schema)
     there = pa.concat_tables([back, stored.join(touched, _PAIR, join_type="left anti").select(_PAIR)])
     counts = pc.value_counts(there.column("record_key"))
     several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")

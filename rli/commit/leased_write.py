@@ -91,7 +91,7 @@ class LeasedWrite:
             read=accepted.read,
             replaced=accepted.replaced,
         )
-        changes = begun.index.changes(begun.state, now)
+        changes = now.changes_since(begun.state)
         if changes is not None:
             require_no_conflict(planned, changes, current, begun.tasks)
         require_same_deletes(accepted.read, begun.snapshot, current, partial(begun.deleted_keys_of, current))

@@ -18,7 +18,7 @@ from rli.hudi.avro_schema import to_avro
 from rli.hudi.schema_evolution import evolved_schema, missing_columns
 from rli.hudi.schema_history import require_no_history
 from rli.hudi.timeline.instant import instant_before
-from rli.index.contract import IndexState, TableIndex
+from rli.index.contract import ExpiringState, IndexState, TableIndex
 from rli.index.locators import Locator
 from rli.model import MissingColumns
 from rli.view.definition import TableDefinition
@@ -62,7 +62,9 @@ class WriteBasis:
     @cached_property
     def locator(self) -> Locator:
         """Locates record keys as of that state."""
-        return self.index.locator(self.state, self.instant)
+        if isinstance(self.state, ExpiringState):
+            return self.state.locator_at(self.instant)
+        return self.state.locator()
 
     @property
     def keeps_deleted_keys(self) -> bool:
@@ -88,8 +90,8 @@ class WriteBasis:
 
     @property
     def expired_before(self) -> str | None:
-        """See ``TableIndex.expired_before``."""
-        return self.index.expired_before(self.state, self.instant)
+        """See ``ExpiringState.expired_before``; None where keys do not expire."""
+        return self.state.expired_before(self.instant) if isinstance(self.state, ExpiringState) else None
 
     def schema_with(self, incoming: pa.Schema, missing: MissingColumns = MissingColumns.FAIL) -> pa.Schema:
         """The table's schema once records of ``incoming`` are in it.

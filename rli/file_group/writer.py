@@ -60,7 +60,7 @@ class WriteContext:
         bloom_filter_rate: which share of foreign keys the bloom filters of the files may claim; a file that keeps the filter of
             the one before may claim twice as many.
         holds_journals: whether results bring the content of their journals along: to the process that wrote them.
-        expired_before: see ``TableIndex.expired_before``.
+        expired_before: see ``ExpiringState.expired_before`` (``rli.index.contract``).
         sections_of: puts journals in sections; None for writes of few keys.
         saves: whether files are made; if not, the results tell which files would be, with no size and no journal.
     """

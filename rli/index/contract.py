@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ LOOKUP_SECONDS: Final = 60.0
 
 
 class IndexState(Protocol):
-    """The table as an index has followed it, at one moment: what a write builds on."""
+    """The table as an index has followed it, at one moment: what a write builds on, and what it asks."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -54,6 +54,32 @@ class IndexState(Protocol):
     @property
     def withdrawn(self) -> tuple[str, ...]:
         """Commits that the index has followed and that are being rolled back: only the index still knows them."""
+
+    def locator(self) -> Locator:
+        """Locates keys as of this state."""
+
+    def changes_since(self, before: Self) -> ChangedKeys | None:
+        """The keys that changed from an earlier state to this one; None if nothing was committed or undone in between.
+
+        The caller holds the lease. This check is what keeps two writers from inserting one key (docs/protocol.md, P36).
+        """
+
+
+@runtime_checkable
+class ExpiringState(IndexState, Protocol):
+    """A state of an index whose keys may expire. A write's own instant is its clock."""
+
+    def locator_at(self, instant: str) -> Locator:
+        """Locates keys as of this state, for the write with this instant."""
+
+    def expired_before(self, instant: str) -> str | None:
+        """The instant before which a record was written last if its key has expired; None where keys do not expire.
+
+        The table may hold records of expired keys: the index does not know them, so the same key may be inserted again.
+
+        Args:
+            instant: of the write that asks.
+        """
 
 
 class Placement(ABC):
@@ -219,27 +245,6 @@ class TableIndex(ABC):
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def locator(self, state: IndexState, instant: str | None = None) -> Locator:
-        """Locates keys as of a state that ``sync`` returned.
-
-        Args:
-            state: of table and index.
-            instant: of the write that asks: its clock, where keys expire. None for readers.
-        """
-
-    def expired_before(
-        self,
-        state: IndexState,  # noqa: ARG002  (for kinds whose keys expire)
-        instant: str | None = None,  # noqa: ARG002
-    ) -> str | None:
-        """The instant before which a record was written last if its key has expired; None where keys do not expire.
-
-        The table may hold records of expired keys: the index does not know them, so the same key may be inserted again.
-        Arguments are those of ``locator``.
-        """
-        return None
-
     @property
     def sections_of(self) -> SectionsOf | None:
         """Puts the keys of a large commit into sections, one of which after the other is applied; None if nothing is."""
@@ -277,13 +282,6 @@ class TableIndex(ABC):
             smaller_than: see ``Table.cluster``.
         """
         return None
-
-    @abstractmethod
-    def changes(self, before: IndexState, now: IndexState) -> ChangedKeys | None:
-        """The keys that changed from one state to a later one; None if nothing was committed or undone in between.
-
-        The caller holds the lease. This check is what keeps two writers from inserting one key (docs/protocol.md, P36).
-        """
 
     # Questions of a recovery -----------------------------------------------------------------------------------
 
@@ -388,8 +386,8 @@ class FileIndex(TableIndex):
     """An index that finds keys in the table's own files."""
 
     @abstractmethod
-    def locator(self, state: IndexState, instant: str | None = None) -> FileLocator:
-        """As of ``TableIndex``; an engine may plan the probes of it file by file."""
+    def locator_of(self, snapshot: Snapshot) -> FileLocator:
+        """Locates keys as of a state of the table; an engine may plan the probes of it file by file."""
 
 
 @dataclass(frozen=True, slots=True)

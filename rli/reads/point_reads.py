@@ -173,7 +173,7 @@ def _found(
     while True:
         state = await_synced(table, index, max(0.0, deadline - time.monotonic()))
         try:
-            locator = index.locator(state)
+            locator = state.locator()
             found = locator.locate_all(record_keys)
             if has_seen_all(locator, state.snapshot):
                 return state, found

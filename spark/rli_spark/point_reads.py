@@ -91,7 +91,7 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
         state = await_synced(definition, index, max(0.0, deadline - time.monotonic()))
         try:
             with unwrapped_errors():
-                locator = index.locator(state)
+                locator = state.locator()
                 # Kept: the same keys may be elsewhere when the frame is computed.
                 located = _located(fields, forming, locator).localCheckpoint()
                 rows = located.select(*_GROUP, _CHANGED).distinct().collect()

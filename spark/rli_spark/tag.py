@@ -76,7 +76,7 @@ def tag(
         keys.record_keys(schema.empty_table())
         _wanted_paths(schema.empty_table(), keys, index)
         if isinstance(index, FileIndex):
-            return _joined(df, keys, index.locator(state))
+            return _joined(df, keys, index.locator_of(state.snapshot))
 
         def locate(records: pa.Table) -> pa.Table:
             # A commit whose writer died since the frame was tagged is brought into the index here.

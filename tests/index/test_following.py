@@ -61,7 +61,7 @@ def copy_of(table: Table) -> Copy:
     """All locations, as the files have them."""
     index = table.index
     assert isinstance(index, FileIndex)
-    locator = index.locator(index.sync(table.definition, InProcess()))
+    locator = index.locator_of(index.sync(table.definition, InProcess()).snapshot)
     found = pa.concat_tables(list(locator.stored(locator.candidates(None))) or [LOCATION_SCHEMA.empty_table()])
     return Position.of(locator.snapshot), found.select(["record_key", "partition_path", "file_id"])
 

@@ -11,8 +11,8 @@ import pytest
 
 from rli import IndexNotReadyError, RecordIndex, create_index, open_index
 from rli.index.record.entries.identity import give_identity
+from rli.index.record.entries.locator import RecordChanges, RecordLocator
 from rli.index.record.index_alone import IndexAlone
-from rli.index.record.table.index import RecordChanges, RecordLocator
 from rli.model import FileGroupId
 from rli.storage import Storage
 from tests.support.faults import PointedStore

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from rli import Table, open_table
-from rli.index.contract import IndexState
 from rli.index.locators import FileLocator
-from rli.index.table_files.table_index import TableFilesIndex
+from rli.index.table_files.state import TableState
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import whole_snapshot
@@ -41,7 +40,7 @@ def _roll_back(table: Table) -> None:
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, Callable[[Table], None]], None]:
     """Lets others work between the moment when a reader has its snapshot and that when it looks keys up."""
-    locator = TableFilesIndex.locator
+    locator = TableState.locator
 
     def arrange(table: Table, work: Callable[[Table], None]) -> None:
         waiting = [work]
@@ -51,16 +50,16 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, Callable[[Table]
                 with open_table(table.location) as other:
                     waiting.pop()(other)
 
-        def delayed_locator(index: TableFilesIndex, state: IndexState, instant: str | None = None) -> FileLocator:
+        def delayed_locator(state: TableState) -> FileLocator:
             others_work()
-            return locator(index, state, instant)
+            return locator(state)
 
         def delayed_snapshot(table: TableDefinition) -> Snapshot:
             snapshot = whole_snapshot(table)
             others_work()
             return snapshot
 
-        monkeypatch.setattr(TableFilesIndex, "locator", delayed_locator)
+        monkeypatch.setattr(TableState, "locator", delayed_locator)
         monkeypatch.setattr("rli.index.table_files.table_index.whole_snapshot", delayed_snapshot)
 
     return arrange

@@ -71,9 +71,9 @@ class HashedIndex(TableFilesIndex):
             for path, count in new_records.items()
         }
 
-    def changes(self, before: IndexState, now: IndexState) -> BucketChanges | None:
-        changes = super().changes(before, now)
-        return None if changes is None else BucketChanges(changes, now.snapshot, self.hashing_of(now.snapshot))
+    def changes_between(self, before: Snapshot, now: Snapshot) -> BucketChanges | None:
+        changes = super().changes_between(before, now)
+        return None if changes is None else BucketChanges(changes, now, self.hashing_of(now))
 
     def require_fitting(self, table: TableDefinition) -> None:
         """Pass a table whose file groups are the buckets that this index says; raises ``IndexMismatchError`` for others."""

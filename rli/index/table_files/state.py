@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from rli.hudi.timeline.timeline import Timeline
+from rli.index.contract import ChangedKeys
+from rli.index.locators import FileLocator
 from rli.view.snapshot import Snapshot
+
+
+class FindsInFiles(Protocol):
+    """Finds the keys of any state of the table."""
+
+    def locator_of(self, snapshot: Snapshot) -> FileLocator: ...
+
+    def changes_between(self, before: Snapshot, now: Snapshot) -> ChangedKeys | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +25,11 @@ class TableState:
 
     Attributes:
         snapshot: the table.
+        index: finds keys in it.
     """
 
     snapshot: Snapshot
+    index: FindsInFiles
 
     @property
     def timeline(self) -> Timeline:
@@ -33,3 +46,9 @@ class TableState:
     @property
     def withdrawn(self) -> tuple[str, ...]:
         return ()
+
+    def locator(self) -> FileLocator:
+        return self.index.locator_of(self.snapshot)
+
+    def changes_since(self, before: TableState) -> ChangedKeys | None:
+        return self.index.changes_between(before.snapshot, self.snapshot)

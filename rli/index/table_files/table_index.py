@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from rli.file_group.journal import Journal
 from rli.hudi.table_features import remedy_for_repeats
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import ChangedKeys, FileIndex, IndexState
-from rli.index.locators import FileLocator, joined_locations
+from rli.index.locators import joined_locations
 from rli.index.reports import IndexStats, Unseen, VerifyReport
 from rli.index.table_files.changes import changes_between
 from rli.index.table_files.state import TableState
@@ -45,10 +44,6 @@ class TableFilesIndex(FileIndex):
     @property
     def url(self) -> str:
         return self._table.index_url
-
-    @abstractmethod
-    def locator_of(self, snapshot: Snapshot) -> FileLocator:
-        """Locates keys as of a state of the table."""
 
     def verify(self, snapshot: Snapshot) -> VerifyReport:
         """Check what the index relies on: that no key of a scope stands in the files twice.
@@ -83,10 +78,10 @@ class TableFilesIndex(FileIndex):
         timeline = table.load_timeline()
         self._make_durable(table, timeline)
         on_registered()
-        return TableState(Snapshot(table, timeline))
+        return TableState(Snapshot(table, timeline), self)
 
     def unseen(self, table: TableDefinition) -> tuple[TableState, Unseen]:
-        return TableState(Snapshot.now(table)), Unseen()
+        return TableState(Snapshot.now(table), self), Unseen()
 
     def _make_durable(self, table: TableDefinition, timeline: Timeline) -> None:
         """See to it that what a write builds on, or acknowledges, survives a power cut (P17)."""
@@ -98,11 +93,9 @@ class TableFilesIndex(FileIndex):
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
-    def locator(self, state: IndexState, instant: str | None = None) -> FileLocator:  # noqa: ARG002
-        return self.locator_of(state.snapshot)
-
-    def changes(self, before: IndexState, now: IndexState) -> ChangedKeys | None:
-        return changes_between(before.snapshot, now.snapshot, self.locator_of)
+    def changes_between(self, before: Snapshot, now: Snapshot) -> ChangedKeys | None:
+        """The keys that changed from one state of the table to a later one; None if nothing did."""
+        return changes_between(before, now, self.locator_of)
 
     # Questions of a recovery -----------------------------------------------------------------------------------
 

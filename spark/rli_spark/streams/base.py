@@ -108,7 +108,7 @@ def build_base(
     second = SecondLook(table)
     while True:
         try:
-            locator = index.locator(index.sync(table, SparkTasks(spark)))
+            locator = index.locator_of(index.sync(table, SparkTasks(spark)).snapshot)
             files = _write_locations(spark, table.storage, locator, f"{folder}/{uuid4().hex}")
         except OVERTAKEN as problem:
             second.require_change(problem)

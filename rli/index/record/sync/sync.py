@@ -119,7 +119,7 @@ class Sync:
                 if not self._index.store.mark_applied(applied, record.last_sequence):
                     break
             else:
-                return SyncResult(following.snapshot, following.log, _instants(records))
+                return SyncResult(self._index, following.snapshot, following.log, _instants(records))
 
     def _registered(self) -> Following:
         """Register every completed instant; returns the state of the table, and the commit log that describes it."""
@@ -182,7 +182,26 @@ def unseen_instants(table: TableDefinition, index: StoredEntries) -> tuple[SyncR
     log, timeline = log_and_timeline(table, index, lambda _: table.load_timeline())
     unseen = (instant.time for instant in unseen_in(timeline, log))
     unapplied = (*unseen, *_instants(log.records_after(applied)))
-    return SyncResult(Snapshot(table, timeline), log, ()), Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
+    state = SyncResult(index, Snapshot(table, timeline), log, ())
+    return state, Unseen(unapplied, tuple(withdrawn_instants(timeline, log)))
+
+
+def followed_state(table: TableDefinition, index: StoredEntries, await_synced: Callable[[], object]) -> SyncResult:
+    """The state of an index that has followed all of the table.
+
+    Args:
+        table: the table.
+        index: its index.
+        await_synced: shows the index all commits of the table, or waits until others have.
+    """
+    withdrawn: tuple[str, ...] = ()
+    while True:
+        await_synced()
+        # A commit, or a rollback, may have come since. Of a rollback that is there twice, the caller takes no notice.
+        state, unseen = unseen_instants(table, index)
+        if not unseen.unapplied and unseen.withdrawn == withdrawn:
+            return state
+        withdrawn = unseen.withdrawn
 
 
 def _instants(records: Sequence[LogRecord]) -> tuple[str, ...]:
