@@ -62,12 +62,12 @@ from rli.view.registration import has_index_of, stored_form
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.time_travel import told_of_whole
-from rli.write.clustering import cluster
-from rli.write.delete import delete
-from rli.write.insert import insert
-from rli.write.local_engine import LocalEngine
+from rli.write.engine.local import LocalEngine
+from rli.write.operations.delete import delete
+from rli.write.operations.insert import insert
+from rli.write.operations.upsert import upsert
 from rli.write.options import WriteOptions, pass_over
-from rli.write.upsert import upsert
+from rli.write.rewrites.clustering import cluster
 
 Found = TypeVar("Found")
 

@@ -25,7 +25,7 @@ from rli.tasks import TaskRunner
 from rli.telemetry import events
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.snapshot import Snapshot
-from rli.write.clustering import cluster, planned_regroupings
+from rli.write.rewrites.clustering import cluster, planned_regroupings
 
 _MOST_FILES: Final = 2_000
 """Base files that one inline clean deletes; the next one deletes the rest."""

@@ -12,8 +12,8 @@ from rli.model import OnDuplicates, Scope, Step
 from rli.view.caller_metadata import NO_METADATA, BoundRequest, CallerMetadata, ComparedBy
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_attempts, one_of
-from rli.write.keying import RecordKeying
-from rli.write.tally import Tally
+from rli.write.rows.keying import RecordKeying
+from rli.write.rows.tally import Tally
 
 Formed = TypeVar("Formed", bound=RecordKeying)
 

@@ -11,7 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.write.engine import Scope, Tally, key_hashes, mixed, work_rows
+from rli.codec.fingerprints import mixed
+from rli.codec.key_codec import key_hashes
+from rli.file_group import work_rows
+from rli.model import Scope
+from rli.write.rows.tally import Tally
 
 HASH: Final = "_rli_hash"
 """Column of arranged rows: the routing hash of their key."""

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
-from rli.write.engine import coalesce_tables
+from rli.file_group.batches import coalesce_tables
 from rli_spark.connect import default_parallelism
 from rli_spark.zip_directories import watch_zip_directories
 

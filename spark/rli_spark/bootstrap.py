@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from rli import KeyMode, MigrationResult, Table, VerifyReport
-from rli.write.engine import LOOKUP_SECONDS
+from rli.index.contract import LOOKUP_SECONDS
 from rli_spark.arguments import require_session_and_table
 from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks

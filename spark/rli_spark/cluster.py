@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
-from rli.write.engine import OnStep, pass_over
+from rli.commit.step_clock import OnStep
+from rli.write.options import pass_over
 from rli_spark.arguments import require_session_and_table
 from rli_spark.executors import require_reachable
 from rli_spark.tasks import SparkTasks

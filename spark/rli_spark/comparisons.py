@@ -19,17 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from rli.write.engine import (
-    Comparisons,
-    FileSlice,
-    PruningLocator,
-    RequestFolder,
-    Scope,
-    Storage,
-    Tally,
-    require_same,
-    work_rows,
-)
+from rli.commit.requests import RequestFolder
+from rli.file_group import work_rows
+from rli.index.locators import Comparisons, PruningLocator
+from rli.model import Scope
+from rli.storage import Storage
+from rli.view.file_slices import FileSlice
+from rli.write.rows.tally import Tally, require_same
 from rli_spark.batches import map_numbers
 from rli_spark.file_probes import (
     KEYS_AT_ONCE,

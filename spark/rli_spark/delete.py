@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from rli import CommitResult, SchemaError, Table
-from rli.write.engine import OnStep, WriteOptions, pass_over
-from rli.write.engine import delete as write_deletes
+from rli.commit.step_clock import OnStep
+from rli.write.operations.delete import delete as write_deletes
+from rli.write.options import WriteOptions, pass_over
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
 from rli_spark.micro_batches import for_replays

@@ -14,17 +14,14 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rli.write.engine import (
-    IS_DELETED,
-    Engine,
-    Keying,
-    Request,
-    Snapshot,
-    TableDefinition,
-    TableIndex,
-    TaskRunner,
-    request_folder_of,
-)
+from rli.commit.requests import request_folder_of
+from rli.hudi.meta_columns import IS_DELETED
+from rli.index.contract import TableIndex
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+from rli.write.engine.contract import Engine, Request
+from rli.write.rows.keying import Keying
 from rli_spark.driver_limits import DriverLimits
 from rli_spark.executors import require_reachable
 from rli_spark.keyed_rows import KeyedRows

@@ -13,19 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from rli.write.engine import (
-    Change,
-    FileGroupId,
-    FileGroupResult,
-    FileGroupWriting,
-    FileSlice,
-    RowPlacing,
-    Tally,
-    WritePlan,
-    groups_of,
-    require_same,
-    work_rows,
-)
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
+from rli.file_group.writer import FileGroupResult
+from rli.model import FileGroupId
+from rli.view.file_slices import FileSlice
+from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
+from rli.write.rows.by_file_group import groups_of
+from rli.write.rows.tally import Tally, require_same
 from rli_spark.batches import map_tables, tasks_for
 from rli_spark.connect import is_connect, rows_of
 from rli_spark.lots import IN_LOTS, LOT, Lots, whole_lots

@@ -15,18 +15,14 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rli.write.engine import (
-    LOCATION_SCHEMA,
-    FileLocator,
-    FileSlice,
-    FoundLocations,
-    Locator,
-    RequestFolder,
-    Scope,
-    Storage,
-    Tally,
-    work_rows,
-)
+from rli.commit.requests import RequestFolder
+from rli.file_group import work_rows
+from rli.index.locators import FileLocator, FoundLocations, Locator
+from rli.locations import LOCATION_SCHEMA
+from rli.model import Scope
+from rli.storage import Storage
+from rli.view.file_slices import FileSlice
+from rli.write.rows.tally import Tally
 from rli_spark.batches import map_numbers
 from rli_spark.connect import default_parallelism
 from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files

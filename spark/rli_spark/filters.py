@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
 from rli.errors import InvalidInputError
-from rli.write.engine import predicates as p
+from rli.filters import predicates as p
 
 _AS_TEXT: Final = {"date": pa.types.is_date, "timestamp_ntz": lambda kind: pa.types.is_timestamp(kind) and not kind.tz}
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from rli.write.engine import Storage
+from rli.storage import Storage
 from rli_spark.connect import is_connect
 
 _PATTERN_CHARACTERS: Final = re.compile(r"([\\*?\[\]{}])")

@@ -15,7 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from rli.write.engine import FileGroupId, Tally, WorkloadProfile, hash_keys, split_by_code, work_rows
+from rli.codec.key_codec import hash_keys
+from rli.file_group import work_rows
+from rli.model import FileGroupId
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.rows.by_file_group import split_by_code
+from rli.write.rows.tally import Tally
 from rli_spark.batches import map_tables
 from rli_spark.connect import rows_of
 from rli_spark.row_batches import HASHES, ROWS, SHUFFLE_KEY, packed, sent, shuffle_keys, unpack

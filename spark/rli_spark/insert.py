@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from rli import CommitResult, OnDuplicates, OnExisting, Table
-from rli.write.engine import OnStep, WriteOptions, pass_over
-from rli.write.engine import insert as write_insert
+from rli.commit.step_clock import OnStep
+from rli.write.operations.insert import insert as write_insert
+from rli.write.options import WriteOptions, pass_over
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
 from rli_spark.micro_batches import for_replays

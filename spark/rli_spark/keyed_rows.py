@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli.write.engine import Keying, RequestFolder, Scope, Tally
+from rli.commit.requests import RequestFolder
+from rli.model import Scope
+from rli.write.rows.keying import Keying
+from rli.write.rows.tally import Tally
 from rli_spark.arranging import Load
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.driver_limits import DriverLimits

@@ -16,22 +16,18 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rli.write.engine import (
-    FileGroupId,
-    FileGroupResult,
-    LateMoves,
-    RequestFolder,
-    SizedPlacement,
-    Storage,
-    TaggedRows,
-    Tagging,
-    Tally,
-    Unlocated,
-    WorkloadProfile,
-    WritePlan,
-    require_same,
-    work_rows,
-)
+from rli.commit.requests import RequestFolder
+from rli.file_group import work_rows
+from rli.file_group.writer import FileGroupResult
+from rli.index.locators import Unlocated
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.write.engine.contract import TaggedRows, Tagging
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.engine.write_plan import WritePlan
+from rli.write.rows.late_moves import LateMoves
+from rli.write.rows.placement import SizedPlacement
+from rli.write.rows.tally import Tally, require_same
 from rli_spark.arranging import FINGERPRINT
 from rli_spark.batches import map_numbers, tasks_for
 from rli_spark.errors import unwrapped_errors

@@ -12,7 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli.write.engine import FileGroupId, named_groups, split_by_code, work_rows
+from rli.file_group import work_rows
+from rli.locations import named_groups
+from rli.model import FileGroupId
+from rli.write.rows.by_file_group import split_by_code
 from rli_spark.row_batches import DATA, SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, unpack
 
 LOT: Final = "lot"

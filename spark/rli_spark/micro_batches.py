@@ -7,7 +7,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from rli.write.engine import ComparedBy, WriteOptions
+from rli.view.caller_metadata import ComparedBy
+from rli.write.options import WriteOptions
 from rli_spark.connect import is_connect
 
 _QUERY_ID: Final = "sql.streaming.queryId"

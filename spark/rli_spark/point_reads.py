@@ -13,19 +13,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
 from rli import Table
+from rli.commit.readiness import await_synced
 from rli.errors import ConflictError
-from rli.write.engine import (
-    OVERTAKEN,
-    FileGroupId,
-    FileSlice,
-    Locator,
-    SecondLook,
-    Snapshot,
-    TableKeys,
-    await_synced,
-    point_reads,
-    table_keys,
-)
+from rli.hudi.table_keys import TableKeys
+from rli.index.locators import Locator
+from rli.model import FileGroupId
+from rli.reads import point_reads
+from rli.view.file_slices import FileSlice
+from rli.view.given_keys import table_keys
+from rli.view.second_look import OVERTAKEN, SecondLook
+from rli.view.snapshot import Snapshot
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.executors import require_reachable

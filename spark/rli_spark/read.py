@@ -16,16 +16,14 @@ from pyspark.sql.types import StructType
 
 from rli import Table
 from rli.errors import InvalidInputError
-from rli.write.engine import (
-    LOOKUP_SECONDS,
-    FileSlice,
-    Snapshot,
-    Storage,
-    columns_of,
-    only_base_file,
-    slices_by_types,
-    with_meta_columns,
-)
+from rli.filters.predicates import columns_of
+from rli.hudi.meta_columns import with_meta_columns
+from rli.index.contract import LOOKUP_SECONDS
+from rli.storage import Storage
+from rli.view.file_slice_reader import only_base_file
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+from rli.view.stored_types import slices_by_types
 from rli_spark.arguments import require_session_and_table
 from rli_spark.batches import spark_schema
 from rli_spark.filters import condition

@@ -19,8 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.codec.key_codec import HASHES
 from rli.errors import CorruptTableError, RliError
-from rli.write.engine import HASHES, Storage, Tally, work_rows
+from rli.file_group import work_rows
+from rli.storage import Storage
+from rli.write.rows.tally import Tally
 from rli_spark.arranging import FINGERPRINT, HASH, Load, arranged_by_hash, arranged_for_load
 
 _BYTES_PER_BATCH: Final = 256 * 1024

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
+from rli.commit.requests import RequestFolder
 from rli.errors import VoidAttemptError
-from rli.write.engine import RequestFolder, Storage, Tally
+from rli.storage import Storage
+from rli.write.rows.tally import Tally
 from rli_spark.arranging import Load
 from rli_spark.request_files import COMPRESSION, LoadedBatches, RequestFile, write_file
 from rli_spark.row_batches import DATA, packed, unpack

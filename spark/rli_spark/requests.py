@@ -11,23 +11,14 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from rli.write.engine import (
-    FileLocator,
-    Keying,
-    Locator,
-    PruningLocator,
-    Request,
-    RequestFolder,
-    SomeKeys,
-    Storage,
-    TaggedRows,
-    Tagging,
-    Tally,
-    Unlocated,
-    require_same,
-    sum_of,
-    work_rows,
-)
+from rli.commit.requests import RequestFolder
+from rli.file_group import work_rows
+from rli.index.locators import FileLocator, Locator, PruningLocator, Unlocated
+from rli.index.reports import SomeKeys, sum_of
+from rli.storage import Storage
+from rli.write.engine.contract import Request, TaggedRows, Tagging
+from rli.write.rows.keying import Keying
+from rli.write.rows.tally import Tally, require_same
 from rli_spark.batches import map_numbers, tasks_for
 from rli_spark.comparisons import compare_files
 from rli_spark.connect import undivided

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
-from rli.write.engine import work_rows
+from rli.file_group import work_rows
 from rli_spark.batches import arrow_schema
 from rli_spark.connect import is_connect
 

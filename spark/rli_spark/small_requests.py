@@ -15,24 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from rli.write.engine import (
-    FileGroupResult,
-    FileLocator,
-    LateMoves,
-    LocalRows,
-    Locator,
-    Request,
-    RequestFolder,
-    SomeKeys,
-    TaggedBatch,
-    TaggedRows,
-    Tagging,
-    Tally,
-    WorkloadProfile,
-    WritePlan,
-    require_same,
-    work_rows,
-)
+from rli.commit.requests import RequestFolder
+from rli.file_group import work_rows
+from rli.file_group.writer import FileGroupResult
+from rli.index.locators import FileLocator, Locator
+from rli.index.reports import SomeKeys
+from rli.write.engine.contract import Request, TaggedRows, Tagging
+from rli.write.engine.local import LocalRows
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.engine.write_plan import WritePlan
+from rli.write.rows.late_moves import LateMoves
+from rli.write.rows.tagging import TaggedBatch
+from rli.write.rows.tally import Tally, require_same
 from rli_spark.batches import map_numbers
 from rli_spark.connect import default_parallelism, undivided
 from rli_spark.driver_limits import DriverLimits

@@ -10,16 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rli import IndexTransaction, RecordIndex, Table
+from rli.commit.readiness import await_synced
 from rli.errors import InvalidInputError, SchemaError
-from rli.write.engine import (
-    LOOKUP_SECONDS,
-    FileIndex,
-    FileLocator,
-    Scope,
-    TableIndex,
-    TableKeys,
-    await_synced,
-)
+from rli.hudi.table_keys import TableKeys
+from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
+from rli.index.locators import FileLocator
+from rli.model import Scope
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.batches import arrow_schema, for_look_ups, map_numbers, map_tables
 from rli_spark.connect import default_parallelism

@@ -12,20 +12,17 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
-from rli.write.engine import (
-    Change,
-    FileGroupId,
-    FileGroupResult,
-    LateMoves,
-    TaggedBatch,
-    TaggedRows,
-    Tally,
-    WorkloadProfile,
-    WritePlan,
-    groups_of,
-    require_same,
-    work_rows,
-)
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
+from rli.file_group.writer import FileGroupResult
+from rli.model import FileGroupId
+from rli.write.engine.contract import TaggedRows
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.engine.write_plan import WritePlan
+from rli.write.rows.by_file_group import groups_of
+from rli.write.rows.late_moves import LateMoves
+from rli.write.rows.tagging import TaggedBatch
+from rli.write.rows.tally import Tally, require_same
 from rli_spark.batches import keep, map_tables, tasks_for
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_groups import write_file_groups

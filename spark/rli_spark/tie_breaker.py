@@ -8,7 +8,9 @@ from typing import ClassVar, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.write.engine import Keying, Tally, content_hashes
+from rli.codec.content_hashes import content_hashes
+from rli.write.rows.keying import Keying
+from rli.write.rows.tally import Tally
 
 _CONTENT: Final = "_rli_content"
 

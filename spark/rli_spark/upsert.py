@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from rli import CommitResult, MissingColumns, OnDuplicates, OnPartitionChange, Table
-from rli.write.engine import OnStep, WriteOptions, pass_over
-from rli.write.engine import upsert as write_upsert
+from rli.commit.step_clock import OnStep
+from rli.write.operations.upsert import upsert as write_upsert
+from rli.write.options import WriteOptions, pass_over
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.engine import SparkEngine
 from rli_spark.micro_batches import for_replays

@@ -16,7 +16,6 @@ import pytest
 from typer.main import get_command
 
 from rli.cli.app import app
-from rli.write import engine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "reference" / "public.md"
@@ -105,15 +104,6 @@ def test_a_store_imports_public_names(package: str) -> None:
     assert imports
     private = sorted(f"{module}.{name}" for module, name in imports if not _is_public(module, name))
     assert [name for name in private if not name.startswith(tuple(OWN_PARTS[package]))] == []
-
-
-def test_the_spark_engine_imports_public_names() -> None:
-    files = sorted((REPOSITORY / "spark" / "rli_spark").glob("*.py"))
-    imports = {found for file in files for found in _imports_of_rli(file.read_text("utf-8"))}
-    allowed = {("rli", "errors"), *(("rli.write.engine", name) for name in engine.__all__)}
-    assert ("rli.write.engine", "Engine") in imports
-    assert sorted(found for found in imports if found not in allowed and not _is_public(*found)) == []
-    assert [name for name in engine.__all__ if not hasattr(engine, name)] == []
 
 
 @pytest.mark.parametrize("missing", ["pytest", "hypothesis"])

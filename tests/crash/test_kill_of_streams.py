@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 import rli_spark
 from rli import Step, Table, create_table, open_table
-from rli.write import engine
+from rli.write.operations.upsert import upsert as upsert_frame
 from rli_spark.streams import write_stream
 from tests.crash.writes import die
 from tests.support.children import was_killed
@@ -49,7 +49,7 @@ def state_stream(door: Door, folder: Path, step: str | None) -> None:
     """As ``stream``, by ``write_stream``: the locations of keys are in Spark's state, which goes back with the batch."""
     spark = joined_session(door)
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    write: Callable[..., Any] = engine.upsert
+    write: Callable[..., Any] = upsert_frame
     number = 0
 
     def die_at(reached: Step) -> None:

@@ -13,8 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 import rli
 import rli_spark
 from rli import Step
+from rli.codec.key_codec import routing_hashes
+from rli.file_group import work_rows
 from rli.model import Scope
-from rli.write.engine import SizedPlacement, routing_hashes, work_rows
+from rli.write.rows.placement import SizedPlacement
 from rli_spark.arranging import HASH, Load, arranged_for_load
 from tests.spark.test_requests import Damage, lose_a_row, repeat_a_row
 from tests.spark.test_small_writes import COLUMNS, jobs_of

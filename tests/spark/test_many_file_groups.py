@@ -15,18 +15,16 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
+from rli.file_group import work_rows
+from rli.file_group.work_rows import Change
 from rli.file_group.writer import WriteContext
-from rli.write.engine import (
-    Change,
-    FileGroupId,
-    FileGroupWriting,
-    FileSlice,
-    Storage,
-    TaggedBatch,
-    Tally,
-    groups_of,
-    work_rows,
-)
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.view.file_slices import FileSlice
+from rli.write.engine.write_plan import FileGroupWriting
+from rli.write.rows.by_file_group import groups_of
+from rli.write.rows.tagging import TaggedBatch
+from rli.write.rows.tally import Tally
 from rli_spark import headings
 from rli_spark.file_groups import LotWriting
 from rli_spark.headings import HEADINGS, Headings, Kind, count_headings, counts_of

@@ -20,7 +20,7 @@ from rli.commit.requests import remove_abandoned_requests
 from rli.commit.shared_records import shared_records
 from rli.storage import Storage
 from rli.view import paths
-from rli.write.tally import Tally
+from rli.write.rows.tally import Tally
 from rli_spark.request_files import RequestFile
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, limit_memory

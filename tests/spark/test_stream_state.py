@@ -16,7 +16,7 @@ from rli.file_group import work_rows
 from rli.index.following import Position
 from rli.view.given_keys import table_keys
 from rli.view.snapshot import Snapshot
-from rli.write.keying import RecordKeying
+from rli.write.rows.keying import RecordKeying
 from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
 from rli_spark.streams.base import LOCATION
 from rli_spark.streams.location_state import LocationState, StoredState

@@ -10,7 +10,7 @@ import pytest
 import rli
 from rli.model import Scope
 from rli.view.given_keys import table_keys
-from rli.write.keying import FirstRecordKeying, RecordKeying
+from rli.write.rows.keying import FirstRecordKeying, RecordKeying
 from rli_spark.tie_breaker import Tied
 
 

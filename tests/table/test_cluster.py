@@ -25,7 +25,7 @@ from rli.hudi.meta_columns import FILE_NAME, META_COLUMNS
 from rli.model import FileGroupId
 from rli.settings import TableSettings
 from rli.view.file_slices import DataFile, FileSlice
-from rli.write.clustering import plan_clustering
+from rli.write.rewrites.clustering import plan_clustering
 from tests.crash.writes import pointed
 from tests.support.indexes import record_index
 from tests.support.tables import by_key, check_stored, fingerprint, records, rows_of, turn_into_version_9

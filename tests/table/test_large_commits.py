@@ -114,7 +114,7 @@ def test_a_load_of_many_keys_is_applied_in_sections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str
 ) -> None:
     # As if the index took fewer keys at a time: a million take long to write.
-    monkeypatch.setattr("rli.write.planning.BATCH_KEYS", ROWS)
+    monkeypatch.setattr("rli.write.operations.planning.BATCH_KEYS", ROWS)
     monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
     rows = 4 * ROWS
     records = pa.table({"id": pa.array(np.arange(rows)).cast(pa.string()), "part": pa.array(np.arange(rows) % 2)})
@@ -136,7 +136,7 @@ def test_how_many_threads_apply_a_commit_and_look_keys_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, gains: bool
 ) -> None:
     """However many cores there are, two shares of a commit are in memory; some stores are asked by one thread alone."""
-    monkeypatch.setattr("rli.write.planning.BATCH_KEYS", ROWS)
+    monkeypatch.setattr("rli.write.operations.planning.BATCH_KEYS", ROWS)
     monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
     monkeypatch.setattr("rli.index.record.entries.stored_entries._KEYS_OF_THREAD", ROWS)
     monkeypatch.setattr("rli_lmdb.store.LmdbStore.gains_by_threads", gains)

@@ -17,7 +17,7 @@ from rli.file_group.writer import TOGETHER_BYTES, WriteContext
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.file_slice_reader import FileSliceReader
-from rli.write.contract import FileGroupWriting, RowPlacing, WritePlan
+from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
 from tests.support.tables import check_stored, records, rows_of
 
 _CITIES: Final = [f"city-{number}" for number in range(60)]

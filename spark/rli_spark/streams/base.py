@@ -15,16 +15,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from rli.errors import CorruptTableError
-from rli.write.engine import (
-    OVERTAKEN,
-    FileIndex,
-    FileLocator,
-    Position,
-    SecondLook,
-    Storage,
-    TableDefinition,
-    work_rows,
-)
+from rli.file_group import work_rows
+from rli.index.contract import FileIndex
+from rli.index.following import Position
+from rli.index.locators import FileLocator
+from rli.storage import Storage
+from rli.view.definition import TableDefinition
+from rli.view.second_look import OVERTAKEN, SecondLook
 from rli_spark.batches import map_numbers
 from rli_spark.errors import unwrapped_errors
 from rli_spark.file_probes import shared_slices, tasks_for_files

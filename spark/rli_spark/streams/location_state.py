@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rli.write.engine import Position, key_hashes, relocated
+from rli.codec.key_codec import key_hashes
+from rli.index.following import Position, relocated
 from rli_spark.row_batches import unpack
 from rli_spark.streams.base import LOCATION
 

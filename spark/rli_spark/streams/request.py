@@ -11,25 +11,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from rli import Scope, SettingsError
-from rli.write.engine import (
-    LOCATION_SCHEMA,
-    FileLocator,
-    FoundLocations,
-    Keying,
-    Locator,
-    Position,
-    Request,
-    SomeKeys,
-    TableDefinition,
-    TableIndex,
-    TaggedRows,
-    Tagging,
-    Tally,
-    relocated,
-    relocations_of,
-    request_folder_of,
-    unseen_writes,
-)
+from rli.commit.requests import request_folder_of
+from rli.index.contract import TableIndex
+from rli.index.following import Position, relocated, relocations_of, unseen_writes
+from rli.index.locators import FileLocator, FoundLocations, Locator
+from rli.index.reports import SomeKeys
+from rli.locations import LOCATION_SCHEMA
+from rli.view.definition import TableDefinition
+from rli.write.engine.contract import Request, TaggedRows, Tagging
+from rli.write.rows.keying import Keying
+from rli.write.rows.tally import Tally
 from rli_spark.batches import for_look_ups, map_tables
 from rli_spark.driver_limits import DriverLimits
 from rli_spark.engine import SparkEngine

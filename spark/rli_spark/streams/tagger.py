@@ -17,17 +17,13 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql.streaming.state import GroupState
 
-from rli.write.engine import (
-    Position,
-    Snapshot,
-    Storage,
-    TableDefinition,
-    Tally,
-    relocations_of,
-    routing_hashes,
-    unseen_writes,
-    work_rows,
-)
+from rli.codec.key_codec import routing_hashes
+from rli.file_group import work_rows
+from rli.index.following import Position, relocations_of, unseen_writes
+from rli.storage import Storage
+from rli.view.definition import TableDefinition
+from rli.view.snapshot import Snapshot
+from rli.write.rows.tally import Tally
 from rli_spark.request_files import key_range
 from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
 from rli_spark.streams.base import LocationBase, load_base

@@ -15,26 +15,20 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from rli import InvalidInputError, SettingsError, Table
-from rli.write.engine import (
-    HASHES,
-    ComparedBy,
-    Engine,
-    FileIndex,
-    FirstRecordKeying,
-    Keying,
-    RecordKeying,
-    TableDefinition,
-    Tally,
-    WriteOptions,
-    one_of,
-    pass_over,
-    routing_hashes,
-    stream_folder,
-    table_keys,
-    work_rows,
-)
-from rli.write.engine import insert as write_insert
-from rli.write.engine import upsert as write_upsert
+from rli.codec.key_codec import HASHES, routing_hashes
+from rli.file_group import work_rows
+from rli.index.contract import FileIndex
+from rli.view.caller_metadata import ComparedBy
+from rli.view.definition import TableDefinition
+from rli.view.given_keys import table_keys
+from rli.view.paths import stream_folder
+from rli.write.choices import one_of
+from rli.write.engine.contract import Engine
+from rli.write.operations.insert import insert as write_insert
+from rli.write.operations.upsert import upsert as write_upsert
+from rli.write.options import WriteOptions, pass_over
+from rli.write.rows.keying import FirstRecordKeying, Keying, RecordKeying
+from rli.write.rows.tally import Tally
 from rli_spark.arguments import require_frame_and_table
 from rli_spark.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.connect import is_connect

@@ -17,12 +17,12 @@ from rli.index.contract import ChangedKeys, TableIndex
 from rli.index.reports import SomeKeys
 from rli.model import CommitResult, Scope, Step
 from rli.view.definition import TableDefinition
-from rli.write.contract import Engine, Request
-from rli.write.keying import KeysAlone
-from rli.write.operation import Operation, run
+from rli.write.engine.contract import Engine, Request
+from rli.write.operations.operation import Operation, run
+from rli.write.operations.planning import kept_deletes, plan_write, read_set, run_plan
 from rli.write.options import WriteOptions
-from rli.write.planning import kept_deletes, plan_write, read_set, run_plan
-from rli.write.tagging import DeleteTagging
+from rli.write.rows.keying import KeysAlone
+from rli.write.rows.tagging import DeleteTagging
 
 
 def delete(  # noqa: PLR0917  (called by the façades alone)

@@ -19,11 +19,10 @@ from rli.index.reports import SomeKeys
 from rli.model import CommitResult, MissingColumns, OnPartitionChange, Scope, Step, WriteCounts
 from rli.view.definition import TableDefinition
 from rli.write.choices import chosen_partition_change, one_of
-from rli.write.contract import Engine, Request, TaggedRows
-from rli.write.keying import RecordKeying
-from rli.write.operation import Operation, require_same_key_types, run
-from rli.write.options import WriteOptions
-from rli.write.planning import (
+from rli.write.engine.contract import Engine, Request, TaggedRows
+from rli.write.operations.named_slices import require_slices
+from rli.write.operations.operation import Operation, require_same_key_types, run
+from rli.write.operations.planning import (
     deleted_among,
     deletions_of,
     kept_deletes,
@@ -32,7 +31,10 @@ from rli.write.planning import (
     run_plan,
     tagged_rows,
 )
-from rli.write.tagging import LateMoves, UndecidedTagging, UpsertTagging, require_no_moves, require_slices
+from rli.write.options import WriteOptions
+from rli.write.rows.keying import RecordKeying
+from rli.write.rows.late_moves import LateMoves, require_no_moves
+from rli.write.rows.tagging import UndecidedTagging, UpsertTagging
 
 _SAMPLE: Final = 5
 

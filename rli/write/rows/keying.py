@@ -18,9 +18,9 @@ from rli.hudi.schema import conform, written_schema
 from rli.hudi.table_keys import TableKeys
 from rli.model import OnDuplicates, Scope
 from rli.view.caller_metadata import ComparedBy
-from rli.write.deletions import marked
-from rli.write.tagging import newest_of, require_ordering, scoped_keys, with_keys
-from rli.write.tally import Tally
+from rli.write.rows.deletions import marked
+from rli.write.rows.keyed_records import newest_of, require_ordering, scoped_keys, with_keys
+from rli.write.rows.tally import Tally
 
 _SAMPLE: Final = 5
 

@@ -29,11 +29,11 @@ from rli.index.contract import TableIndex
 from rli.model import CommitResult, Scope
 from rli.view.definition import TableDefinition
 from rli.view.given_keys import table_keys
-from rli.write.contract import Engine, Request
-from rli.write.dry_run import dry_run
-from rli.write.keying import Keying
+from rli.write.engine.contract import Engine, Request
 from rli.write.maintenance import maintain_if_due
+from rli.write.operations.dry_run import dry_run
 from rli.write.options import WriteOptions
+from rli.write.rows.keying import Keying
 
 
 class KeyTypesChangedError(SchemaError):

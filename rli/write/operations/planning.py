@@ -22,19 +22,13 @@ from rli.index.reports import SomeKeys
 from rli.locations import BATCH_KEYS
 from rli.model import FileGroupId, Step
 from rli.view.paths import unpublished_files
-from rli.write.contract import (
-    Engine,
-    FileGroupWriting,
-    Request,
-    RowPlacing,
-    TaggedRows,
-    Tagging,
-    WorkloadProfile,
-    WritePlan,
-)
-from rli.write.deletions import DeleteKeeping, Deletions
-from rli.write.placement import plan_placements
-from rli.write.tagging import UndecidedTagging, require_slices
+from rli.write.engine.contract import Engine, Request, TaggedRows, Tagging
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
+from rli.write.operations.named_slices import require_slices
+from rli.write.rows.deletions import DeleteKeeping, Deletions
+from rli.write.rows.placement import plan_placements
+from rli.write.rows.tagging import UndecidedTagging
 
 
 def plan_write(

@@ -19,12 +19,12 @@ from rli.index.reports import SomeKeys
 from rli.model import CommitResult, OnExisting, Scope, Step
 from rli.view.definition import TableDefinition
 from rli.write.choices import one_of
-from rli.write.contract import Engine, Request
-from rli.write.keying import FirstRecordKeying
-from rli.write.operation import Operation, require_same_key_types, run
+from rli.write.engine.contract import Engine, Request
+from rli.write.operations.operation import Operation, require_same_key_types, run
+from rli.write.operations.planning import deleted_among, deletions_of, plan_write, read_set, run_plan, tagged_rows
 from rli.write.options import WriteOptions
-from rli.write.planning import deleted_among, deletions_of, plan_write, read_set, run_plan, tagged_rows
-from rli.write.tagging import InsertTagging, UndecidedTagging
+from rli.write.rows.keying import FirstRecordKeying
+from rli.write.rows.tagging import InsertTagging, UndecidedTagging
 
 _MOST_REWRITTEN: Final = 16.0
 """A file group of more times the bytes that arrive is left alone: a batch of mostly known records has few new ones, and

@@ -26,10 +26,14 @@ from rli.locations import NamedGroups, named_groups
 from rli.model import FileGroupId
 from rli.tasks import InProcess, InThreads, TaskRunner
 from rli.view.definition import TableDefinition
-from rli.write.contract import Engine, Request, TaggedRows, Tagging, WorkloadProfile, WritePlan
-from rli.write.keying import Keying
-from rli.write.tagging import LateMoves, Positions, TaggedBatch, groups_of, placed_groups, positions_by_code, rows_at
-from rli.write.tally import Tally
+from rli.write.engine.contract import Engine, Request, TaggedRows, Tagging
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.engine.write_plan import WritePlan
+from rli.write.rows.by_file_group import Positions, groups_of, placed_groups, positions_by_code, rows_at
+from rli.write.rows.keying import Keying
+from rli.write.rows.late_moves import LateMoves
+from rli.write.rows.tagging import TaggedBatch
+from rli.write.rows.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)

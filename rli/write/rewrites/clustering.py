@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -27,15 +29,15 @@ from rli.hudi.file_names import new_file_id
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action
-from rli.index.contract import Regrouping, TableIndex
+from rli.index.contract import Regrouping, Resizing, TableIndex
 from rli.model import CommitResult, Step, WriteCounts
 from rli.settings import TableSettings
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
-from rli.write.file_group_clustering import ClusteringContext, cluster_file_groups
-from rli.write.placement import SizedPlacement
+from rli.write.rewrites.file_group_clustering import ClusteringContext, cluster_file_groups
+from rli.write.rows.placement import SizedPlacement
 
 
 def cluster(
@@ -56,12 +58,66 @@ def cluster(
         LeaseBusyError: the lease was not free for ``patience`` seconds.
     """
     require_writable(table.properties)
+    clustering = Clustering(tasks, smaller_than, most_bytes)
     return write_until_published(
         partial(BegunWrite.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT, patience=patience),
-        partial(_write_clusters, tasks, smaller_than, most_bytes),
+        clustering.prepare,
         attempts,
-        CLUSTER,
+        clustering.name,
     ).result
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """Put small file groups together: the work of each attempt, as an ``Operation`` has it, without rows of a caller.
+
+    Attributes:
+        tasks: run the pieces.
+        smaller_than: bytes from which on a base file is left alone; None: half the target.
+        most_bytes: of sources that are rewritten; None: all that are small.
+    """
+
+    name: ClassVar[str] = CLUSTER
+
+    tasks: TaskRunner
+    smaller_than: int | None
+    most_bytes: int | None
+
+    def prepare(self, write: BegunWrite) -> PreparedWrite:
+        """Have the tasks write new file groups; may be called again for another attempt.
+
+        Raises:
+            SettingsError: the index computes file groups, and plans no clusterings.
+            ConflictError: other writers changed all file groups of the plan.
+        """
+        schema = write.snapshot.schema or pa.schema([])
+        resizing = write.index.resizing(write.snapshot, self.smaller_than)
+        plan = self._plan(write, resizing)
+        write.on_step(Step.RESOLVED)
+        context = ClusteringContext(write.context(schema), write.locator)
+        results = list[FileGroupResult]()
+        for written in self.tasks.run(partial(cluster_file_groups, context), plan):
+            for result in written or ():
+                results.append(result)
+                write.on_step(Step.FILE_GROUP_WRITTEN)
+        write.on_step(Step.WRITTEN)
+        if plan and not results:
+            raise ConflictError(
+                f"other writers changed all file groups of this clustering: new file groups={len(plan)}; cluster "
+                "again later"
+            )
+        read = ReadSet(frozenset() if resizing is None else resizing.watched)
+        return PreparedWrite(results, schema, self.name, WriteCounts(), read, resizing)
+
+    def _plan(self, write: BegunWrite, resizing: Resizing | None) -> Sequence[Regrouping]:
+        if resizing is None and write.index.computes_file_groups:
+            raise SettingsError(
+                f"the index computes the file group of each record, so that file groups cannot be put together: "
+                f"table={write.table.location} index={write.index.url}; leave clustering out, or first give the table another "
+                "kind of index: rli index migrate TABLE --to simple:"
+            )
+        plan = _by_sizes(write.snapshot, self.smaller_than) if resizing is None else resizing.regroupings
+        return plan if self.most_bytes is None else first_regroupings(plan, self.most_bytes)
 
 
 def plan_clustering(
@@ -130,34 +186,3 @@ def _fill(slices: list[FileSlice], target_size: int) -> list[tuple[FileSlice, ..
             clusters[fitting].append(file_slice)
             rooms[fitting] -= file_slice.size
     return [tuple(cluster) for cluster in clusters]
-
-
-def _write_clusters(
-    tasks: TaskRunner, smaller_than: int | None, most_bytes: int | None, write: BegunWrite
-) -> PreparedWrite:
-    schema = write.snapshot.schema or pa.schema([])
-    resizing = write.index.resizing(write.snapshot, smaller_than)
-    if resizing is None and write.index.computes_file_groups:
-        raise SettingsError(
-            f"the index computes the file group of each record, so that file groups cannot be put together: "
-            f"table={write.table.location} index={write.index.url}; leave clustering out, or first give the table another kind of "
-            "index: rli index migrate TABLE --to simple:"
-        )
-    plan = _by_sizes(write.snapshot, smaller_than) if resizing is None else resizing.regroupings
-    if most_bytes is not None:
-        plan = first_regroupings(plan, most_bytes)
-    write.on_step(Step.RESOLVED)
-    context = ClusteringContext(write.context(schema), write.locator)
-    results = list[FileGroupResult]()
-    for written in tasks.run(partial(cluster_file_groups, context), plan):
-        for result in written or ():
-            results.append(result)
-            write.on_step(Step.FILE_GROUP_WRITTEN)
-    write.on_step(Step.WRITTEN)
-    if plan and not results:
-        raise ConflictError(
-            f"other writers changed all file groups of this clustering: new file groups={len(plan)}; cluster "
-            "again later"
-        )
-    read = ReadSet(frozenset() if resizing is None else resizing.watched)
-    return PreparedWrite(results, schema, CLUSTER, WriteCounts(), read, resizing)

@@ -1,0 +1,1 @@
+"""What a write asks of its engine, and the engine of this process."""

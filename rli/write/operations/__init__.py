@@ -1,0 +1,1 @@
+"""Operations on records: upsert, insert and delete, written once for all engines."""

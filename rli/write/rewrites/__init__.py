@@ -1,0 +1,1 @@
+"""Writes that change no record, and rewrite file groups: clustering."""
