@@ -106,7 +106,8 @@ class LeasedWrite:
         """The record of the caller's transaction, which lies among the unpublished files, if there is one (P26)."""
         begun = self._begun
         if begun.caller.transaction is not None:
-            delete_superseded(begun.table.storage, now.timeline, begun.caller.transaction)
+            transaction, require_held = begun.caller.transaction, self._lease.require_held
+            delete_superseded(begun.table.storage, now.timeline, transaction, require_held)
         return save_record(begun.table.storage, begun.instant, begun.caller, accepted.result(begun.instant))
 
     def _files_of_index(self, accepted: PreparedWrite, now: Snapshot) -> list[str]:

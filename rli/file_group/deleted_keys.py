@@ -175,18 +175,21 @@ def saved(storage: Storage, instant: str, token: str, rows: pa.Table) -> str:
     return path
 
 
-def tidy_up(storage: Storage, timeline: Timeline, since: str) -> None:
-    """Remove files that do not count, and merge those of archived commits. The caller holds the lease.
+def tidy_up(storage: Storage, timeline: Timeline, since: str, require_held: Callable[[], None]) -> None:
+    """Remove files that do not count, and merge those of archived commits.
 
     May be repeated, and be done late by a process that another one took for dead: commits that it merges are never undone, and
     a file that it removes does not count, or has its rows in another one.
 
     Args:
         storage: of the table.
-        timeline: as it is before commits leave it.
+        timeline: as it has been since the caller took the lease, before commits leave it.
         since: the oldest instant whose deletes count.
+        require_held: raises ``LeaseLostError`` once the lease is another process's, whose files the timeline may not tell.
     """
     listed = _listed(storage)
+    if listed:
+        require_held()
     # Their instants would come to count as archived.
     gone = {file for file in listed if not timeline.is_visible(file.instant)}
     # A commit on the active timeline without its file would count as torn.

@@ -107,8 +107,8 @@ def archive(
     table.storage.discard_files(dead)
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     # Their instants, too, would come to count as archived.
-    delete_uncommitted_records(table.storage, timeline)
-    _tidy_up_deleted_keys(table, timeline)
+    delete_uncommitted_records(table.storage, timeline, fence.require_held)
+    _tidy_up_deleted_keys(table, timeline, fence)
     _publish(table, timeline.layout, _files_of(table, leaving), fence)
     finish_archives(table, fence)
     # Neither a rollback nor an index that is behind gets at the commits any more.
@@ -125,11 +125,12 @@ def archive(
     return result
 
 
-def _tidy_up_deleted_keys(table: TableDefinition, timeline: Timeline) -> None:
+def _tidy_up_deleted_keys(table: TableDefinition, timeline: Timeline, fence: Fence) -> None:
     seconds = table.require_settings().tombstones
     now = timeline.next_time(table.now())
     # Where deleted keys are kept no more, none of them counts.
-    deleted_keys.tidy_up(table.storage, timeline, now if seconds is None else instant_before(now, seconds))
+    since = now if seconds is None else instant_before(now, seconds)
+    deleted_keys.tidy_up(table.storage, timeline, since, fence.require_held)
 
 
 def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
@@ -111,16 +111,27 @@ def save_record(storage: Storage, instant: str, caller: CallerMetadata, result: 
     return [path]
 
 
-def delete_superseded(storage: Storage, timeline: Timeline, transaction: CallerTransaction) -> None:
-    """Remove records of an application that nobody needs any more. The caller holds the lease.
+def delete_superseded(
+    storage: Storage, timeline: Timeline, transaction: CallerTransaction, require_held: Callable[[], None]
+) -> None:
+    """Remove records of an application that nobody needs any more.
 
     Commits that were archived are never undone: of their records the greatest suffices. Records without a commit are of
     writes and commits that were undone.
+
+    Args:
+        storage: of the table.
+        timeline: as it has been since the caller took the lease.
+        transaction: of the application.
+        require_held: raises ``LeaseLostError`` once the lease is another process's, whose records the timeline may not tell.
     """
     records = _records(storage, transaction)
     archived = sorted(record for record in records if timeline.is_archived(record.instant))
     gone = [record for record in records if not timeline.is_visible(record.instant)]
-    storage.delete_files(record.path for record in (*archived[:-1], *gone))
+    superseded = [record.path for record in (*archived[:-1], *gone)]
+    if superseded:
+        require_held()
+    storage.delete_files(superseded)
 
 
 def delete_records_of(storage: Storage, instants: frozenset[str]) -> None:
@@ -128,9 +139,12 @@ def delete_records_of(storage: Storage, instants: frozenset[str]) -> None:
     _delete(storage, (record.path for record in _all_records(storage) if record.instant in instants))
 
 
-def delete_uncommitted_records(storage: Storage, timeline: Timeline) -> None:
-    """Remove all records without a commit. The caller holds the lease."""
-    _delete(storage, (record.path for record in _all_records(storage) if not timeline.is_visible(record.instant)))
+def delete_uncommitted_records(storage: Storage, timeline: Timeline, require_held: Callable[[], None]) -> None:
+    """Remove all records without a commit; the arguments are those of ``delete_superseded``."""
+    gone = [record.path for record in _all_records(storage) if not timeline.is_visible(record.instant)]
+    if gone:
+        require_held()
+    _delete(storage, gone)
 
 
 def _delete(storage: Storage, records: Iterable[str]) -> None:
