@@ -46,4 +46,9 @@ def _as_table(records: Any) -> pa.Table:
             return pa.Table.from_batches(records)
     except (pa.ArrowException, AttributeError, TypeError) as error:
         raise InvalidInputError(_NO_TABLE.format(type(records).__name__, f" ({error})")) from error
+    if hasattr(type(records), "collect") and hasattr(type(records), "columns"):
+        raise InvalidInputError(
+            f"the records are a plan of a data frame, not computed yet: type={type(records).__name__}; collect it, or, for a "
+            "frame of Spark, call the function of rli_spark"
+        )
     raise InvalidInputError(_NO_TABLE.format(type(records).__name__, ""))

@@ -48,9 +48,12 @@ class RliError(Exception):
 
     def that_wrote_nothing(self) -> Self:
         """The same error, whose message says that nothing was written."""
-        if NOTHING_WRITTEN not in str(self):
-            problem, remedy = f"{self.problem} ({NOTHING_WRITTEN})", self.remedy
-            self.args = (problem if remedy is None else f"{problem}{_REMEDY}{remedy}",)
+        return self if NOTHING_WRITTEN in str(self) else self.with_problem(f"{self.problem} ({NOTHING_WRITTEN})")
+
+    def with_problem(self, problem: str) -> Self:
+        """The same error, with other words for what happened, and on what."""
+        remedy = self.remedy
+        self.args = (problem if remedy is None else f"{problem}{_REMEDY}{remedy}",)
         return self
 
 
@@ -58,7 +61,16 @@ class RliError(Exception):
 
 
 class InvalidInputError(RliError):
-    """The data or the arguments of a call cannot be used; nothing was written."""
+    """The data or the arguments of a call cannot be used; nothing was written.
+
+    Attributes:
+        row: of the records that cannot be used the first one, counted from 0, which the message names as ``row=…``; None if the
+            error is of no single record.
+    """
+
+    def __init__(self, message: str = "", *, remedy: str | None = None, row: int | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.row = row
 
 
 class InvalidKeyError(InvalidInputError):

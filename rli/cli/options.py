@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Annotated, Final
 
 import typer
@@ -109,6 +109,17 @@ LeaseTimeoutOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")]
 
 
+SettingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="A setting without an option of its own: compression (zstd, snappy, gzip or none), small_file_size, write_attempts, "
+        "lease_seconds. Repeat for several.",
+        show_default=False,
+    ),
+]
+
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
@@ -131,6 +142,15 @@ def parse_size(text: str) -> int:
     if match is None:
         raise typer.BadParameter(f"{text!r} is not a size; write a number with K, M or G, such as 120M")
     return int(match[1]) * _UNITS[match[2].lower()]
+
+
+_SETTINGS: Final[Mapping[str, Callable[[str], object]]] = {
+    "compression": str,
+    "small_file_size": parse_size,
+    "write_attempts": int,
+    "lease_seconds": float,
+}
+"""Options of ``create_table`` without a flag, and how their values are read."""
 
 
 def add_command(app: typer.Typer, function: Callable[..., None], *examples: str) -> None:
@@ -157,6 +177,27 @@ def parse_transaction(text: str | None) -> tuple[str, int] | None:
     if not (application_id and number.isascii() and number.isdecimal()):
         raise typer.BadParameter(f"{text!r} is not a transaction; write ID:NUMBER, such as job-7:42")
     return application_id, int(number)
+
+
+def parse_settings(given: Iterable[str] | None, flagged: Container[str]) -> dict[str, object]:
+    """Options of ``create_table`` that have no flag of their own, from strings such as ``compression=snappy``.
+
+    Args:
+        given: the strings.
+        flagged: names of options that have a flag.
+    """
+    parsed: dict[str, object] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if name in flagged:
+            raise typer.BadParameter(f"{name} has an option of its own: give --{name.replace('_', '-')}")
+        if not equals or name not in _SETTINGS:
+            raise typer.BadParameter(f"{text!r} is not a setting; write NAME=VALUE, with one of {', '.join(_SETTINGS)}")
+        try:
+            parsed[name] = _SETTINGS[name](value)
+        except ValueError:
+            raise typer.BadParameter(f"{value!r} is no value of {name}; write a number") from None
+    return parsed
 
 
 def parse_metadata(given: Iterable[str] | None) -> dict[str, str]:

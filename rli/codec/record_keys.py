@@ -265,4 +265,4 @@ def require_no_nulls(record_keys: pa.Array) -> None:
     """Raise ``InvalidKeyError`` for a key that is null."""
     if record_keys.null_count:
         position = pc.index(pc.is_null(record_keys), True).as_py()
-        raise InvalidKeyError(f"a record key is null: row={position}; every record needs a key")
+        raise InvalidKeyError(f"a record key is null: row={position}; every record needs a key", row=position)

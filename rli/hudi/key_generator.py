@@ -68,7 +68,8 @@ class KeyGenerator:
             row = pc.index(unnamed, True).as_py()
             raise InvalidKeyError(
                 f"a record has no key, all its key columns are null or empty: columns={list(self.record_key_fields)} "
-                f"row={row}; give each record a key"
+                f"row={row}; give each record a key",
+                row=row,
             )
         parts = [
             pc.binary_join_element_wise(
@@ -130,7 +131,7 @@ def _require_keys(keys: pa.Array, column: str) -> pa.Array:
     if pc.any(blank).as_py():
         row = pc.index(blank, True).as_py()
         kind = "null" if not keys[row].is_valid else "empty"
-        raise InvalidKeyError(f"a record key is {kind}: column={column} row={row}; give each record a key")
+        raise InvalidKeyError(f"a record key is {kind}: column={column} row={row}; give each record a key", row=row)
     return keys
 
 

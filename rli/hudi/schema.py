@@ -142,7 +142,8 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         row = pc.index(is_changed, True).as_py()
         raise SchemaError(
             f"a value would change in its column: column={field.name} type={field.type} row={row} "
-            f"value={column[row].as_py()!r}; correct the value, or write it to a column of another type"
+            f"value={column[row].as_py()!r}; correct the value, or write it to a column of another type",
+            row=row,
         )
     return converted
 

@@ -168,7 +168,8 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         row = _first_unfit(column, field.type)
         raise InvalidKeyError(
             f"a key or partition value would change in its column: column={field.name} type={field.type} row={row} "
-            f"value={column[row].as_py()!r} ({error}); correct the value"
+            f"value={column[row].as_py()!r} ({error}); correct the value",
+            row=row,
         ) from error
 
 
@@ -245,5 +246,6 @@ def _refuse(values: pa.ChunkedArray, is_refused: pa.ChunkedArray, name: str, rea
     if row >= 0:
         raise InvalidKeyError(
             f"a value would not be told apart from another one: column={name} row={row} "
-            f"value={values[row].as_py()!r}: {reason}"
+            f"value={values[row].as_py()!r}: {reason}",
+            row=row,
         )

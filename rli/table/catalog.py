@@ -32,6 +32,7 @@ from rli.view import paths
 from rli.view.definition import TableDefinition, durable_as, load_definition
 from rli.view.index_location import default_index_url, to_stored
 from rli.view.registration import new_table_settings, with_index_at
+from rli.write.rows.keyed_records import require_ordering
 
 _IF_EXISTS: Final = ("fail", "open")
 _CREATION_SECONDS: Final = 30.0
@@ -140,6 +141,8 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
     )
     definition = TableDefinition(storage, properties, settings, index_url)
+    if wanted.schema is not None:
+        _require_usable_types(definition, written_schema(wanted.schema), wanted.ordering)
     with claimed(storage, settings, index_url):
         kind.create(definition, of_index).close()
         storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
@@ -174,6 +177,15 @@ def open_table(
     """
     definition = load_definition(Storage(os.fspath(path), storage_options or {}))
     return Table(definition if index is None else with_index_at(definition, index, default_lease(index)))
+
+
+def _require_usable_types(table: TableDefinition, schema: pa.Schema, ordering: str | None) -> None:
+    """Refuse columns of keys, partitions or ordering values whose type no write would take; raises ``SchemaError``."""
+    no_records = schema.empty_table()
+    table.key_generator.record_keys(no_records)
+    table.key_generator.partition_paths(no_records)
+    if ordering is not None:
+        require_ordering(no_records, ordering)
 
 
 def _require_common_lease(lease: str, index_url: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array, is_text
-from rli.errors import InvalidKeyError
+from rli.errors import InvalidInputError, InvalidKeyError
 from rli.hudi.meta_columns import RECORD_KEY
 from rli.hudi.table_keys import KEY_VALUE, TableKeys
 from rli.view.definition import TableDefinition
@@ -54,6 +54,10 @@ def key_rows(table: TableDefinition, keys: Any) -> pa.Table:
         InvalidInputError: these are no keys.
         InvalidKeyError: a key is null, or neither a text nor a value of a key column.
     """
+    if isinstance(keys, Mapping):
+        raise InvalidInputError(
+            f"a {type(keys).__name__} is neither keys nor rows; pass pyarrow.table(…) for columns, or list(…) for its keys"
+        )
     if _are_rows(keys):
         return as_arrow_table(keys)
     values = _values(keys)
@@ -79,8 +83,8 @@ def _are_rows(keys: Any) -> bool:
         return True
     if isinstance(keys, Sequence):
         return bool(keys) and all(isinstance(part, pa.RecordBatch) for part in keys)
-    # Data frames have columns; a column of one (a series) has not.
-    return not isinstance(keys, pa.Array | pa.ChunkedArray) and hasattr(keys, "columns")
+    # Data frames have columns; a column of one (a series) has not. A lazy frame would compute them.
+    return not isinstance(keys, pa.Array | pa.ChunkedArray) and hasattr(type(keys), "columns")
 
 
 def _values(keys: Any) -> pa.Array | pa.ChunkedArray:

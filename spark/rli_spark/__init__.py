@@ -1,5 +1,13 @@
 """rli for PySpark: tagging, upserts, inserts, deletes, clustering and reads of tables with a record-level index."""
 
+from importlib.util import find_spec
+
+if find_spec("pyspark") is None:
+    raise ModuleNotFoundError(
+        'rli_spark needs PySpark, which is not installed; install it: pip install "record-level-index[spark]"',
+        name="pyspark",
+    )
+
 from rli_spark.bootstrap import bootstrap_index, migrate_index, verify_index
 from rli_spark.cluster import cluster
 from rli_spark.delete import delete

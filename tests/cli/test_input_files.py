@@ -50,7 +50,7 @@ def test_a_key_that_would_change_is_refused(rli: Rli, tmp_path: Path) -> None:
     rli("upsert", "t", "d.csv")
     (tmp_path / "e.csv").write_text("id,v\n8,1\n007,1\n")
     refused = rli("upsert", "t", "e.csv", status=2).err
-    assert "file=e.csv line=3 column=id value='007' becomes '7'" in refused
+    assert "file=e.csv:3 column=id value='007' becomes '7'" in refused
     assert len(rli("timeline", "t", "--json").json) == 1
 
 
@@ -142,7 +142,7 @@ def test_values_of_later_files_are_not_changed_to_fit_the_types_of_the_first(rli
     for value in ("007", "7.5", "+7", "18446744073709551616", "seven"):
         (tmp_path / "second.csv").write_text(f"id,code\nb,8\nc,{value}\n")
         refused = rli("upsert", "t", "first.csv", "second.csv", status=2)
-        assert "file=second.csv line=3 column=code" in refused.err
+        assert "file=second.csv:3 column=code" in refused.err
     assert rli("read", "t", "--json").json == [{"id": "a", "code": 7}]
 
 
@@ -220,12 +220,12 @@ def test_a_value_beyond_the_first_block_decides_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("02134,1,1", "line=5 column=zip value='02134' type=int64"),
-        ("9223372036854775808,1,1", "line=5 column=zip value='9223372036854775808'"),
-        ("1.5,1,1", "line=5 column=zip value='1.5'"),
-        ("1,n/a,1", "line=5 column=share value='n/a' type=double"),
-        ("1,9007199254740993,1", "line=5 column=share value='9007199254740993'"),
-        ("1,1,2024-05-01T10:00:00.1234567", "line=5 column=at value="),
+        ("02134,1,1", ":5 column=zip value='02134' type=int64"),
+        ("9223372036854775808,1,1", ":5 column=zip value='9223372036854775808'"),
+        ("1.5,1,1", ":5 column=zip value='1.5'"),
+        ("1,n/a,1", ":5 column=share value='n/a' type=double"),
+        ("1,9007199254740993,1", ":5 column=share value='9007199254740993'"),
+        ("1,1,2024-05-01T10:00:00.1234567", ":5 column=at value="),
     ],
 )
 def test_a_value_that_does_not_fit_a_known_column_is_refused_by_line(
@@ -236,14 +236,14 @@ def test_a_value_that_does_not_fit_a_known_column_is_refused_by_line(
     rli("upsert", "t", "a.csv")
     (tmp_path / "b.csv").write_text(f'id,zip,share,at,note\n2,1,1.10,2024-05-01,"two\nlines"\n\n3,{value},y\n')
     refused = rli("upsert", "t", "b.csv", status=2).err
-    assert f"file=b.csv {reason}" in refused
+    assert f"file=b.csv{reason}" in refused
     assert len(rli("timeline", "t", "--json").json) == 1
 
 
 def test_the_user_says_what_a_column_is(rli: Rli, tmp_path: Path) -> None:
     rli("create", "t", "--record-key", "id", "--ordering", "ts")
     (tmp_path / "d.csv").write_text("id,ts,price\n1,007,1.10\n")
-    assert "line=2 column=ts value='007'" in rli("upsert", "t", "d.csv", status=2).err
+    assert ":2 column=ts value='007'" in rli("upsert", "t", "d.csv", status=2).err
     rli("upsert", "t", "d.csv", "--column-type", "ts=bigint", "--column-type", "price=double")
     assert library.open_table("t").read().to_pylist() == [{"id": 1, "ts": 7, "price": 1.1}]
     assert "has another type" in rli("upsert", "t", "d.csv", "--column-type", "ts=string", status=2).err
@@ -256,8 +256,8 @@ def test_integers_of_a_json_file_keep_their_digits(rli: Rli, tmp_path: Path) -> 
         '{"id":"2","n":5,"share":2,"at":"2024-05-02","big":1}\n'
     )
     noted = rli("upsert", "t", "d.jsonl").err
-    assert "record=1 column=n value=18446744073709551617" in noted
+    assert ":1 column=n value=18446744073709551617" in noted
     rows = library.open_table("t").read().sort_by("id").to_pylist()
     assert rows[0] == {"id": "1", "n": "18446744073709551617", "share": 1.1, "at": date(2024, 5, 1), "big": 1e300}
     (tmp_path / "e.jsonl").write_text('{"id":"3","share":1}\n{"id":"4","share":9007199254740993}\n')
-    assert "record=2 column=share value=" in rli("upsert", "t", "e.jsonl", status=2).err
+    assert ":2 column=share value=" in rli("upsert", "t", "e.jsonl", status=2).err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -43,3 +45,18 @@ def test_work_after_an_interruption_that_was_dealt_with_goes_on() -> None:
         signal.raise_signal(signal.SIGINT)
     with write_progress("second") as on_step:
         on_step(Step.INFLIGHT)
+
+
+def test_ctrl_c_while_the_command_is_imported() -> None:
+    program = (
+        "import signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'rli':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "import rli_launcher\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "rli_launcher.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

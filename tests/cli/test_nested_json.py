@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rli as library
@@ -116,8 +117,8 @@ def test_malformed_files_are_refused(rli: Rli, table: str, content: str) -> None
         (pa.float32(), "16777217", None),
         (pa.float64(), "9007199254740993", None),
         (pa.int64(), "1.5", "NEW=double"),
-        (pa.int64(), "18446744073709551617", "NEW=decimal(20,0)"),
-        (pa.decimal128(5, 2), "12345.678", "n=decimal(8,3)"),
+        (pa.int64(), "18446744073709551617", "'NEW=decimal(20,0)'"),
+        (pa.decimal128(5, 2), "12345.678", "'n=decimal(8,3)'"),
     ],
 )
 def test_numbers_that_do_not_fit(rli: Rli, table: str, kind: pa.DataType, number: str, given: str | None) -> None:
@@ -125,6 +126,32 @@ def test_numbers_that_do_not_fit(rli: Rli, table: str, kind: pa.DataType, number
         opened.upsert(pa.table({"id": ["a"], "n": pa.array(["1"]).cast(kind)}))
     Path("e.jsonl").write_text(f'{{"id": "b", "n": 1}}\n{{"id": "c", "n": {number}}}\n', encoding="utf-8")
     refused = rli("upsert", table, "e.jsonl", status=2).err
-    assert "record=2 column=n" in refused
+    assert ":2 column=n" in refused
     assert given is None or f"--column-type {given}" in refused
     assert [row["id"] for row in stored()] == ["a"]
+
+
+def test_names_inside_parquet_are_renamed(rli: Rli, tmp_path: Path) -> None:
+    rli("create", "t", "--record-key", "id")
+    rows = [{"Unit price": 1, "All tags": [{"Tag name": "x"}]}, None, {"Unit price": 2, "All tags": []}]
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "Full order": rows}), tmp_path / "d.parquet")
+    rli("upsert", "t", "d.parquet", "--rename-columns")
+    found = {row["id"]: row["full_order"] for row in rli("read", "t", "--json").json}
+    assert found["a"] == {"unit_price": 1, "all_tags": [{"tag_name": "x"}]}
+    assert (found["b"], found["c"]) == (None, {"unit_price": 2, "all_tags": []})
+    pq.write_table(pa.table({"id": ["a"], "o": [{"a b": 1, "a-b": 2}]}), tmp_path / "e.parquet")
+    assert (
+        "two names become one: file=e.parquet column=o.a_b"
+        in rli("upsert", "t", "e.parquet", "--rename-columns", status=2).err
+    )
+
+
+@pytest.mark.parametrize("declared", ["nosuch=string", "o.nosuch=string"])
+def test_a_type_of_no_column_is_refused(rli: Rli, tmp_path: Path, declared: str) -> None:
+    rli("create", "t", "--record-key", "id")
+    (tmp_path / "d.jsonl").write_text('{"id":"a","o":{"x":1}}\n')
+    column = declared.partition("=")[0]
+    assert f"column={column} found=" in rli("upsert", "t", "d.jsonl", "--column-type", declared, status=2).err
+    pq.write_table(pa.table({"id": ["a"], "v": [1]}), tmp_path / "d.parquet")
+    refused = rli("upsert", "t", "d.parquet", "--column-type", "v=string", status=2).err
+    assert "--column-type is for text files: file=d.parquet column=v" in refused

@@ -286,3 +286,27 @@ def test_categories_of_polars_are_texts(tmp_path: Path, memory_url: str) -> None
     assert table.upsert(frame).inserted == 2
     assert table.get(frame)["city"].to_pylist() == ["x", "y"]
     assert table.delete(frame).deleted == 2
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.timestamp("us"), pa.binary(), pa.list_(pa.int64())])
+@pytest.mark.parametrize("column", ["id", "city"])
+def test_a_schema_with_other_types(tmp_path: Path, column: str, kind: pa.DataType) -> None:
+    schema = pa.schema([(name, kind if name == column else pa.string()) for name in ("id", "city")])
+    with pytest.raises(SchemaError, match=f"type that is no key: column={column}"):
+        create_table(tmp_path / "t", record_key="id", partition_by="city", schema=schema)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_dict_is_refused(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id")
+    for verb in (table.delete, table.lookup, table.get):
+        with pytest.raises(InvalidInputError, match=r"is neither keys nor rows; pass pyarrow.table"):
+            verb({"id": [1]})
+
+
+def test_a_lazy_frame_is_to_be_collected(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id")
+    lazy = pl.LazyFrame({"id": [1]})
+    for verb in (table.upsert, table.insert, table.delete, table.lookup):
+        with pytest.raises(InvalidInputError, match="type=LazyFrame; collect it"):
+            verb(lazy)

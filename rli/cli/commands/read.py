@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 import rli
+from rli.cli.files.given_keys import FileOfKeysOption, KeyFormatOption, KeysArgument, keys_in, require_keys
 from rli.cli.files.output import require_output, write_records
 from rli.cli.options import IndexOption, JsonOption, TableArgument, TimeoutOption, add_command, split_columns
 from rli.cli.output import (
@@ -35,7 +36,7 @@ _ROWS_ON_A_TERMINAL: Final = 20
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_command(app, lookup, "rli lookup trips k1 k2", "rli lookup trips k1 --json")
+    add_command(app, lookup, "rli lookup trips k1 k2", "rli lookup trips --file keys.txt --json")
     add_command(app, get, "rli get trips k1 k2", "rli get trips k1 --columns id,fare --json")
     add_command(
         app,
@@ -48,10 +49,6 @@ def register(app: typer.Typer) -> None:
     add_command(app, info, "rli info trips", "rli info trips --json")
 
 
-KeysArgument: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(metavar="KEY", help="Record keys; composite keys as a:1,b:2.", show_default=False),
-]
 ColumnsOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--columns", metavar="COLUMN", help="Only these columns: repeat, or separate by commas."),
@@ -60,7 +57,10 @@ ColumnsOption: TypeAlias = Annotated[
 
 def lookup(
     table: TableArgument,
-    keys: KeysArgument,
+    keys: KeysArgument = None,
+    *,
+    file: FileOfKeysOption = None,
+    file_format: KeyFormatOption = None,
     index: IndexOption = None,
     timeout: TimeoutOption = LOOKUP_SECONDS,
     as_json: JsonOption = False,
@@ -69,7 +69,10 @@ def lookup(
 
     Exit status 1 if the table holds none of the keys.
     """
-    found = rli.open_table(table, index=index).lookup(keys, timeout=timeout)
+    require_keys(keys, file)
+    opened = rli.open_table(table, index=index)
+    with keys_in(opened, keys, file, file_format) as sought:
+        found = opened.lookup(sought, timeout=timeout)
     rows = found.to_pylist()
     report(
         rows,
@@ -86,8 +89,10 @@ def lookup(
 
 def get(
     table: TableArgument,
-    keys: KeysArgument,
+    keys: KeysArgument = None,
     *,
+    file: FileOfKeysOption = None,
+    file_format: KeyFormatOption = None,
     columns: ColumnsOption = None,
     index: IndexOption = None,
     timeout: TimeoutOption = LOOKUP_SECONDS,
@@ -97,7 +102,10 @@ def get(
 
     Records come in the order of the keys; absent keys give no record. Exit status 1 if the table holds none of the keys.
     """
-    found = rli.open_table(table, index=index).get(keys, split_columns(columns) or None, timeout=timeout)
+    require_keys(keys, file)
+    opened = rli.open_table(table, index=index)
+    with keys_in(opened, keys, file, file_format) as sought:
+        found = opened.get(sought, split_columns(columns) or None, timeout=timeout)
     rows = found.to_pylist()
     report(
         rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 import pyarrow as pa
 import typer
@@ -15,18 +15,24 @@ from rli.cli.engines.choice import Engine, EngineName, SupportsParquetFiles, ope
 from rli.cli.engines.options import InsertOptions, UpsertOptions, WriteOptions
 from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.declared_types import parse_column_types
-from rli.cli.files.input import FileKind, RecordFile, read_lines
+from rli.cli.files.given_file import STANDARD_INPUT
+from rli.cli.files.given_keys import FileOfKeysOption, KeyFormatOption, KeysArgument, keys_in, require_keys
+from rli.cli.files.input import FileKind, RecordFile
+from rli.cli.files.placing import failures_placed
+from rli.cli.files.schema_file import read_schema
 from rli.cli.options import (
     DryRunOption,
     IndexOption,
     JsonOption,
     KeyModeOption,
     MetadataOption,
+    SettingOption,
     ShardsOption,
     TableArgument,
     TransactionOption,
     add_command,
     parse_metadata,
+    parse_settings,
     parse_size,
     parse_transaction,
     split_columns,
@@ -34,7 +40,7 @@ from rli.cli.options import (
 from rli.cli.output import counted, human_bytes, print_facts, print_json, print_note, report, to_json
 from rli.cli.progress import write_progress
 from rli.durations import duration_text
-from rli.errors import InvalidInputError, SettingsError
+from rli.errors import InvalidInputError
 from rli.index.registry import index_kind
 from rli.model import CommitResult, Durability, KeyMode, MissingColumns, OnDuplicates, OnExisting, OnPartitionChange
 from rli.settings import DEFAULT_TOMBSTONES
@@ -51,6 +57,7 @@ def register(app: typer.Typer) -> None:
         "rli create trips --record-key id --partition-by city --ordering ts",
         "rli create trips --record-key vendor,id --index lmdb:///data/idx/trips --shards 128",
         "rli create trips --record-key id --partition-by city --ordering ts --if-exists open",
+        "rli create trips --record-key id --schema trips.avsc --option compression=snappy --option write_attempts=20",
         "rli create /mnt/shared/trips --record-key id --index lmdb:///var/lib/rli/trips --lease table",
     )
     add_command(
@@ -76,6 +83,9 @@ def register(app: typer.Typer) -> None:
         "rli delete trips --file deletes.jsonl --ordering deleted_at",
         "rli delete trips --file gone.txt --dry-run",
     )
+
+
+_BEHIND: Final = "behind: the commit stands, and the next write, look-up or rli index sync applies it"
 
 
 class IfExists(StrEnum):
@@ -178,6 +188,17 @@ def create(
             help="For how long a deleted key keeps the ordering value of its delete, such as 7d, 36h or 90m. off: not at all.",
         ),
     ] = duration_text(DEFAULT_TOMBSTONES),
+    option: SettingOption = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema",
+            metavar="FILE",
+            help="File that tells the columns: an Avro schema (.avsc), or the columns of a .parquet or .arrow file. Default: the "
+            "columns of the first records.",
+            show_default=False,
+        ),
+    ] = None,
     if_exists: Annotated[
         IfExists,
         typer.Option(help="If the table exists. fail: an error. open: keep it, if it agrees with the other options."),
@@ -198,7 +219,8 @@ def create(
         "tombstones": tombstones,
     }
     # A default is no demand on a table that exists.
-    given = cast("TableOptions", {option: value for option, value in options.items() if _is_given(context, option)})
+    flagged = {name: value for name, value in options.items() if _is_given(context, name)}
+    given = cast("TableOptions", {**flagged, **parse_settings(option, options)})
     created = rli.create_table(
         table,
         record_key=split_columns(record_key),
@@ -206,6 +228,7 @@ def create(
         ordering=ordering,
         index=index,
         name=name,
+        schema=None if schema is None else read_schema(schema),
         if_exists=if_exists.value,
         **given,
     )
@@ -252,13 +275,22 @@ FilesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE",
-        help="Records: .jsonl, .ndjson, .json, .csv (each also .gz) or .parquet. "
+        help="Records: .jsonl, .ndjson, .json, .csv (each also .gz), .parquet or .arrow; - for standard input. "
         "Each file is a separate batch and commit, in the given order.",
         show_default=False,
     ),
 ]
 EngineOption = Annotated[EngineName, typer.Option(help="local: in this process. spark: in a Spark session.")]
 RenameOption = Annotated[bool, typer.Option("--rename-columns", help="Write 'Domain name' as domain_name, and so on.")]
+FormatOption = Annotated[
+    FileKind | None,
+    typer.Option(
+        "--format",
+        help="Format of the files. Default: by the ending of a file's name, or by the first bytes of standard input: "
+        "text that is no JSON is CSV.",
+        show_default=False,
+    ),
+]
 OnDuplicatesOption = Annotated[
     OnDuplicates,
     typer.Option(
@@ -298,6 +330,7 @@ def upsert(
         ),
     ] = MissingColumns.FAIL,
     on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
+    file_format: FormatOption = None,
     rename_columns: RenameOption = False,
     column_type: ColumnTypeOption = None,
     transaction: TransactionOption = None,
@@ -318,7 +351,9 @@ def upsert(
     """
     named, kept = parse_transaction(transaction), parse_metadata(metadata)
     options = UpsertOptions(on_partition_change, missing, on_duplicates, named, kept, dry_run)
-    source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
+    source = _Source(
+        rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type), file_format
+    )
     _write_files(source, engine, options, as_json=as_json)
 
 
@@ -332,6 +367,7 @@ def insert(
         typer.Option(help="If the table holds a key. skip: its record changes nothing. fail: an error."),
     ] = OnExisting.SKIP,
     on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
+    file_format: FormatOption = None,
     rename_columns: RenameOption = False,
     column_type: ColumnTypeOption = None,
     transaction: TransactionOption = None,
@@ -348,7 +384,9 @@ def insert(
     """
     named, kept = parse_transaction(transaction), parse_metadata(metadata)
     options = InsertOptions(on_existing, on_duplicates, named, kept, dry_run)
-    source = _Source(rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type))
+    source = _Source(
+        rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type), file_format
+    )
     _write_files(source, engine, options, as_json=as_json)
 
 
@@ -361,12 +399,14 @@ class _Source:
         files: paths.
         rename_columns: whether names of columns are made simple.
         declared: types of new columns.
+        kind: format of the files; None for what each file's name or content says.
     """
 
     table: Table
     files: Sequence[str]
     rename_columns: bool
     declared: Mapping[str, pa.DataType]
+    kind: FileKind | None
 
 
 def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, as_json: bool) -> None:
@@ -378,15 +418,20 @@ def _write_files(source: _Source, engine: EngineName, options: WriteOptions, *, 
         )
     if options.dry_run:
         _require_dry_run(source, engine)
-    batches = [RecordFile.at(path) for path in source.files]
+    if source.files.count(STANDARD_INPUT) > 1:
+        raise InvalidInputError(
+            f"standard input can be read once: files={list(source.files)}; name {STANDARD_INPUT} once"
+        )
+    batches = [RecordFile.at(path, source.kind) for path in source.files]
     runner = open_engine(engine)
     try:
         for batch in batches:
-            result = _write_file(runner, source, batch, options)
+            with failures_placed(batch.file, batch.place):
+                result = _write_file(runner, source, batch, options)
             if as_json:
-                print_json({"file": batch.path, **_fields(result)})
+                print_json({"file": batch.file.path, **_fields(result)})
             else:
-                print_facts(_summary(batch.path, result))
+                print_facts(_summary(batch.file.path, result))
     finally:
         runner.close()
 
@@ -402,9 +447,11 @@ def _require_dry_run(source: _Source, engine: EngineName) -> None:
 
 
 def _write_file(engine: Engine, source: _Source, batch: RecordFile, options: WriteOptions) -> CommitResult:
-    with write_progress(batch.path, is_silent=options.dry_run) as on_step:
-        if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not source.rename_columns:
-            return engine.write_parquet(source.table, batch.path, options, on_step)
+    path = batch.file.path
+    with write_progress(path, is_silent=options.dry_run) as on_step:
+        is_read_here = source.rename_columns or source.declared or path == STANDARD_INPUT
+        if batch.kind is FileKind.PARQUET and isinstance(engine, SupportsParquetFiles) and not is_read_here:
+            return engine.write_parquet(source.table, path, options, on_step)
         expected = ExpectedColumns.of(source.table, source.declared)
         records = batch.read(expected, rename_columns=source.rename_columns)
         return engine.write(source.table, records, options, on_step)
@@ -412,19 +459,10 @@ def _write_file(engine: Engine, source: _Source, batch: RecordFile, options: Wri
 
 def delete(
     table: TableArgument,
-    keys: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="KEY", help="Record keys; composite keys as a:1,b:2.", show_default=False),
-    ] = None,
+    keys: KeysArgument = None,
     *,
-    file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Keys to delete: .jsonl, .json, .csv or .parquet with the record-key columns; "
-            "any other file: one key per line.",
-        ),
-    ] = None,
+    file: FileOfKeysOption = None,
+    file_format: KeyFormatOption = None,
     ordering: Annotated[
         str | None,
         typer.Option(
@@ -446,28 +484,19 @@ def delete(
     after the delete is not inserted again, for the time that rli tombstones shows. Without ordering values, whatever is
     stored is deleted.
     """
-    if bool(keys) == (file is not None):
-        raise InvalidInputError("give either keys or a file of keys: KEY... or --file FILE")
+    require_keys(keys, file)
     if keys and ordering is not None:
         raise InvalidInputError("keys alone have no ordering values: give a file with the column, --file FILE")
     named = parse_transaction(transaction)
     opened = rli.open_table(table, index=index)
-    gone = list(keys or ()) if file is None else _deletes_in(file, opened)
-    label = counted(len(gone), "key") if file is None else file
     kept = parse_metadata(metadata)
-    with write_progress(label, is_silent=dry_run) as on_step:
-        result = opened.delete(
-            gone, ordering=ordering, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
-        )
+    with keys_in(opened, keys, file, file_format) as gone:
+        label = counted(len(gone), "key") if file is None else file
+        with write_progress(label, is_silent=dry_run) as on_step:
+            result = opened.delete(
+                gone, ordering=ordering, transaction=named, metadata=kept, dry_run=dry_run, on_step=on_step
+            )
     report(result, as_json=as_json, render=lambda: print_facts(_summary(label, result)))
-
-
-def _deletes_in(path: str, table: Table) -> list[str] | pa.Table:
-    try:
-        file = RecordFile.at(path)
-    except SettingsError:
-        return read_lines(path)
-    return file.read(ExpectedColumns.of(table))
 
 
 def _fields(result: CommitResult) -> dict[str, object]:
@@ -503,6 +532,7 @@ def _summary(label: str, result: CommitResult) -> dict[str, object]:
         "commit": _commit(result),
         "records": records,
         **({"files": files} if result.instant else {}),
+        **({"index": _BEHIND} if result.index_behind else {}),
     }
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.cli.files import text_columns
-from rli.cli.files.declared_types import decimal_of_numbers, name_of_type, type_of_numbers
+from rli.cli.files.declared_types import decimal_of_numbers, type_of_numbers, type_option
+from rli.cli.files.given_file import GivenFile
 from rli.cli.output import print_note
-from rli.errors import CorruptTableError, InvalidInputError, SchemaError
+from rli.errors import CorruptTableError, InvalidInputError, SchemaError, SettingsError
 from rli.hudi.schema_evolution import grows, smallest_decimal
 from rli.table.table import Table
 
 Where = Callable[[str, int], str]
-"""Says for a column and a row, counted from 0, where in the file the value is: ``file=… line=… column=…``."""
+"""Says for a column and a row, counted from 0, where in the file the value is: ``file=day1.csv:3 column=…``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,25 @@ class ExpectedColumns:
         # A declared type of a stored column is the same, or wider: the column grows.
         return self.declared.get(name) or self.stored_type(name)
 
+    def require_declared(self, names: Collection[str], parts: Collection[Sequence[str]], file: GivenFile) -> None:
+        """Refuse a type for a column that neither the file nor the table has.
+
+        Args:
+            names: of the columns of the file.
+            parts: what was found in the file of columns and parts of columns to be kept as text.
+            file: for messages.
+
+        Raises:
+            SchemaError: there is no such column, or no such part of a column.
+        """
+        for path in self.declared:
+            is_found = path in names if "." not in path else path.split(".") in parts
+            if not is_found and self.stored_type(path) is None:
+                raise SchemaError(
+                    f"neither the file nor the table has the column of a --column-type: {file.place(None)} column={path} "
+                    f"found={list(names)}; correct the name, or leave it out"
+                )
+
     @property
     def kept_as_text(self) -> list[list[str]]:
         """The columns that the user declares as text, and the parts of columns: their names from the column on."""
@@ -103,7 +123,21 @@ def typed_columns(records: pa.Table, expected: ExpectedColumns, where: Where) ->
     return pa.table(columns) if columns else records
 
 
-def without_empty(records: pa.Table, expected: ExpectedColumns, path: str) -> pa.Table:
+def require_own_types(records: pa.Table, expected: ExpectedColumns, file: GivenFile) -> None:
+    """Refuse other types for the columns of a file that has types.
+
+    Raises:
+        SettingsError: the user gives a column another type than the file does.
+    """
+    for name, kind in expected.declared.items():
+        if "." in name or (name in records.column_names and records.schema.field(name).type != kind):
+            raise SettingsError(
+                f"the columns of this file have types, and --column-type is for text files: {file.place(None)} "
+                f"column={name} given={kind}; leave it out, or cast the column in the file"
+            )
+
+
+def without_empty(records: pa.Table, expected: ExpectedColumns, file: GivenFile) -> pa.Table:
     """The records without new columns that hold no value: nothing tells their type."""
     empty = [
         name
@@ -114,7 +148,7 @@ def without_empty(records: pa.Table, expected: ExpectedColumns, path: str) -> pa
         and not (name in expected.keys and pa.types.is_string(records.column(name).type))
     ]
     if empty:
-        print_note(f"columns left out, as they hold no value: file={path} columns={empty}")
+        print_note(f"columns left out, as they hold no value: {file.place(None)} columns={empty}")
     return records.drop_columns(empty)
 
 
@@ -142,11 +176,11 @@ def _remedy(texts: pa.ChunkedArray, name: str, kind: pa.DataType, expected: Expe
     for wide in (kind, _wider(kind, numbers)):
         if wide is not None and text_columns.holds_numbers(wide, texts):
             reason = "to write the values of the numbers" if wide == kind else "which makes the column wider"
-            return f"correct the file, or give --column-type {name}={name_of_type(wide)}, {reason}"
+            return f"correct the file, or give {type_option(name, wide)}, {reason}"
     suited = type_of_numbers(numbers) or pa.string()
     return (
         f"no wider type holds these numbers and those of the table: correct the file, or write them to a new column "
-        f"with --column-type NEW={name_of_type(suited)}"
+        f"with {type_option('NEW', suited)}"
     )
 
 
@@ -174,7 +208,7 @@ def _typed(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: 
 def _report_text(name: str, where: str, texts: pa.ChunkedArray, row: int, *, is_ordering: bool) -> None:
     """Say that a new column of numbers is kept as text: its numbers would not be spelled as they are."""
     suited = type_of_numbers(text_columns.numbers_of(texts) or ())
-    option = None if suited is None else f"--column-type {name}={name_of_type(suited)}"
+    option = None if suited is None else type_option(name, suited)
     value = texts[row].as_py()
     if is_ordering:
         raise InvalidInputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Final
@@ -49,6 +50,11 @@ def name_of_type(kind: pa.DataType) -> str | None:
     if pa.types.is_decimal128(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _NAMES.get(kind)
+
+
+def type_option(column: str, kind: pa.DataType) -> str:
+    """The option that gives a column a type, quoted for a shell."""
+    return f"--column-type {shlex.quote(f'{column}={name_of_type(kind)}')}"
 
 
 def type_of_numbers(numbers: Iterable[str]) -> pa.DataType | None:

@@ -1,30 +1,31 @@
-"""Files of records and of record keys that a user hands over: JSON, CSV and Parquet."""
+"""Files of records and of record keys that a user hands over: JSON, CSV, Parquet and Arrow, or standard input."""
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.feather as pa_feather
 import pyarrow.parquet as pq
 
-from rli.cli.files.column_types import ExpectedColumns, typed_columns, without_empty
+from rli.cli.files.column_types import ExpectedColumns, require_own_types, typed_columns, without_empty
+from rli.cli.files.given_file import GivenFile
 from rli.cli.files.json_columns import JsonColumns
 from rli.cli.files.json_source import BLOCK_BYTES, JsonSource
+from rli.cli.files.lines import csv_line, json_line, malformed_csv_line, malformed_json_line
+from rli.cli.files.nested_names import with_simple_names_inside
 from rli.errors import InvalidInputError, SchemaError, SettingsError
 from rli.hudi.column_names import require_names, simple_name
 
 _COLUMN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KNOWN: Final = "use .jsonl, .ndjson, .json, .csv (each also with .gz) or .parquet"
+_KNOWN: Final = "use .jsonl, .ndjson, .json, .csv (each also with .gz), .parquet or .arrow, or give --format"
+_ARROW_ROW: Final = re.compile(r" in row (\d+)$")
 
 
 class FileKind(StrEnum):
@@ -33,6 +34,11 @@ class FileKind(StrEnum):
     JSON = "json"
     CSV = "csv"
     PARQUET = "parquet"
+    ARROW = "arrow"
+
+    @property
+    def is_text(self) -> bool:
+        return self in {FileKind.JSON, FileKind.CSV}
 
 
 _KINDS: Final = {
@@ -41,7 +47,10 @@ _KINDS: Final = {
     ".ndjson": FileKind.JSON,
     ".csv": FileKind.CSV,
     ".parquet": FileKind.PARQUET,
+    ".arrow": FileKind.ARROW,
+    ".feather": FileKind.ARROW,
 }
+_STARTS: Final = {b"{": FileKind.JSON, b"[": FileKind.JSON, b"PAR1": FileKind.PARQUET, b"ARROW1": FileKind.ARROW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +58,28 @@ class RecordFile:
     """A file of records.
 
     Attributes:
-        path: as the user gave it.
-        kind: by the ending of its name.
+        file: as the user gave it.
+        kind: as the user says, or by the ending of the file's name, or the beginning of standard input.
     """
 
-    path: str
+    file: GivenFile
     kind: FileKind
 
     @classmethod
-    def at(cls, path: str) -> RecordFile:
-        """The file at a path.
+    def at(cls, path: str, kind: FileKind | None = None) -> RecordFile:
+        """The file at a path, or standard input.
 
         Raises:
             InvalidInputError: there is none.
             SettingsError: its name has an ending that says nothing.
         """
-        _require_file(path)
-        kind = _KINDS.get(os.path.splitext(path.removesuffix(".gz"))[1].lower())
-        if kind is None or (kind is FileKind.PARQUET and path.endswith(".gz")):
+        file = GivenFile.at(path)
+        found = kind or kind_by_name(file)
+        if found is None and file.content is not None:
+            found = kind_by_content(file.content) or FileKind.CSV
+        if found is None:
             raise SettingsError(f"the name of the file does not tell its format: file={path}; {_KNOWN}")
-        return cls(path, kind)
+        return cls(file, found)
 
     def read(self, expected: ExpectedColumns, *, rename_columns: bool = False) -> pa.Table:
         """The records, with the table's types where the table has the column.
@@ -81,104 +92,137 @@ class RecordFile:
             InvalidInputError: the file is malformed, or a value does not fit its column.
             SchemaError: a column has a name that a table cannot hold.
         """
-        source = JsonSource(self.path, expected.kept_as_text if self.kind is FileKind.JSON else ())
+        source = JsonSource(self.file, expected.kept_as_text if self.kind is FileKind.JSON else ())
         found = self._parsed({}, source)
-        if rename_columns and self.kind is FileKind.JSON and any(field.type.num_fields for field in found.schema):
-            source = JsonSource(self.path, source.kept, renames=True)
-            found = self._parsed({}, source)
-        names = _column_names(found.column_names, self.path, rename=rename_columns)
+        if rename_columns and any(field.type.num_fields for field in found.schema):
+            if self.kind is FileKind.JSON:
+                source = JsonSource(self.file, source.kept, renames=True)
+                found = self._parsed({}, source)
+            else:
+                found = with_simple_names_inside(found, self.file)
+        names = _column_names(found.column_names, self.file, rename=rename_columns)
+        expected.require_declared(names, source.met, self.file)
         records = found.rename_columns(names)
         if self.kind is FileKind.CSV:
-            typed = typed_columns(records, expected, self._place)
+            typed = typed_columns(records, expected, self._place_of_value)
         elif self.kind is FileKind.JSON:
             original = dict(zip(names, found.column_names, strict=True))
-            _require_names_inside(records.schema, self.path)
+            _require_names_inside(records.schema, self.file)
             parse = partial(self._parsed, source=source)
-            typed = JsonColumns(self.path, original, parse, source).typed(records, expected)
+            typed = JsonColumns(original, parse, source).typed(records, expected)
         else:
+            require_own_types(records, expected, self.file)
             typed = records
-        return without_empty(typed, expected, self.path)
+        return without_empty(typed, expected, self.file)
 
-    def _place(self, column: str, row: int) -> str:
-        return f"file={self.path} line={_csv_line(self.path, row)} column={column}"
+    def place(self, row: int) -> str:
+        """Where a record is, for messages: its line in a text file, or its number in another file."""
+        if not self.kind.is_text:
+            return f"{self.file.place(None)} row={row}"
+        line_of = csv_line if self.kind is FileKind.CSV else json_line
+        return self.file.place(line_of(self.file, row))
+
+    def _place_of_value(self, column: str, row: int) -> str:
+        return f"{self.place(row)} column={column}"
 
     def _parsed(self, types: Mapping[str, pa.DataType], source: JsonSource) -> pa.Table:
         """The file's content: columns in ``types`` are read as these, the others as what they look like."""
         try:
-            if self.kind is FileKind.JSON:
-                return source.parse(types)
-            return _read_csv(self.path) if self.kind is FileKind.CSV else _read_parquet(self.path)
+            match self.kind:
+                case FileKind.JSON:
+                    return source.parse(types)
+                case FileKind.CSV:
+                    return _read_csv(self.file)
+                case FileKind.PARQUET:
+                    return pq.read_table(self._binary(), partitioning=None)
+                case FileKind.ARROW:
+                    return pa_feather.read_table(self._binary(), memory_map=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, ValueError, RecursionError) as error:
-            require_readable(self.path)
+            self.file.require_readable()
             raise InvalidInputError(
-                f"the file cannot be read as {self.kind}: file={self.path} ({error}); check its format and content"
+                f"the file cannot be read as {self.kind}: {self._place_of_failure(error)} "
+                f"({_ARROW_ROW.sub('', str(error))}); check its format and content"
             ) from error
 
+    def _binary(self) -> str | pa.BufferReader:
+        return self.file.path if self.file.content is None else pa.BufferReader(self.file.content)
 
-def read_lines(path: str) -> list[str]:
+    def _place_of_failure(self, error: Exception) -> str:
+        try:
+            if self.kind is FileKind.CSV:
+                return self.file.place(malformed_csv_line(self.file))
+            if self.kind is FileKind.JSON:
+                line = malformed_json_line(self.file)
+                row = _ARROW_ROW.search(str(error))
+                if line is None and row is not None:
+                    # It is well-formed, but its records do not fit each other.
+                    line = json_line(self.file, int(row[1]))
+                return self.file.place(line)
+        except (OSError, ValueError):
+            # The file is no text, or no whole gzip file.
+            pass
+        return self.file.place(None)
+
+
+def kind_by_name(file: GivenFile) -> FileKind | None:
+    """What the ending of a file's name says; None if it says nothing."""
+    kind = _KINDS.get(file.ending)
+    return None if kind is not None and not kind.is_text and file.path.endswith(".gz") else kind
+
+
+def kind_by_content(content: bytes) -> FileKind | None:
+    """What the first bytes of standard input say; None for text that is no JSON."""
+    start = content.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return next((kind for mark, kind in _STARTS.items() if start.startswith(mark)), None)
+
+
+def read_lines(file: GivenFile) -> list[str]:
     """The lines of a text file, without their ends; empty ones are left out.
 
     Raises:
-        InvalidInputError: there is no such file, or it is no UTF-8 text.
+        InvalidInputError: it is no UTF-8 text.
     """
-    _require_file(path)
     try:
-        with pa.input_stream(path, compression="detect") as stream:
+        with file.open() as stream:
             lines = stream.read().decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        require_readable(path)
+        file.require_readable()
         raise InvalidInputError(
-            f"the file cannot be read as text: file={path} ({error}); give UTF-8 text with one record key per line"
+            f"the file cannot be read as text: {file.place(None)} ({error}); give UTF-8 text with one record key per line"
         ) from error
     return [line for line in (line.removesuffix("\r") for line in lines) if line]
 
 
-def require_readable(path: str) -> None:
-    """Raise ``InvalidInputError`` for a file whose bytes the operating system does not give, whatever its format."""
-    try:
-        with open(path, "rb") as file:
-            file.read(1)
-    except OSError as error:
-        raise InvalidInputError(
-            f"the file cannot be read: file={path} ({error.strerror}); check its permissions and the disk"
-        ) from error
-
-
-def _require_file(path: str) -> None:
-    if not os.path.isfile(path):
-        kind = "this is a folder" if os.path.isdir(path) else "there is no such file"
-        raise InvalidInputError(f"{kind}: file={path}; name a file that exists")
-
-
-def _column_names(found: Sequence[str], path: str, *, rename: bool) -> list[str]:
+def _column_names(found: Sequence[str], file: GivenFile, *, rename: bool) -> list[str]:
     meta = [name for name in found if name.startswith("_hoodie_")]
     names = [simple_name(name) if rename and name not in meta else name for name in found]
     unfit = [name for name in names if not _COLUMN_NAME.fullmatch(name)]
     if unfit:
         raise SchemaError(
-            f"invalid column names, only ASCII letters, digits and _ are allowed: file={path} "
+            f"invalid column names, only ASCII letters, digits and _ are allowed: {file.place(None)} "
             f"columns={unfit}; give --rename-columns to have {unfit[0]!r} written as {simple_name(unfit[0])!r}"
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise InvalidInputError(f"columns occur twice: file={path} columns={repeated}; rename them in the file")
+        raise InvalidInputError(f"columns occur twice: {file.place(None)} columns={repeated}; rename them in the file")
     return names
 
 
-def _require_names_inside(schema: pa.Schema, path: str) -> None:
+def _require_names_inside(schema: pa.Schema, file: GivenFile) -> None:
     try:
         require_names(schema)
     except SchemaError as error:
         raise SchemaError(
-            f"{error}: give --rename-columns, or keep the column as text with --column-type COLUMN=string (file={path})"
+            f"{error}: give --rename-columns, or keep the column as text with --column-type COLUMN=string "
+            f"({file.place(None)})"
         ) from error
 
 
-def _read_csv(path: str) -> pa.Table:
+def _read_csv(file: GivenFile) -> pa.Table:
     """All columns as text: which type suits a column, only all of its values tell."""
     read = pa_csv.ReadOptions(block_size=BLOCK_BYTES)
     parse = pa_csv.ParseOptions(newlines_in_values=True)
-    with pa.input_stream(path, compression="detect") as stream:
+    with file.open() as stream:
         names = pa_csv.open_csv(stream, read_options=read, parse_options=parse).schema.names
     # Nothing at all is null, "" is an empty text, and NA may be Namibia.
     convert = pa_csv.ConvertOptions(
@@ -187,17 +231,5 @@ def _read_csv(path: str) -> pa.Table:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    with pa.input_stream(path, compression="detect") as stream:
+    with file.open() as stream:
         return pa_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
-
-
-def _csv_line(path: str, row: int) -> int:
-    """The line of a CSV file on which a record ends, both counted as people do: the header is on line 1."""
-    with pa.input_stream(path, compression="detect") as stream:
-        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
-        records = (reader.line_num for record in reader if record)
-        return next(islice(records, row + 1, None))
-
-
-def _read_parquet(path: str) -> pa.Table:
-    return pq.read_table(path, partitioning=None)

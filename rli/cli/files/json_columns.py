@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rli.cli.files.column_types import ExpectedColumns, fitted_column
 from rli.cli.files.json_source import JsonSource, Literal, literals_in
+from rli.cli.files.lines import json_line
 from rli.cli.files.text_columns import guessed_times
 from rli.cli.output import print_note
 from rli.errors import InvalidInputError
@@ -28,13 +29,11 @@ class JsonColumns:
     """Gives the columns of one file their types.
 
     Attributes:
-        path: of the file.
         original: for each column its name in the file.
         parse: reads the file, some columns as given types.
         source: the file.
     """
 
-    path: str
     original: Mapping[str, str]
     parse: Parse
     source: JsonSource
@@ -103,7 +102,7 @@ class JsonColumns:
         return pa.chunked_array([pa.array(values, pa.string())])
 
     def _place(self, column: str, row: int) -> str:
-        return f"file={self.path} record={row + 1} column={column}"
+        return f"{self.source.file.place(json_line(self.source.file, row))} column={column}"
 
 
 def _type_to_read(field: pa.Field, expected: ExpectedColumns) -> pa.DataType | None:

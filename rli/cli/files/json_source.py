@@ -10,6 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from rli.cli.files.given_file import GivenFile
+from rli.cli.files.json_text import records_with_starts
+from rli.cli.files.lines import json_text
 from rli.errors import InvalidInputError
 from rli.hudi.column_names import below, simple_name
 
@@ -28,14 +31,16 @@ class JsonSource:
     """A file, and how its records change before they become columns.
 
     Attributes:
-        path: of the file.
+        file: where the records are.
         kept: the names, from the column on, of what is kept as text. A list on the way has no name.
+        met: which of ``kept`` a record had, known once all records were read.
         renames: whether names inside of columns are made simple; ``kept`` has the simple names then.
     """
 
-    path: str
+    file: GivenFile
     kept: Sequence[Sequence[str]] = ()
     renames: bool = False
+    met: list[Sequence[str]] = field(default_factory=list)
     _renamed: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def parse(self, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -46,14 +51,14 @@ class JsonSource:
             ValueError: the file is malformed.
         """
         if not self.kept and not self.renames:
-            return _read(self.path, types)
+            return _read(self.file, types)
         lines = "\n".join(map(_text, self.records()))
         parse = pa_json.ParseOptions(explicit_schema=_schema(types))
         return pa_json.read_json(pa.BufferReader(lines.encode()), pa_json.ReadOptions(block_size=BLOCK_BYTES), parse)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The records as ``parse`` reads them, with numbers as the file spells them."""
-        for record in _read_literals(self.path):
+        for record in _read_literals(self.file):
             # Columns are renamed later. Their names are known for all records then.
             yield {
                 name: self._changed(value, (simple_name(name) if self.renames else name,))
@@ -62,6 +67,8 @@ class JsonSource:
 
     def _changed(self, value: Any, path: tuple[str, ...]) -> Any:
         if list(path) in self.kept:
+            if list(path) not in self.met:
+                self.met.append(list(path))
             return value if value is None or type(value) is str else _text(value)
         if isinstance(value, list):
             return [self._changed(part, path) for part in value]
@@ -77,7 +84,7 @@ class JsonSource:
         other = self._renamed.setdefault((*above, renamed), name)
         if other != name:
             raise InvalidInputError(
-                f"two names become one: file={self.path} column={below('.'.join(above), renamed)} names={[other, name]}; rename "
+                f"two names become one: {self.file.place(None)} column={below('.'.join(above), renamed)} names={[other, name]}; rename "
                 "one in the file"
             )
         return renamed
@@ -103,12 +110,12 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _read(path: str, types: Mapping[str, pa.DataType]) -> pa.Table:
-    # Objects of a .json file may be spread over lines.
-    is_free_form = path.removesuffix(".gz").lower().endswith(".json")
+def _read(file: GivenFile, types: Mapping[str, pa.DataType]) -> pa.Table:
+    # Objects of a .json file, and of standard input, may be spread over lines.
+    is_free_form = file.ending not in {".jsonl", ".ndjson"}
     parse = pa_json.ParseOptions(explicit_schema=_schema(types), newlines_in_values=is_free_form)
     read = pa_json.ReadOptions(block_size=BLOCK_BYTES)
-    with pa.input_stream(path, compression="detect") as stream:
+    with file.open() as stream:
         if not is_free_form:
             return pa_json.read_json(stream, read_options=read, parse_options=parse)
         content = stream.read()
@@ -121,18 +128,10 @@ def _schema(types: Mapping[str, pa.DataType]) -> pa.Schema | None:
     return pa.schema(list(types.items())) if types else None
 
 
-def _read_literals(path: str) -> Iterable[dict[str, Any]]:
+def _read_literals(file: GivenFile) -> Iterable[dict[str, Any]]:
     decoder = json.JSONDecoder(parse_int=Literal, parse_float=Literal, object_pairs_hook=_object)
-    with pa.input_stream(path, compression="detect") as stream:
-        text = stream.read().decode("utf-8-sig")
-    start = _next(text, 0)
-    if text[start : start + 1] == "[":
-        yield from map(_require_record, decoder.decode(text[start:]))
-        return
-    while start < len(text):
-        record, end = decoder.raw_decode(text, start)
+    for record, _ in records_with_starts(decoder, json_text(file)):
         yield _require_record(record)
-        start = _next(text, end)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -146,9 +145,3 @@ def _require_record(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"a record is no object: {_text(value)[:100]}")  # noqa: TRY004  (of the file, not of a caller)
     return value
-
-
-def _next(text: str, start: int) -> int:
-    while start < len(text) and text[start] in " \t\r\n":
-        start += 1
-    return start

@@ -86,5 +86,6 @@ def require_ordering(records: pa.Table, ordering_field: str) -> None:
     if pc.any(missing).as_py():
         row = pc.index(missing, True).as_py()
         raise SchemaError(
-            f"an ordering value is missing: column={ordering_field} row={row}; give each record an ordering value"
+            f"an ordering value is missing: column={ordering_field} row={row}; give each record an ordering value",
+            row=row,
         )
