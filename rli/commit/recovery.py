@@ -284,7 +284,7 @@ def _put_mark(records: SharedRecords, name: str) -> bool:
 def _finish_announced(table: TableDefinition, fence: Fence) -> Finished:
     """Finish services that were announced, drop those that were not. The caller has the lease."""
     finished = Finished()
-    settle_prepared(table.storage)
+    settle_prepared(fence)
     for mark in [*table.storage.list_files(paths.UNDOING), *table.storage.list_files(paths.SERVICES)]:
         instant, _, action = mark.name.partition(".")
         if action == DELETION:

@@ -76,7 +76,7 @@ def clean(
     began = time.monotonic()
     finish_cleans(table, fence)
     table.storage.remove_temporaries()
-    remove_unfinished_drafts(table.storage)
+    remove_unfinished_drafts(fence)
     timeline = table.load_timeline()
     earliest = earliest_kept(timeline, keep_commits)
     if earliest is None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from rli.errors import LeaseLostError
-from rli.storage import Draft, Storage
+from rli.storage import Draft
 from rli.view import paths
 from rli.view.definition import TableDefinition
 
@@ -103,22 +103,31 @@ class Fence:
             ) from error
 
 
-def settle_prepared(storage: Storage) -> None:
-    """Fence off all former holders. The caller has the lease, and prepares nothing itself yet."""
-    for file in storage.list_files(paths.PREPARED):
+def settle_prepared(fence: Fence) -> None:
+    """Fence off all former holders of the lease. The caller has the lease, and prepares nothing itself yet."""
+    storage = fence.table.storage
+    prepared, contents = (storage.list_files(folder) for folder in (paths.PREPARED, f"{paths.PREPARED}/drafts"))
+    if prepared or contents:
+        # What was listed before is of no successor, which would lose its content before it is published.
+        fence.require_held()
+    for file in prepared:
         storage.settle(file.path)
         storage.delete_files([file.path])
-    storage.delete_folder(f"{paths.PREPARED}/drafts")
+    storage.delete_files(file.path for file in contents)
 
 
-def remove_unfinished_drafts(storage: Storage) -> None:
+def remove_unfinished_drafts(fence: Fence) -> None:
     """Remove contents of drafts that were never finished; the caller has the lease, and prepares nothing itself yet.
 
     In an object store a draft is there with its decision, which its writer makes after the content (P22). A writer that
     was paused in between asks for the lease after it has made the decision, and fails.
     """
-    for folder in (paths.UNDOING, paths.SERVICES, paths.PREPARED):
-        for content in storage.list_files(f"{folder}/drafts"):
-            decision, _, _ = content.name.rpartition(".")
-            if not storage.exists(f"{folder}/{decision}"):
-                storage.delete_files([content.path])
+    storage, folders = fence.table.storage, (paths.UNDOING, paths.SERVICES, paths.PREPARED)
+    contents = [(folder, content) for folder in folders for content in storage.list_files(f"{folder}/drafts")]
+    if contents:
+        # As for prepared files.
+        fence.require_held()
+    for folder, content in contents:
+        decision, _, _ = content.name.rpartition(".")
+        if not storage.exists(f"{folder}/{decision}"):
+            storage.delete_files([content.path])

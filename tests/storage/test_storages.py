@@ -7,7 +7,9 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,10 +21,11 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import LocalStore
 
-from rli import SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
-from rli.services.fence import remove_unfinished_drafts
+from rli import LeaseLostError, SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
+from rli.services.fence import Fence, remove_unfinished_drafts, settle_prepared
 from rli.storage import Storage, object_stores
 from rli.storage.object_deletions import delete_objects
+from rli.view import paths
 from tests.support.object_store import ObjectStore
 from tests.support.requests import at_requests
 from tests.support.tables import records, rows_of
@@ -369,6 +372,32 @@ def test_a_store_that_cannot_be_used_is_named(
         create_table(location, record_key="id", index="memory:refused", storage_options=options)
 
 
+@pytest.mark.invariant("P22")
+@pytest.mark.parametrize("remove", [settle_prepared, remove_unfinished_drafts])
+def test_contents_of_a_successor_stay(object_store: ObjectStore, remove: Callable[[Fence], None]) -> None:
+    """A process that has lost the lease lists drafts after their contents were written, and before their decisions were."""
+    location = f"s3://{object_store.new_bucket()}/t"
+    table = create_table(location, record_key="id", index="memory:successor", storage_options=object_store.options)
+    storage, contents = table.definition.storage, list[str]()
+
+    def require_held() -> None:
+        raise LeaseLostError("another process took over")
+
+    def remove_before_decision(request: str) -> None:
+        found = [file.path for file in storage.list_files(f"{paths.PREPARED}/drafts")]
+        if request == "put" and found and not contents:
+            contents.extend(found)
+            with suppress(LeaseLostError):
+                remove(Fence(table.definition, require_held))
+
+    with at_requests(remove_before_decision):
+        draft = storage.draft(f"{paths.PREPARED}/next", b"plan")
+    assert contents
+    assert storage.publish(draft, "next")
+    assert storage.read_bytes("next") == b"plan"
+    table.index.drop()
+
+
 @pytest.mark.invariant("P30")
 def test_unfinished_drafts_of_dead_writers_go_with_a_clean_and_announced_ones_stay(object_store: ObjectStore) -> None:
     location = f"s3://{object_store.new_bucket()}/t"
@@ -379,7 +408,7 @@ def test_unfinished_drafts_of_dead_writers_go_with_a_clean_and_announced_ones_st
     content = f".hoodie/.rli/undoing/drafts/20240531120000000.rollback.{'0a' * 16}"
     storage.write_bytes(content, b"content")
     draft = storage.draft(".hoodie/.rli/services/20240531120000000.clean", b"plan")
-    remove_unfinished_drafts(storage)
+    remove_unfinished_drafts(Fence(table.definition, lambda: None))
     assert not storage.exists(content)
     assert storage.publish(draft, "x")
     assert storage.read_bytes("x") == b"plan"
