@@ -8,16 +8,16 @@ if find_spec("pyspark") is None:
         name="pyspark",
     )
 
-from rli_spark.bootstrap import bootstrap_index, migrate_index, verify_index
-from rli_spark.cluster import cluster
-from rli_spark.delete import delete
-from rli_spark.insert import insert
-from rli_spark.read import read
-from rli_spark.stage import stage, stage_deletes
+from rli_spark.reads.read import read
+from rli_spark.session.tasks import SparkTasks
 from rli_spark.streams.write_stream import write_stream
-from rli_spark.tag import tag
-from rli_spark.tasks import SparkTasks
-from rli_spark.upsert import upsert
+from rli_spark.verbs.bootstrap import bootstrap_index, migrate_index, verify_index
+from rli_spark.verbs.cluster import cluster
+from rli_spark.verbs.delete import delete
+from rli_spark.verbs.insert import insert
+from rli_spark.verbs.stage import stage, stage_deletes
+from rli_spark.verbs.tag import tag
+from rli_spark.verbs.upsert import upsert
 
 __all__ = [
     "SparkTasks",

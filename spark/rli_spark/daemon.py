@@ -11,7 +11,7 @@ import pyarrow.parquet
 from pyspark import daemon, worker
 
 import rli_spark
-from rli_spark.zip_directories import watch_zip_directories
+from rli_spark.session.zip_directories import watch_zip_directories
 
 LOADED = (pd, pyarrow.dataset, pyarrow.parquet, worker, rli_spark)
 

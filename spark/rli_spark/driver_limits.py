@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from pyspark.sql import SparkSession
 
 from rli import SettingsError
-from rli_spark.connect import default_parallelism, is_connect
+from rli_spark.session.connect import default_parallelism, is_connect
 
 SMALL_WRITE_BYTES: Final = "spark.rli.smallWriteBytes"
 """Spark's setting for the size of rows that the driver writes; 0: tasks do all the work."""

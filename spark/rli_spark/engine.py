@@ -23,10 +23,10 @@ from rli.view.snapshot import Snapshot
 from rli.write.engine.contract import Engine, Request
 from rli.write.rows.keying import Keying
 from rli_spark.driver_limits import DriverLimits
-from rli_spark.executors import require_reachable
-from rli_spark.keyed_rows import KeyedRows
-from rli_spark.small_requests import request_of
-from rli_spark.tasks import SparkTasks
+from rli_spark.requests.keyed_rows import KeyedRows
+from rli_spark.requests.small_requests import request_of
+from rli_spark.session.executors import require_reachable
+from rli_spark.session.tasks import SparkTasks
 
 
 @dataclass(frozen=True, slots=True)

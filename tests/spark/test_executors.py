@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rli_spark.executors import may_run_here
+from rli_spark.session.executors import may_run_here
 
 pytestmark = pytest.mark.spark
 

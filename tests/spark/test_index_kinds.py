@@ -14,7 +14,8 @@ import rli
 import rli_spark
 from rli import Step
 from rli.view.definition import TableDefinition
-from rli_spark import comparisons, file_probes, point_reads
+from rli_spark.reads import point_reads
+from rli_spark.requests import comparisons, file_probes
 from tests.support.spark import small_writes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 

@@ -17,7 +17,7 @@ from rli.codec.key_codec import routing_hashes
 from rli.file_group import work_rows
 from rli.model import Scope
 from rli.write.rows.placement import SizedPlacement
-from rli_spark.arranging import HASH, Load, arranged_for_load
+from rli_spark.requests.arranging import HASH, Load, arranged_for_load
 from tests.spark.test_requests import Damage, lose_a_row, repeat_a_row
 from tests.spark.test_small_writes import COLUMNS, jobs_of
 from tests.support.tables import assert_nothing_left_over, check_stored, records, rows_of

@@ -25,12 +25,12 @@ from rli.write.engine.write_plan import FileGroupWriting
 from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.tagging import TaggedBatch
 from rli.write.rows.tally import Tally
-from rli_spark import headings
-from rli_spark.file_groups import LotWriting
-from rli_spark.headings import HEADINGS, Headings, Kind, count_headings, counts_of
-from rli_spark.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
-from rli_spark.row_batches import DATA, SHUFFLE_KEY
-from rli_spark.tagged_rows import tagged_batches
+from rli_spark.rows import headings
+from rli_spark.rows.file_groups import LotWriting
+from rli_spark.rows.headings import HEADINGS, Headings, Kind, count_headings, counts_of
+from rli_spark.rows.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
+from rli_spark.rows.row_batches import DATA, SHUFFLE_KEY
+from rli_spark.rows.tagged_rows import tagged_batches
 from tests.support.spark import small_writes
 from tests.support.tables import records, rows_of
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import rli
 import rli_spark
 from rli.storage import Storage
-from rli_spark.hadoop_paths import hadoop_paths
+from rli_spark.reads.hadoop_paths import hadoop_paths
 from tests.support.filter_cases import KINDS, NAN, FilterCases
 
 pytestmark = pytest.mark.spark

@@ -21,7 +21,7 @@ from rli.commit.shared_records import shared_records
 from rli.storage import Storage
 from rli.view import paths
 from rli.write.rows.tally import Tally
-from rli_spark.request_files import RequestFile
+from rli_spark.requests.request_files import RequestFile
 from tests.support.children import was_killed
 from tests.support.damage import FUZZ_ROUNDS, limit_memory
 from tests.support.damage import damaged as damaged_bytes

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from rli_spark.row_batches import SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, unpack
+from rli_spark.rows.row_batches import SHUFFLE_KEY, packed, sent, shared_out, shuffle_keys, unpack
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import rli
 import rli_spark
-from rli_spark.batches import spark_schema
+from rli_spark.session.batches import spark_schema
 from tests.support.growing_rows import NARROW, WIDE, as_wide, narrow, wide
 from tests.support.spark import small_writes
 

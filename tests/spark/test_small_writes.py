@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 
 import rli
 import rli_spark
-from rli_spark import driver_limits, small_requests
-from rli_spark.request_parts import Parts
-from rli_spark.small_frames import rows_of_small
+from rli_spark import driver_limits
+from rli_spark.requests import small_requests
+from rli_spark.requests.request_parts import Parts
+from rli_spark.requests.small_frames import rows_of_small
 from tests.support.spark import REPOSITORY, small_writes
 from tests.support.tables import assert_nothing_left_over, records, rows_of
 

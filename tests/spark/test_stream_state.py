@@ -17,7 +17,7 @@ from rli.index.following import Position
 from rli.view.given_keys import table_keys
 from rli.view.snapshot import Snapshot
 from rli.write.rows.keying import RecordKeying
-from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
+from rli_spark.rows.row_batches import DATA, HASHES, ROWS, packed, unpack
 from rli_spark.streams.base import LOCATION
 from rli_spark.streams.location_state import LocationState, StoredState
 from rli_spark.streams.request import StreamEngine

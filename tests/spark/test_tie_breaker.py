@@ -11,7 +11,7 @@ import rli
 from rli.model import Scope
 from rli.view.given_keys import table_keys
 from rli.write.rows.keying import FirstRecordKeying, RecordKeying
-from rli_spark.tie_breaker import Tied
+from rli_spark.requests.tie_breaker import Tied
 
 
 @pytest.mark.parametrize("kind", [RecordKeying, FirstRecordKeying])

@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 import rli
 import rli_spark
-from rli_spark.batches import spark_schema
+from rli_spark.session.batches import spark_schema
 from tests.support.types_page import held_types
 
 pytestmark = pytest.mark.spark

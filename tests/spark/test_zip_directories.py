@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from rli_spark.zip_directories import watch_zip_directories
+from rli_spark.session.zip_directories import watch_zip_directories
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from rli.index.locators import FileLocator
 from rli.storage import Storage
 from rli.view.definition import TableDefinition
 from rli.view.second_look import OVERTAKEN, SecondLook
-from rli_spark.batches import map_numbers
-from rli_spark.errors import unwrapped_errors
-from rli_spark.file_probes import shared_slices, tasks_for_files
-from rli_spark.request_files import RequestFile, key_range, read_rows, tally_of_files
-from rli_spark.request_parts import PARTS, Parts, files_of_table, table_of_files, write_part
-from rli_spark.row_batches import packed, unpack
-from rli_spark.tasks import SparkTasks
+from rli_spark.requests.file_probes import shared_slices, tasks_for_files
+from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
+from rli_spark.requests.request_parts import PARTS, Parts, files_of_table, table_of_files, write_part
+from rli_spark.rows.row_batches import packed, unpack
+from rli_spark.session.batches import map_numbers
+from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.tasks import SparkTasks
 
 LOCATION: Final = ("record_key", "partition_path", "file_id")
 LOCATIONS: Final = pa.schema([(name, pa.string()) for name in LOCATION])

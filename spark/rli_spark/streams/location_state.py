@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rli.codec.key_codec import key_hashes
 from rli.index.following import Position, relocated
-from rli_spark.row_batches import unpack
+from rli_spark.rows.row_batches import unpack
 from rli_spark.streams.base import LOCATION
 
 STATE_SCHEMA: Final = "buckets int, position string, locations binary, forgotten binary"

@@ -21,19 +21,19 @@ from rli.view.definition import TableDefinition
 from rli.write.engine.contract import Request, TaggedRows, Tagging
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally
-from rli_spark.batches import for_look_ups, map_tables
 from rli_spark.driver_limits import DriverLimits
 from rli_spark.engine import SparkEngine
-from rli_spark.errors import unwrapped_errors
-from rli_spark.executors import require_reachable
-from rli_spark.keyed_rows import KeyedRows
-from rli_spark.request_parts import PARTS, Parts, telling_received, write_part
-from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
-from rli_spark.running_task import running_task
-from rli_spark.small_requests import request_of
+from rli_spark.requests.keyed_rows import KeyedRows
+from rli_spark.requests.request_parts import PARTS, Parts, telling_received, write_part
+from rli_spark.requests.small_requests import request_of
+from rli_spark.requests.tie_breaker import Tied
+from rli_spark.rows.row_batches import DATA, HASHES, ROWS, packed, unpack
+from rli_spark.session.batches import for_look_ups, map_tables
+from rli_spark.session.errors import unwrapped_errors
+from rli_spark.session.executors import require_reachable
+from rli_spark.session.running_task import running_task
 from rli_spark.streams.base import LOCATION, LOCATIONS
 from rli_spark.streams.tagger import FOUND, POSITION
-from rli_spark.tie_breaker import Tied
 
 _POSITIONS: Final = "positions"
 

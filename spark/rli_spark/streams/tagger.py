@@ -24,11 +24,11 @@ from rli.storage import Storage
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from rli.write.rows.tally import Tally
-from rli_spark.request_files import key_range
-from rli_spark.row_batches import DATA, HASHES, ROWS, packed, unpack
+from rli_spark.requests.request_files import key_range
+from rli_spark.rows.row_batches import DATA, HASHES, ROWS, packed, unpack
+from rli_spark.session.zip_directories import watch_zip_directories
 from rli_spark.streams.base import LocationBase, load_base
 from rli_spark.streams.location_state import LocationState
-from rli_spark.zip_directories import watch_zip_directories
 
 BUCKET: Final = "bucket"
 FOUND: Final = "found"

@@ -29,17 +29,17 @@ from rli.write.operations.upsert import upsert as write_upsert
 from rli.write.options import WriteOptions, pass_over
 from rli.write.rows.keying import FirstRecordKeying, Keying, RecordKeying
 from rli.write.rows.tally import Tally
-from rli_spark.arguments import require_frame_and_table
-from rli_spark.batches import arrow_schema, for_look_ups, map_tables
-from rli_spark.connect import is_connect
 from rli_spark.engine import SparkEngine
-from rli_spark.micro_batches import for_replays, query_of
-from rli_spark.row_batches import packed, unpack
+from rli_spark.requests.tie_breaker import Tied
+from rli_spark.rows.row_batches import packed, unpack
+from rli_spark.session.arguments import require_frame_and_table
+from rli_spark.session.batches import arrow_schema, for_look_ups, map_tables
+from rli_spark.session.connect import is_connect
+from rli_spark.session.micro_batches import for_replays, query_of
 from rli_spark.streams.base import build_base, load_base
 from rli_spark.streams.location_state import STATE_SCHEMA
 from rli_spark.streams.request import StreamEngine
 from rli_spark.streams.tagger import BUCKET, CELLS, TAGGED_CELLS, BucketTagger
-from rli_spark.tie_breaker import Tied
 
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -1,0 +1,158 @@
+"""Reading a table with Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
+from pyspark.sql.types import StructType
+
+from rli import Table
+from rli.errors import InvalidInputError
+from rli.filters.predicates import columns_of
+from rli.hudi.meta_columns import with_meta_columns
+from rli.index.contract import LOOKUP_SECONDS
+from rli.storage import Storage
+from rli.view.file_slice_reader import only_base_file
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+from rli.view.stored_types import slices_by_types
+from rli_spark.reads.filters import condition
+from rli_spark.reads.hadoop_paths import hadoop_paths
+from rli_spark.reads.point_reads import look_up
+from rli_spark.session.arguments import require_session_and_table
+from rli_spark.session.batches import spark_schema
+
+Condition: TypeAlias = tuple[str, str, Any]
+
+_CALENDAR: Final = {"datetimeRebaseMode": "CORRECTED"}
+"""Dates and times of files that do not name their calendar are Gregorian at all times, as Hudi's writers and rli store
+them. Spark 3 would refuse those before 1582 and 1900."""
+
+
+def read(
+    spark: SparkSession,
+    table: Table,
+    columns: Sequence[str] | None = None,
+    filters: str | Sequence[Condition | Sequence[Condition]] | None = None,
+    as_of: str | datetime | None = None,
+    *,
+    keys: DataFrame | None = None,
+    timeout: float = LOOKUP_SECONDS,
+) -> DataFrame:
+    """The table's records, now or as of an instant, read at Spark's native speed from exactly the live files.
+
+    With ``keys`` only the records of these keys, found by the index: the keys are looked up at once, by a Spark job, and
+    the files that hold them are read when the frame is computed. Each record comes once, however often its key is given.
+
+    Args:
+        spark: the session.
+        table: the table.
+        columns: names; by default all but Hudi's meta columns, which can be named.
+        filters: a text such as ``fare > 10 and city = 'Oslo'``, or tuples (column, operator, value), all of which hold,
+            or a list of such lists, of which one holds. They pass the same records as in
+            ``Table.read``. Files whose partition path or column statistics show that no record passes are not opened by
+            Spark. Filters that follow on the frame itself are pushed into the files by Spark.
+        as_of: an instant of the timeline, or a time; not with ``keys``, since the index knows the present alone.
+        keys: has the table's record-key columns; others are passed over.
+        timeout: of the look-ups of ``keys``, as for ``tag``.
+
+    Raises:
+        InvalidInputError: ``columns`` is a text, ``filters`` is not understood or a pyarrow expression, ``keys`` is no
+            frame, or given with ``as_of``.
+        IndexNotReadyError: with ``keys``: the index has not seen all commits of the table after that time.
+        SchemaError: a column does not exist, or a filter does not fit.
+        CorruptTableError: the timeline cannot be read, or a base file's footer.
+    """
+    require_session_and_table(spark, table)
+    if keys is not None:
+        if as_of is not None:
+            raise InvalidInputError(
+                f"the index knows the present alone: as_of={as_of!r}; read without keys, then join the frames"
+            )
+        return _read_keys(table, keys, columns, filters, timeout)
+    _require_portable(filters)
+    return table.told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters))
+
+
+def _read_state(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    columns: Sequence[str] | None,
+    filters: str | Sequence[Condition | Sequence[Condition]] | None,
+) -> DataFrame:
+    if snapshot.schema is None:
+        return spark.createDataFrame([], StructType())
+    full = with_meta_columns(snapshot.schema)
+    scan = snapshot.scan(columns, filters)
+    live = scan.matching_slices()
+    if not live:
+        frame = spark.createDataFrame([], spark_schema(full))
+    else:
+        storage = snapshot.table.storage
+        by_types = slices_by_types(storage, live, full)
+        try:
+            frame = reduce(DataFrame.union, (_files(spark, storage, one, stored, full) for stored, one in by_types))
+        except AnalysisException:
+            # Spark looks for the files at once.
+            snapshot.require_not_removed(live)
+            raise
+    if scan.filter is not None:
+        frame = frame.where(condition(scan.filter.predicate, full))
+    return _columns_of(frame, scan.schema.names)
+
+
+def _files(
+    spark: SparkSession, storage: Storage, slices: Sequence[FileSlice], stored: pa.Schema, schema: pa.Schema
+) -> DataFrame:
+    """The records of some file slices whose files have the types of ``stored``, in those of ``schema``."""
+    paths = hadoop_paths(spark, storage, (only_base_file(file_slice).path for file_slice in slices))
+    frame = spark.read.options(**_CALENDAR).schema(spark_schema(stored)).parquet(*paths)
+    if stored.equals(schema):
+        return frame
+    # Spark 3 reads no integer as a wider one, nor a float as a double.
+    return frame.select(
+        *(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in spark_schema(schema))
+    )
+
+
+def _read_keys(
+    table: Table,
+    keys: DataFrame,
+    columns: Sequence[str] | None,
+    filters: str | Sequence[Condition | Sequence[Condition]] | None,
+    timeout: float,
+) -> DataFrame:
+    if not hasattr(keys, "mapInArrow"):
+        raise InvalidInputError(f"the keys are no Spark frame: type={type(keys).__name__}; call spark.createDataFrame")
+    _require_portable(filters)
+    located = look_up(table, keys, timeout)
+    if located.snapshot.schema is None:
+        return keys.sparkSession.createDataFrame([], StructType())
+    scan = located.snapshot.scan(columns, filters)
+    wanted = scan.schema.names
+    if scan.filter is None:
+        return located.records(wanted)
+    predicate = scan.filter.predicate
+    tested = [name for name in dict.fromkeys(name for name, *_ in columns_of(predicate)) if name not in wanted]
+    passing = condition(predicate, with_meta_columns(located.snapshot.schema))
+    return _columns_of(located.records([*wanted, *tested]).where(passing), wanted)
+
+
+def _columns_of(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    return frame.select(*(F.col(f"`{name}`") for name in names))
+
+
+def _require_portable(filters: object) -> None:
+    if isinstance(filters, pc.Expression):
+        raise InvalidInputError(
+            f"in Spark a filter is no pyarrow expression: filters={filters}; give a text or tuples (column, op, value), or "
+            "filter the frame: read(spark, table).where(…)"
+        )

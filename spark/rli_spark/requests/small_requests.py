@@ -1,0 +1,173 @@
+"""Small writes: the driver tags and writes them itself, because each job of Spark costs more than all of their work.
+
+The rows of a small request come to the driver, by the request's job or in its files. A write that turns out to rewrite large
+files, or so many that Spark's tasks take less time in all, goes back to the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from rli.commit.requests import RequestFolder
+from rli.file_group import work_rows
+from rli.file_group.writer import FileGroupResult
+from rli.index.locators import FileLocator, Locator
+from rli.index.reports import SomeKeys
+from rli.write.engine.contract import Request, TaggedRows, Tagging
+from rli.write.engine.local import LocalRows
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.engine.write_plan import WritePlan
+from rli.write.rows.late_moves import LateMoves
+from rli.write.rows.tagging import TaggedBatch
+from rli.write.rows.tally import Tally, require_same
+from rli_spark.driver_limits import DriverLimits
+from rli_spark.requests.keyed_rows import KeyedRows
+from rli_spark.requests.request_files import key_range, read_rows, tally_of_files
+from rli_spark.requests.spark_requests import SparkRequest
+from rli_spark.rows.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_batches
+from rli_spark.session.batches import map_numbers
+from rli_spark.session.connect import default_parallelism, undivided
+from rli_spark.session.errors import unwrapped_errors
+
+_SEARCHED_BYTES: Final = 256 * 1024 * 1024
+"""Of base files in which the driver looks for keys, where no store knows them: it reads their key columns at most."""
+
+_BYTES_OF_OPENING: Final = 1024 * 1024
+"""To open a file takes about as long as to search so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRequest(Request):
+    """Keyed rows in the driver.
+
+    Attributes:
+        spark: the session.
+        folder: for rows that go back to the tasks.
+        limits: of the driver's work.
+        rows: all of them, as the tasks gave them.
+        keyed: one row for each key.
+        schema: of the records.
+        bytes_per_row: on average.
+    """
+
+    spark: SparkSession
+    folder: RequestFolder
+    limits: DriverLimits
+    rows: KeyedRows
+    keyed: pa.Table
+    schema: pa.Schema
+    bytes_per_row: float
+
+    @property
+    def received(self) -> Tally:  # type: ignore[override]
+        return self.rows.parts.received
+
+    @classmethod
+    def of(cls, spark: SparkSession, folder: RequestFolder, limits: DriverLimits, rows: KeyedRows) -> SmallRequest:
+        """The request of rows that have come to the driver, or do so now from their files.
+
+        Raises:
+            LeaseLostError: another writer took this process for dead, and removed the files.
+            VoidAttemptError: the files hold other keys than were written.
+        """
+        files = rows.parts.files
+        if files:
+            folder.require_kept()
+        read = list(read_rows(folder.storage, files, *key_range(0, 1)))
+        keys = (table.column(work_rows.RECORD_KEY) for table in read)
+        require_same("read", tally_of_files(files), Tally.total(map(Tally.of, keys)))
+        keyed = rows.keying.distinct(pa.concat_tables([*rows.parts.brought, *read]))
+        return cls(spark, folder, limits, rows, keyed, rows.schema, keyed.nbytes / max(keyed.num_rows, 1))
+
+    @contextmanager
+    def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
+        if isinstance(locator, FileLocator) and self._searched_bytes(locator) > _SEARCHED_BYTES:
+            with SparkRequest.of(self.spark, self.folder, self.rows).tag(locator, tagging) as tagged:
+                yield tagged
+        else:
+            with ExitStack() as kept:
+                local = LocalRows.of(tagging(self.keyed, locator), self.received.keys - self.keyed.num_rows)
+                yield SmallRows(self.spark, kept, self.limits, local, self.bytes_per_row, local.profile)
+
+    def _searched_bytes(self, locator: FileLocator) -> int:
+        """Of the files that may hold the keys, with what it takes to open them."""
+        paths = None
+        if work_rows.WANTED_PARTITION_PATH in self.keyed.column_names:
+            paths = pc.unique(self.keyed.column(work_rows.WANTED_PARTITION_PATH)).to_pylist()
+        return sum(file_slice.size + _BYTES_OF_OPENING for file_slice in locator.candidates(paths))
+
+    def files_of(self, save: Callable[[pa.Table, str], str | None]) -> list[str]:
+        path = save(self.keyed, "0-0-0")
+        return [] if path is None else [path]
+
+    def some_keys(self, choose: Callable[[pa.Array], SomeKeys]) -> SomeKeys:
+        return choose(self.keyed.column(work_rows.RECORD_KEY).combine_chunks())
+
+
+def request_of(
+    spark: SparkSession, folder: RequestFolder, limits: DriverLimits, rows: KeyedRows
+) -> SmallRequest | SparkRequest:
+    """The request of keyed rows: a small one if the driver is to write them."""
+    parts = rows.parts
+    # The files of a load are arranged for tasks, which write them in less time than the driver.
+    is_read = parts.files and rows.load is None and parts.num_bytes <= limits.read_bytes
+    if is_read or (parts.brought and not parts.files):
+        return SmallRequest.of(spark, folder, limits, rows)
+    return SparkRequest.of(spark, folder, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRows(TaggedRows):
+    """Work rows in the driver.
+
+    Attributes:
+        spark: the session.
+        kept: gives back what Spark keeps.
+        limits: of the driver's work.
+        local: the rows.
+        bytes_per_row: an estimate.
+        profile: counts of the rows.
+    """
+
+    spark: SparkSession
+    kept: ExitStack
+    limits: DriverLimits
+    local: LocalRows
+    bytes_per_row: float
+    profile: WorkloadProfile
+
+    def without_late_moves(self, late: LateMoves) -> TaggedRows:
+        if not self.limits.suit([file_slice.size for file_slice in late.slices.values()]):
+            return self._in_tasks().without_late_moves(late)
+        local = self.local.without_late_moves(late)
+        return replace(self, local=local, profile=local.profile)
+
+    def keys_of_moves(self, most: int) -> list[str]:
+        return self.local.keys_of_moves(most)
+
+    def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
+        rows = self.local if self.limits.suit(plan.sizes.values()) else self._in_tasks()
+        return rows.write(plan)
+
+    def _in_tasks(self) -> SparkRows:
+        """The rows for Spark's tasks."""
+        staying = TaggedBatch(self.local.unmoved)
+        moves, read = self.local.moving, Tally()
+        moving = arriving_batches(moves, read) if self.profile.arriving else tagged_batches(TaggedBatch(moves), read)
+        batches = pa.concat_tables([*tagged_batches(staying, read), *moving])
+
+        def chosen(numbers: Iterator[int]) -> Iterator[pa.Table]:
+            return (batches.slice(number, 1) for number in numbers)
+
+        with unwrapped_errors():
+            # ``createDataFrame`` would make this session, which lacks the caller's views, the active one.
+            session = undivided(self.spark)
+            frame = map_numbers(session, batches.num_rows, chosen, TAGGED, default_parallelism(session))
+            return SparkRows.of(frame, self.kept, self.bytes_per_row)

@@ -1,0 +1,153 @@
+"""Headings of tagged rows: what the driver learns of them, from which it plans.
+
+Each task counts its rows by file group. Where tasks are many, other tasks add their counts up: the driver gets a few bytes
+for each file group, not for each file group of each task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from rli.codec.key_codec import hash_keys
+from rli.file_group import work_rows
+from rli.model import FileGroupId
+from rli.write.engine.workload import WorkloadProfile
+from rli.write.rows.by_file_group import split_by_code
+from rli.write.rows.tally import Tally
+from rli_spark.rows.row_batches import HASHES, ROWS, SHUFFLE_KEY, packed, sent, shuffle_keys, unpack
+from rli_spark.session.batches import map_tables
+from rli_spark.session.connect import rows_of
+
+
+class Kind(IntEnum):
+    """What a heading tells of."""
+
+    READ = 1
+    """The keys that a task has read; of those that occur more than once, each occurrence."""
+
+    LEFT_OUT = 2
+    """Keys that change nothing."""
+
+    COUNTED = 3
+    """No keys; the rows by file group."""
+
+    STAYING = 4
+    """A row batch of records that are changed where they are stored, or inserted."""
+
+    LEAVING = 5
+    """A row batch of records that move, as far as late ones are not left out yet."""
+
+    ARRIVING = 6
+    """A row batch of records that move in time."""
+
+    DISTINCT = 7
+    """The rows that were tagged, one for each key: how many."""
+
+
+KIND: Final = "kind"
+COUNTS: Final = "counts"
+
+HEADINGS: Final = pa.schema(
+    [(KIND, pa.int8()), (SHUFFLE_KEY, pa.int32()), (ROWS, pa.int64()), (HASHES, pa.int64()), (COUNTS, pa.binary())]
+)
+"""A kind; which task adds it up; the tally of the keys that it tells of; counts, as a row batch of ``_COUNTS``."""
+
+Heading = tuple[int, int, int, int, bytes | None]
+"""A row of ``HEADINGS``."""
+
+_COUNTS: Final = pa.schema(
+    [(KIND, pa.int8()), *((name, pa.string()) for name in work_rows.FILE_GROUP), (ROWS, pa.int64())]
+)
+"""How many rows of a kind a file group has (of ``LEAVING`` the one that they leave), or a partition gains."""
+
+_TASKS_OF_ONE_SUM: Final = 16
+_SEED: Final = 0x68656164
+
+
+@dataclass(frozen=True, slots=True)
+class Headings:
+    """The headings of some row batches, added up.
+
+    Attributes:
+        tallies: of each kind.
+        counts: of ``_COUNTS``, each file group at most once for a kind.
+    """
+
+    tallies: Mapping[Kind, Tally]
+    counts: pa.Table
+
+    @classmethod
+    def summed(cls, rows: Iterable[Sequence[Any]]) -> Headings:
+        """The sum of rows of ``HEADINGS``."""
+        tallies = dict.fromkeys(Kind, Tally())
+        counts = [_COUNTS.empty_table()]
+        for kind, _, keys, hashes, content in rows:
+            tallies[Kind(kind)] += Tally(keys, hashes)
+            if content is not None:
+                counts.append(unpack(bytes(content)))
+        return cls(tallies, _summed(pa.concat_tables(counts)))
+
+    @property
+    def profile(self) -> WorkloadProfile:
+        """Of all rows that they tell of."""
+        changed, leaving = dict[FileGroupId, int](), dict[FileGroupId, int]()
+        inserted, arriving = dict[str, int](), dict[str, int]()
+        for kind, path, file_id, rows in zip(*(column.to_pylist() for column in self.counts.columns), strict=True):
+            if file_id is not None:
+                (leaving if kind == Kind.LEAVING else changed)[FileGroupId(path, file_id)] = rows
+            else:
+                (arriving if kind == Kind.ARRIVING else inserted)[path] = rows
+        return WorkloadProfile(inserted, changed, leaving, arriving, self.tallies[Kind.LEFT_OUT].keys)
+
+
+def summing_tasks(tasks: int) -> int:
+    """How many tasks should add up the headings of so many; 1: the driver does."""
+    return max(1, tasks // _TASKS_OF_ONE_SUM)
+
+
+def headings_of(frame: DataFrame, sums: int) -> Headings:
+    """The headings of a frame that has the columns of ``HEADINGS``, added up by ``sums`` tasks."""
+    headings = frame.select(*HEADINGS.names)
+    if sums > 1:
+        headings = map_tables(sent(headings, sums), _summed_by_task, HEADINGS)
+    return Headings.summed(headings.collect())
+
+
+def counts_of(kind: Kind, rows: pa.Table) -> pa.Table:
+    """How many work rows of one kind there are for each file group, as a table of ``_COUNTS``."""
+    names = work_rows.PRIOR_FILE_GROUP if kind is Kind.LEAVING else work_rows.FILE_GROUP
+    ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+    kinds = pa.repeat(pa.scalar(int(kind), pa.int8()), rows.num_rows)
+    return _summed(pa.table([kinds, *(rows.column(name) for name in names), ones], schema=_COUNTS))
+
+
+def tally_heading(kind: Kind, tally: Tally) -> Heading:
+    """A heading that tells of some keys."""
+    return int(kind), 0, tally.keys, tally.hashes, None
+
+
+def count_headings(counts: pa.Table, sums: int) -> Iterator[Heading]:
+    """Headings with counts, one for each of the ``sums`` tasks that add them up."""
+    names = pc.coalesce(counts.column(work_rows.FILE_ID), counts.column(work_rows.PARTITION_PATH)).combine_chunks()
+    for key, part in zip(shuffle_keys(sums), split_by_code(counts, hash_keys(names, _SEED) % sums, sums), strict=True):
+        if part.num_rows:
+            yield int(Kind.COUNTED), key, 0, 0, packed(part)
+
+
+def _summed_by_task(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    summed = Headings.summed(rows_of(tables))
+    rows = [tally_heading(kind, tally) for kind, tally in summed.tallies.items() if tally.keys]
+    rows.extend(count_headings(summed.counts, 1))
+    yield pa.Table.from_pylist([dict(zip(HEADINGS.names, row, strict=True)) for row in rows], HEADINGS)
+
+
+def _summed(counts: pa.Table) -> pa.Table:
+    summed = counts.group_by([KIND, *work_rows.FILE_GROUP]).aggregate([(ROWS, "sum")])
+    return pa.table([summed.column(name) for name in (KIND, *work_rows.FILE_GROUP, f"{ROWS}_sum")], schema=_COUNTS)

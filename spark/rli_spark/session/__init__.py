@@ -1,0 +1,1 @@
+"""What a Spark session offers: frames of Arrow tables, tasks, executors, and what differs in Spark Connect."""

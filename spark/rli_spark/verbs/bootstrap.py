@@ -1,0 +1,48 @@
+"""Building the index of a table, changing it, and comparing it with the table, with executors."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from rli import KeyMode, MigrationResult, Table, VerifyReport
+from rli.index.contract import LOOKUP_SECONDS
+from rli_spark.session.arguments import require_session_and_table
+from rli_spark.session.executors import require_reachable
+from rli_spark.session.tasks import SparkTasks
+
+
+def bootstrap_index(
+    spark: SparkSession,
+    table: Table,
+    url: str | None = None,
+    *,
+    shards: int | None = None,
+    key_mode: KeyMode | str = KeyMode.EXACT,
+) -> int:
+    """Build the index again from the table's files, a base file in each task; see ``Table.bootstrap_index``."""
+    require_session_and_table(spark, table)
+    return table.bootstrap_index(url, shards=shards, key_mode=key_mode, tasks=SparkTasks(spark))
+
+
+def migrate_index(
+    spark: SparkSession,
+    table: Table,
+    to: str,
+    *,
+    shards: int | None = None,
+    key_mode: KeyMode | str = KeyMode.EXACT,
+    drop_old: bool = False,
+    timeout: float | None = None,
+) -> MigrationResult:
+    """Give the table another index, built and compared a base file in each task; see ``Table.migrate_index``."""
+    require_session_and_table(spark, table)
+    return table.migrate_index(
+        to, shards=shards, key_mode=key_mode, drop_old=drop_old, tasks=SparkTasks(spark), timeout=timeout
+    )
+
+
+def verify_index(spark: SparkSession, table: Table, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
+    """Compare index and table, a base file or a part of the index in each task; see ``Table.verify_index``."""
+    require_session_and_table(spark, table)
+    require_reachable(spark, table.refreshed()[1])
+    return table.verify_index(SparkTasks(spark), timeout=timeout)

@@ -1,0 +1,26 @@
+"""Clustering a table with executors."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from rli import CommitResult, Table
+from rli.commit.step_clock import OnStep
+from rli.write.options import pass_over
+from rli_spark.session.arguments import require_session_and_table
+from rli_spark.session.executors import require_reachable
+from rli_spark.session.tasks import SparkTasks
+
+
+def cluster(
+    spark: SparkSession,
+    table: Table,
+    *,
+    smaller_than: int | None = None,
+    attempts: int | None = None,
+    on_step: OnStep = pass_over,
+) -> CommitResult:
+    """Rewrite small base files into fewer, a new file group in each task; see ``Table.cluster``."""
+    require_session_and_table(spark, table)
+    require_reachable(spark, table.refreshed()[1])
+    return table.cluster(smaller_than=smaller_than, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step)
