@@ -28,7 +28,6 @@ from rli.index_urls import IndexUrl
 from rli.model import Phase
 from rli.table.catalog import create_table
 from rli.table.table import Table
-from rli.tasks import InProcess
 from rli.urls import without_secrets
 
 VERSION: Final = 1
@@ -238,10 +237,10 @@ def _timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
 def _locating(table: Table, keys: pa.Array) -> float:
     """Seconds to locate some keys, in the folder ``0`` of the table and all others."""
     index = table.index
-    paths = sorted({group.partition_path for group in index.sync(table.definition, InProcess()).snapshot.slices})
+    paths = sorted({group.partition_path for group in index.sync(table.definition).snapshot.slices})
     wanted = pa.concat_arrays([pa.repeat(pa.scalar(path), len(keys)) for path in paths])
     sought = pa.concat_arrays([keys] * len(paths))
-    return _computing(lambda: index.sync(table.definition, InProcess()).locator().locate(sought, wanted))
+    return _computing(lambda: index.sync(table.definition).locator().locate(sought, wanted))
 
 
 def _rewriting(table: Table, key: str) -> tuple[float, float]:

@@ -19,7 +19,8 @@ from rli.commit.write_basis import WriteBasis
 from rli.errors import ConflictError, RliError, StoreUnavailableError
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline
-from rli.index.contract import IndexState, TableIndex
+from rli.index.contract import IndexState, SyncOptions, TableIndex
+from rli.index.roles import KeptInStore
 from rli.model import FileGroupId, Step
 from rli.tasks import TaskRunner
 from rli.telemetry import events
@@ -94,7 +95,8 @@ class BegunWrite(WriteBasis):
         """
         clock = StepClock(on_step)
         ready = made_ready(table, index, "recovery before a write", patience=patience)
-        index.prepare_for_writing()
+        if isinstance(index, KeptInStore):
+            index.prepare_for_writing()
         require_first(ready.table.storage, ready.timeline, caller)
         announced, state = _announced_before_sync(ready.table, index, tasks, ready.timeline, action)
         begun = cls(announced, state, index, clock, tasks, caller=caller, patience=patience)
@@ -181,7 +183,7 @@ def _announced_before_sync(
     while True:
         announced = AnnouncedInstant.request(table, index, timeline, action)
         try:
-            state = index.sync(table, tasks)
+            state = index.sync(table, SyncOptions(tasks))
         except BaseException:
             announced.withdraw()
             raise

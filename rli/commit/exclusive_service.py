@@ -14,7 +14,6 @@ from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.services.fence import Fence
-from rli.tasks import InProcess
 from rli.view.definition import TableDefinition
 from rli.view.synced_commits import sync_commits
 
@@ -79,7 +78,7 @@ def table_service(
     ready = made_ready(table, index, name, patience=patience)
     definition = ready.table.durable()
     with exclusive(definition, index, ready.writer, patience=patience) as lease:
-        synced = index.sync(definition, InProcess())
+        synced = index.sync(definition)
         if not ready.table.storage.is_durable:
             # Older versions and instants are about to go, or to be relied on.
             sync_commits(synced.snapshot)

@@ -19,7 +19,7 @@ from rli.hudi.avro_schema import to_avro
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, DELETED_KEYS_FILES, CommitMetadata
-from rli.index.contract import FileIndex, IndexState
+from rli.index.contract import FileIndex, IndexState, SyncOptions
 from rli.model import FileGroupId, Step
 from rli.storage import Draft
 from rli.view import paths
@@ -64,7 +64,7 @@ class LeasedWrite:
             # From here on, only a process that takes the lease over can roll this write back.
             begun.announced.require_not_undone()
             table = _still_writable(begun.table)
-            now = begun.index.sync(table, begun.tasks)
+            now = begun.index.sync(table, SyncOptions(begun.tasks))
             require_first(table.storage, now.timeline, begun.caller)
             accepted = prepared.giving_way(begun.snapshot, now.snapshot)
             sums = self._checked(accepted, now)

@@ -12,7 +12,7 @@ from rli.commit.conflicts import ReadSet, changed_since
 from rli.file_group.journal import Journal
 from rli.file_group.writer import FileGroupResult
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.index.contract import Resizing
+from rli.index.placing import Resizing
 from rli.model import CommitResult, FileGroupId, WriteCounts
 from rli.view.snapshot import Snapshot
 

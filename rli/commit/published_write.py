@@ -13,6 +13,7 @@ from rli.commit.begun_write import BegunWrite
 from rli.commit.outcome import Published
 from rli.commit.prepared_write import PreparedWrite
 from rli.hudi.timeline.timeline import Timeline
+from rli.index.contract import SyncOptions
 from rli.model import Step
 from rli.telemetry import events
 from rli.view import paths
@@ -52,13 +53,13 @@ class PublishedWrite:
         """Apply the commit to the index. If that fails, the next sync applies it."""
         begun = self._begun
         try:
-            self._timeline = begun.index.sync(
-                self._table,
+            options = SyncOptions(
                 begun.tasks,
+                self._prepared.journals,
                 on_registered=partial(self.report, Step.REGISTERED),
                 on_part=partial(self.report, Step.CHANGES_APPLIED),
-                held=self._prepared.journals,
-            ).timeline
+            )
+            self._timeline = begun.index.sync(self._table, options).timeline
         except Exception as error:  # noqa: BLE001  (whatever it is, the commit stands)
             # The table may have another index now, which follows this commit; the former index may be gone (P37).
             self._is_behind = not _has_other_index(begun)

@@ -19,10 +19,9 @@ from rli.commit.recovery import recover, writer_record
 from rli.commit.shared_records import shared_records
 from rli.errors import IndexNotReadyError, LeaseBusyError, StoreReadOnlyError
 from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes
-from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
+from rli.index.contract import LOOKUP_SECONDS, IndexState, SyncOptions, TableIndex
 from rli.index.reports import Unseen
 from rli.model import LeasePlace
-from rli.tasks import InProcess
 from rli.telemetry import events, metrics
 from rli.telemetry.waits import waiting
 from rli.view.definition import TableDefinition
@@ -113,7 +112,7 @@ class _Waiting:
                 if self._is_orphan_again([LEASE]):
                     recover(self._table, self._index, self._name, patience=self._seconds_left())
             elif self._may_help(unseen) or self._is_orphan_again([writer_record(time) for time in unseen.unapplied]):
-                self._index.sync(self._table, InProcess(), on_part=lambda: self._require_time_left(unseen))
+                self._index.sync(self._table, SyncOptions(on_part=lambda: self._require_time_left(unseen)))
                 return
         except (OSError, LeaseBusyError, StoreReadOnlyError) as error:
             # This process may be allowed to read alone; or another one has the lease.

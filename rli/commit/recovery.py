@@ -27,6 +27,7 @@ from rli.commit.requests import remove_abandoned_requests
 from rli.commit.shared_records import SharedRecords, life_of, shared_records
 from rli.errors import CorruptIndexError
 from rli.hudi.timeline.instant import Action, is_instant_time
+from rli.index.any_index import standing_in
 from rli.index.contract import TableIndex
 from rli.services.archive import finish_archives
 from rli.services.clean import finish_clean
@@ -240,7 +241,7 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     is_displaced = records.read_control(name) is None and began_with_former_index(table.storage, instant, generation)
     table.storage.settle(paths.commit_content(instant))
     # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
-    was_published = is_published(table, instant) or bool(index.standing([instant]))
+    was_published = is_published(table, instant) or bool(standing_in(index, [instant]))
     if was_published:
         table.storage.delete_folder(paths.work_folder(instant))
     else:

@@ -12,6 +12,7 @@ from rli.commit.file_records import FileRecords
 from rli.commit.lease_stores import LeaseRecords
 from rli.errors import SettingsError
 from rli.index.contract import TableIndex
+from rli.index.roles import KeptInStore
 from rli.model import LeasePlace
 from rli.store import SupportsLives
 from rli.view.definition import TableDefinition
@@ -42,12 +43,13 @@ def shared_records(table: TableDefinition, index: TableIndex) -> SharedRecords:
         return FileRecords(table.durable().storage)
     if settings.lease is not LeasePlace.INDEX:
         return LeaseRecords(settings.lease, settings.table_id)
-    if index.shared_store is None:
+    store = index.shared_store if isinstance(index, KeptInStore) else None
+    if store is None:
         raise SettingsError(
             f"the table's lease is in the store of its index, and this index has no store: table={table.location} "
             f"index={index.url}; open the table without another index"
         )
-    return index.shared_store
+    return store
 
 
 def life_of(records: SharedRecords) -> str | None:

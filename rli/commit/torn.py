@@ -30,7 +30,9 @@ from rli.file_group.journal_list import readable_journals
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.hudi.timeline.timeline import Timeline
+from rli.index.any_index import is_built, repaired, standing_in
 from rli.index.contract import TableIndex
+from rli.index.roles import RemembersCommits
 from rli.model import Durability, LeasePlace
 from rli.services.fence import Fence
 from rli.services.rollback import finish_rollback
@@ -63,16 +65,18 @@ def torn_commits(table: TableDefinition, index: TableIndex) -> tuple[list[TornCo
     if not table.storage.is_local:
         return [], table.load_timeline()
     # The log first: what it knows by now has completed by now (P7).
-    followed = index.last_followed() if table.require_settings().durability is Durability.OS else []
+    followed = list[tuple[str, str]]()
+    if isinstance(index, RemembersCommits) and table.require_settings().durability is Durability.OS:
+        followed = index.last_followed()
     timeline = table.load_timeline()
     snapshot = Snapshot(table, timeline)
     own = dict(followed)
     found = {torn.time: torn for torn in (*_empty(snapshot, own), *_broken(snapshot, index, own))}
     found |= {torn.time: torn for torn in _lost(snapshot, followed, found.keys())}
-    if not found or not index.is_built:
+    if not found or not is_built(index):
         return [], timeline
     # Commits that the index does not know yet came after all others.
-    known = index.standing(found)
+    known = standing_in(index, found)
     unknown = sorted(found.keys() - set(known), reverse=True)
     return [found[time] for time in (*unknown, *known)], timeline
 
@@ -107,7 +111,7 @@ def undo_torn(
         undone = {commit.time: _undo(table, commit, fence) for commit in torn}
         if is_index_kept and not is_told:
             events.TORN_JOURNALS.log(table=table.location)
-            index.repair_from(table, InProcess())
+            repaired(table, index, InProcess())
     return undone, table.load_timeline()
 
 
@@ -163,9 +167,14 @@ def _may_be_torn(snapshot: Snapshot, index: TableIndex, instant: Instant) -> boo
     table = snapshot.table
     settings = table.require_settings()
     # Where each host has its own index, another one may know the commit.
-    if settings.durability is Durability.DISK and (settings.lease is not LeasePlace.INDEX or index.knows(instant.time)):
+    if settings.durability is Durability.DISK and (settings.lease is not LeasePlace.INDEX or _knows(index, instant)):
         return False
     return is_older_than_machine(table.storage, snapshot.timeline.layout.path(instant.file_name))
+
+
+def _knows(index: TableIndex, instant: Instant) -> bool:
+    """Whether a commit may have been acknowledged, as far as the index tells."""
+    return not isinstance(index, RemembersCommits) or index.knows(instant.time)
 
 
 def _lost(snapshot: Snapshot, followed: Iterable[tuple[str, str]], torn: Iterable[str]) -> Iterator[TornCommit]:
@@ -188,7 +197,7 @@ def _has_journal(table: TableDefinition, instant: Instant) -> bool:
 
 def _is_told_by_journals(table: TableDefinition, index: TableIndex, torn: Iterable[TornCommit]) -> bool:
     """Whether journals tell all changes that the index has followed."""
-    known = index.standing(commit.time for commit in torn)
+    known = standing_in(index, (commit.time for commit in torn))
     return all(readable_journals(table.storage, time) is not None for time in known)
 
 

@@ -17,7 +17,6 @@ from rli.services.clean import finish_cleans
 from rli.services.fence import Fence
 from rli.services.restore import RestoreResult, commits_after, finish_restore, request_restore, restore_outcome
 from rli.services.rollback import commits_to_undo, finish_rollback, last_commit, request_rollback, require_rollback
-from rli.tasks import InProcess
 from rli.view.definition import TableDefinition
 from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.snapshot import told_of_now
@@ -41,7 +40,7 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
         instant = _last_commit(table)
     ready = made_ready(table, index, f"rollback of {instant}", patience=patience)
     definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
-    index.sync(definition, InProcess())
+    index.sync(definition)
     if instant in finished.rollbacks:
         return finished.rollbacks[instant]
     if is_last and finished.rollbacks:
@@ -62,7 +61,7 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
         with suppress(LeaseLostError):
             finish_rollback(definition, rollback, fence)
     recover(definition, index, writer, patience=patience)
-    index.sync(definition, InProcess())
+    index.sync(definition)
     return rollback
 
 
@@ -79,7 +78,7 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
         raise InvalidInputError(_last_is_no_target(table))
     ready = made_ready(table, index, f"restore to {instant}", patience=patience)
     definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
-    index.sync(definition, InProcess())
+    index.sync(definition)
     if instant in finished.restores:
         return finished.restores[instant]
     with exclusive(definition, index, writer, patience=patience) as lease:
@@ -93,7 +92,7 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
             if request is not None:
                 finish_restore(definition, request, fence)
     recover(definition, index, writer, patience=patience)
-    index.sync(definition, InProcess())
+    index.sync(definition)
     done = RestoreResult(None, instant, ()) if request is None else restore_outcome(definition, request)
     if done is None:
         raise ConflictError(
@@ -122,7 +121,7 @@ def _last_commit(table: TableDefinition) -> str:
 
 def _state_to_undo(table: TableDefinition, index: TableIndex, fence: Fence) -> IndexState:
     """The table's state, once no clean is planned that could delete files that the undo restores."""
-    synced = index.sync(table, InProcess())
+    synced = index.sync(table)
     finish_cleans(table, fence)
     switch_off_metadata_table(table.storage, table.properties)
     return synced

@@ -9,7 +9,7 @@ from rli.errors import SettingsError
 from rli.index.bloom.table_index import BloomIndex
 from rli.index.bucket.kind import BucketKind
 from rli.index.consistent_bucket.kind import ConsistentBucketKind
-from rli.index.contract import IndexKind
+from rli.index.kinds import IndexKind
 from rli.index.record.in_process import URL as IN_PROCESS
 from rli.index.record.in_process import InProcessKind
 from rli.index.record.kind import RecordKind

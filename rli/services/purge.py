@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rli.index.contract import TableIndex
+from rli.index.roles import ForgetsDeletes
 from rli.services.clean import earliest_kept
 from rli.view.definition import TableDefinition
 
@@ -12,9 +13,11 @@ def purge_tombstones(table: TableDefinition, index: TableIndex, keep_commits: in
 
     Args:
         table: the table; the caller holds the lease.
-        index: has followed the timeline.
+        index: has followed the timeline; kinds that keep nothing of deletes have nothing to remove.
         keep_commits: as for the clean.
     """
+    if not isinstance(index, ForgetsDeletes):
+        return 0
     timeline = table.load_timeline()
     earliest = earliest_kept(timeline, keep_commits)
     if earliest is None:

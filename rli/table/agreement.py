@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rli.errors import SettingsError
 from rli.hudi.schema import written_schema
+from rli.index.any_index import facts_of
 from rli.index.registry import index_kind
 from rli.model import LeasePlace
 from rli.settings import TableSettings
@@ -95,7 +96,7 @@ class Wanted:
             yield f"schema.{field.name}", str(field.type), None if at < 0 else str(found.field(at).type)
 
     def _compared_index(self, table: Table) -> Iterator[tuple[str, object, object]]:
-        facts = table.index.facts()
+        facts = facts_of(table.index)
         if self.options.get("shards") is not None:
             yield "shards", self.options["shards"], facts.shards
         if "key_mode" in self.options:

@@ -18,7 +18,7 @@ from rli.hudi.avro_schema import to_avro
 from rli.hudi.column_names import require_distinct, require_name
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
-from rli.index.contract import IndexOptions
+from rli.index.kinds import IndexOptions
 from rli.index.registry import default_lease, index_kind
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, LeasePlace

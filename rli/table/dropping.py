@@ -39,6 +39,7 @@ from rli.index.record.entries.identity import identity_of
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.table.location import known_locations
 from rli.index.registry import index_kind
+from rli.index.roles import KeptInStore
 from rli.storage import Storage
 from rli.table.table import Table
 from rli.urls import without_password
@@ -125,7 +126,7 @@ def require_unused(index: RecordIndex) -> None:
             if definition.settings is None or definition.settings.table_id != index.settings.table_id:
                 continue
             with closing(index_kind(definition.index_url).open(definition)) as used:
-                is_used = used.identity == identity_of(index.store)
+                is_used = isinstance(used, KeptInStore) and used.identity == identity_of(index.store)
         except (RliError, OSError):
             continue
         if is_used:

@@ -11,9 +11,12 @@ from functools import partial
 from rli.commit.recovery import exclusive, recover
 from rli.commit.torn import undo_torn
 from rli.errors import CorruptIndexError, IndexNotFoundError, IndexNotReadyError, UnsupportedTableError
-from rli.index.contract import IndexOptions, IndexState, TableIndex
+from rli.index.any_index import repaired
+from rli.index.contract import IndexState, SyncOptions, TableIndex
+from rli.index.kinds import IndexOptions
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
+from rli.index.roles import KeptInStore, KnowsPlaces
 from rli.model import MigrationResult
 from rli.table.migration import Migration, OnMigrationStep, migrate, target_of
 from rli.table.opened import OpenTable
@@ -76,7 +79,7 @@ def _sync(tasks: TaskRunner, patience: float, definition: TableDefinition, index
     recover(definition, index, writer, patience=patience)
     undo_torn(definition, index, writer, patience=patience)
     began = time.monotonic()
-    state = index.sync(definition.reloaded(), tasks)
+    state = index.sync(definition.reloaded(), SyncOptions(tasks))
     events.SYNC_DONE.log(
         table=definition.location,
         index=index.url,
@@ -92,21 +95,23 @@ def repair(table: OpenTable, tasks: TaskRunner, patience: float) -> VerifyReport
     definition, index = table.refreshed()
     # Under the lease from the first look on: entries are corrected as those of the next commit.
     with exclusive(definition, index, _writer("repair"), patience=patience):
-        return index.repair_from(definition, tasks)
+        return repaired(definition, index, tasks)
 
 
 def relocate(table: OpenTable, *, also: bool) -> tuple[str, ...]:
     """Let the index serve the table where it is now; see ``Table.relocate``."""
     definition = table.follow()
     with closing(table.kind.open_to_relocate(definition)) as index:
-        return index.relocate(definition, also=also)
+        return index.relocate(definition, also=also) if isinstance(index, KnowsPlaces) else (definition.location,)
 
 
 def drop(table: OpenTable) -> None:
     """Remove the index, damaged or not; see ``Table.drop_index``."""
     definition = table.follow()
     try:
-        table.index.drop()
+        index = table.index
+        if isinstance(index, KeptInStore):
+            index.drop()
     except CorruptIndexError:
         table.kind.drop_damaged(definition.index_url)
     table.close()

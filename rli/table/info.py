@@ -9,6 +9,7 @@ from rli.commit.recovery import abandoned_instants
 from rli.commit.shared_records import shared_records
 from rli.errors import RliError
 from rli.hudi.table_features import require_writable
+from rli.index.any_index import facts_of
 from rli.index.contract import TableIndex
 from rli.index.reports import IndexFacts
 from rli.model import Scope
@@ -142,7 +143,7 @@ def _problems_of_writing(table: TableDefinition) -> list[str]:
 def _index_info(table: TableDefinition, index: TableIndex, problems: list[str]) -> IndexInfo | None:
     unseen, facts = None, IndexFacts()
     try:
-        facts = index.facts()
+        facts = facts_of(index)
         _, missing = index.unseen(table)
         unseen = missing.lag
         metrics.INDEX_LAG.set(unseen, table=table.location)

@@ -27,9 +27,13 @@ from rli.errors import (
     StoreUnavailableError,
 )
 from rli.hudi.table_features import remedy_for_repeats
-from rli.index.contract import IndexOptions, TableIndex
+from rli.index.any_index import facts_of, is_built, verified
+from rli.index.contract import IndexState, SyncOptions, TableIndex
+from rli.index.kinds import IndexOptions
+from rli.index.placing import PlacesRecords
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import Scope, VerifyReport
+from rli.index.roles import ExpiresKeys, KeptInStore
 from rli.index_urls import IndexUrl
 from rli.json_text import parse_json
 from rli.model import MigrationResult, MigrationStep
@@ -118,7 +122,7 @@ class Migration:
         try:
             self.on_step(MigrationStep.BUILT)
             for _ in range(_MOST_ROUNDS):
-                if len(new.sync(self.target, self.tasks).applied) <= _FEW_COMMITS:
+                if len(self._sync(new).applied) <= _FEW_COMMITS:
                     break
             self.on_step(MigrationStep.CAUGHT_UP)
             return self._verify(new)
@@ -148,19 +152,19 @@ class Migration:
             found = kind.open(self.target)
         except IndexNotReadyError:
             return None
-        if found.identity is not None and found.identity == self.index.identity:
+        if _is_same(found, self.index):
             found.close()
             raise SettingsError(
                 f"this is the table's present index, under another URL: table={self.table.location} index={self.index.url} "
                 f"to={without_password(self.target.index_url)}; give the URL of another place"
             )
-        if found.is_built and self._is_as_wanted(found):
+        if is_built(found) and self._is_as_wanted(found):
             return found
         found.close()
         return None
 
     def _is_as_wanted(self, found: TableIndex) -> bool:
-        facts, wanted = found.facts(), self.options
+        facts, wanted = facts_of(found), self.options
         if facts.shards is None:
             return True
         return wanted.shards in {None, facts.shards} and facts.key_mode == str(wanted.key_mode)
@@ -190,11 +194,14 @@ class Migration:
         return error
 
     def _verify(self, new: TableIndex) -> VerifyReport:
-        return new.verify_against(self.target, self.tasks, lambda: new.sync(self.target, self.tasks))
+        return verified(self.target, new, self.tasks, lambda: self._sync(new))
+
+    def _sync(self, new: TableIndex) -> IndexState:
+        return new.sync(self.target, SyncOptions(self.tasks))
 
     def _switch(self, new: TableIndex, require_held: Callable[[], None]) -> None:
         """Let the table have the new index: the caller holds the lease that all writers need until then."""
-        new.sync(self.target, self.tasks)
+        self._sync(new)
         if self._allows_less(new):
             # Writers may have written since what the former index allows, and the new one does not: file groups that are
             # no buckets, a key in another partition, a key again that had expired.
@@ -211,14 +218,16 @@ class Migration:
 
     def _allows_less(self, new: TableIndex) -> bool:
         former = self.index
-        if new.computes_file_groups or (new.scope is Scope.GLOBAL and former.scope is Scope.PARTITION):
+        if isinstance(new, PlacesRecords) or (new.scope is Scope.GLOBAL and former.scope is Scope.PARTITION):
             return True
-        return former.ttl is not None and (new.ttl is None or new.ttl > former.ttl)
+        before, after = _ttl_of(former), _ttl_of(new)
+        return before is not None and (after is None or after > before)
 
     def _differs(self, new: TableIndex, report: VerifyReport, require_held: Callable[[], None]) -> Exception:
         if new.scope is Scope.GLOBAL and self.index.scope is Scope.PARTITION:
             require_held()
-            new.drop()
+            if isinstance(new, KeptInStore):
+                new.drop()
             return self._repeats(f"keys={list(report.sample)}")
         return CorruptIndexError(
             f"the new index does not say what the table says: table={self.table.location} index={new.url} "
@@ -339,6 +348,17 @@ def _require_credentials(to: str) -> None:
             f"the table does not keep the password, so other writers could not open the index: index={without_password(to)} "
             f"({error}); write the password into ~/.config/rli/credentials.toml of each of them (docs/security.md)"
         ) from error
+
+
+def _is_same(one: TableIndex, other: TableIndex) -> bool:
+    """Whether two indexes are the same, maybe under two URLs."""
+    if not (isinstance(one, KeptInStore) and isinstance(other, KeptInStore)):
+        return False
+    return one.identity is not None and one.identity == other.identity
+
+
+def _ttl_of(index: TableIndex) -> int | None:
+    return index.ttl if isinstance(index, ExpiresKeys) else None
 
 
 def _save_plan(table: TableDefinition, target: TableDefinition) -> None:

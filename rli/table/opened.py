@@ -9,8 +9,10 @@ from typing import TypeVar
 
 from rli.commit.exclusive_service import table_service
 from rli.errors import RliError
-from rli.index.contract import IndexKind, TableIndex
+from rli.index.contract import TableIndex
+from rli.index.kinds import IndexKind
 from rli.index.registry import index_kind
+from rli.index.roles import KeptInStore
 from rli.services.fence import Fence
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
@@ -57,7 +59,7 @@ class OpenTable:
 
     def _open(self) -> TableIndex:
         index = self._index
-        if index is not None and not index.is_gone():
+        if index is not None and not (isinstance(index, KeptInStore) and index.is_gone()):
             return index
         with self._opening:
             # Another thread may have opened it meanwhile.

@@ -26,7 +26,9 @@ from rli.errors import (
     StoreUnavailableError,
 )
 from rli.hudi.timeline.instant import Instant, parse_instant_time
-from rli.index.contract import LOOKUP_SECONDS, IndexOptions, IndexState, TableIndex
+from rli.index.any_index import locate_now, verified
+from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
+from rli.index.kinds import IndexOptions
 from rli.index.reports import VerifyReport
 from rli.model import (
     CommitResult,
@@ -620,7 +622,8 @@ class Table:
         def locate(definition: TableDefinition, index: TableIndex) -> pa.Table:
             await_synced(definition, index, max(0.0, latest - time.monotonic()))
             left = max(0.0, latest - time.monotonic())
-            return index.locate_now(definition, record_keys, left, partial(await_synced, definition, index))
+            wait = partial(await_synced, definition, index)
+            return locate_now(definition, index, record_keys, timeout=left, await_synced=wait)
 
         return self.look_up_with(locate)
 
@@ -782,7 +785,7 @@ class Table:
         runs = tasks or InProcess()
 
         def verify(definition: TableDefinition, index: TableIndex) -> VerifyReport:
-            return index.verify_against(definition, runs, partial(await_synced, definition, index, timeout))
+            return verified(definition, index, runs, partial(await_synced, definition, index, timeout))
 
         report = self.look_up_with(verify)
         if not deep:

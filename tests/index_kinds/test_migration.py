@@ -35,7 +35,7 @@ from rli.commit.exclusive_service import table_service
 from rli.commit.lease import table_lease
 from rli.commit.shared_records import shared_records
 from rli.errors import InvalidInputError, LeaseLostError, UnsupportedTableError
-from rli.index.contract import IndexOptions
+from rli.index.kinds import IndexOptions
 from rli.index.record.kind import RecordKind
 from rli.index.record.table.index import RecordTableIndex
 from rli.services.fence import Fence
@@ -48,6 +48,7 @@ from rli_lmdb.store import LmdbStore
 from tests.support.hbase import hbase_url
 from tests.support.hbase import new_table as new_hbase_table
 from tests.support.index_kinds import KINDS, stored_rows
+from tests.support.indexes import record_index
 from tests.support.steps import Once
 from tests.support.tables import check_stored, records
 
@@ -155,14 +156,14 @@ def test_what_left_one_partition_for_another_is_undone_under_global_scope(tmp_pa
 @pytest.mark.parametrize("store", ["lmdb", pytest.param("hbase", marks=pytest.mark.docker)])
 def test_there_and_back_again_uses_what_was_kept(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
     table = new_table(tmp_path)
-    former = table.index.identity
+    former = record_index(table).identity
     other = hbase_url(request.getfixturevalue("hbase"), new_hbase_table()) if store == "hbase" else OTHER
     table.migrate_index(other.format(folder=tmp_path))
     table.upsert(records(("a", "moved", 3, 3.0)))
     table.delete(["b"])
     assert table.lookup(["a", "b", "c"])["partition_path"].to_pylist() == ["moved", None, "y"]
     table.migrate_index(RECORD.format(folder=tmp_path), drop_old=True)
-    assert table.index.identity == former
+    assert record_index(table).identity == former
     assert table.lookup(["a", "b"])["partition_path"].to_pylist() == ["moved", None]
     check_stored(table)
 
@@ -353,14 +354,15 @@ def test_a_migration_that_was_paused_leaves_the_index_alone_that_another_one_has
             with pytest.raises(IndexNotReadyError) as missing:
                 opened(kind, target)
             other.migrate_index(to)
-            made.append(other.index.identity)
+            made.append(record_index(other).identity)
         raise missing.value
 
     assert table.lookup(["a"])["file_id"].null_count == 0
     monkeypatch.setattr(RecordKind, "open", open_and_pause)
     with pytest.raises((IndexMismatchError, LeaseLostError)):
         table.migrate_index(to)
-    assert [table.refreshed()[1].identity] == made
+    table.refreshed()
+    assert [record_index(table).identity] == made
     assert table.verify_index().records == 4
     assert table.upsert(records(("e", "x", 3, 3.0))).inserted == 1
     check_stored(table)

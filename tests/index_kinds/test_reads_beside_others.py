@@ -60,7 +60,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, Callable[[Table]
             return snapshot
 
         monkeypatch.setattr(TableState, "locator", delayed_locator)
-        monkeypatch.setattr("rli.index.table_files.table_index.whole_snapshot", delayed_snapshot)
+        monkeypatch.setattr("rli.index.any_index.whole_snapshot", delayed_snapshot)
 
     return arrange
 

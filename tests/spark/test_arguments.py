@@ -43,4 +43,4 @@ def test_what_is_not_a_frame_a_session_or_a_table_is_named(function: Callable[..
         needed = "not a Spark data frame" if function in WRITERS else "not a Spark session"
         assert f"{needed}: type=pandas.DataFrame; " in refusal(function, frame, table)
         assert f"{needed}: type=pyarrow.Table; " in refusal(function, pa.table({"id": ["a"]}), table)
-        table.index.drop()
+        table.drop_index()

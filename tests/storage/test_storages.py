@@ -103,7 +103,7 @@ def test_what_a_dead_writer_listed_goes_in_few_requests(object_store: ObjectStor
         assert sent.count("delete") < 50
         assert len(rows_of(table)) == 1
         assert not {file.path for file in storage.list_files(recursive=True)}.intersection(listed)
-        table.index.drop()
+        table.drop_index()
 
 
 def test_a_folder_is_no_beginning_of_a_name(storage: Storage) -> None:
@@ -395,7 +395,7 @@ def test_contents_of_a_successor_stay(object_store: ObjectStore, remove: Callabl
     assert contents
     assert storage.publish(draft, "next")
     assert storage.read_bytes("next") == b"plan"
-    table.index.drop()
+    table.drop_index()
 
 
 @pytest.mark.invariant("P30")
@@ -415,4 +415,4 @@ def test_unfinished_drafts_of_dead_writers_go_with_a_clean_and_announced_ones_st
     storage.write_bytes(content, b"content")
     table.clean()
     assert not [file for file in storage.list_files(".hoodie/.rli", recursive=True) if "/drafts/" in file.path]
-    table.index.drop()
+    table.drop_index()

@@ -23,6 +23,7 @@ from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK
+from rli.index.roles import KeptInStore
 from rli.store.contract import Store
 from rli.view import paths
 from tests.support.indexes import record_index
@@ -143,7 +144,7 @@ def assert_nothing_left_over(table: Table) -> None:
     assert timeline.pending == ()
     for folder in (paths.WORK, paths.REQUESTS, paths.UNDOING, paths.ARCHIVING):
         assert [*storage.list_folders(folder), *storage.list_files(folder, recursive=True)] == []
-    shared = table.index.shared_store
+    shared = table.index.shared_store if isinstance(table.index, KeptInStore) else None
     places: list[Store | FileRecords] = [FileRecords(storage), *([] if shared is None else [shared])]
     for records in places:
         # Of a writer that was taken for dead, its instant stays taken.

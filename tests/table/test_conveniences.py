@@ -156,7 +156,7 @@ def test_info_tells_what_a_table_is(table: Table) -> None:
     assert found.problems == ()
     with table_lease(record_index(table).store, "somebody"):
         assert table.info().lease == "somebody"
-    table.index.drop()
+    table.drop_index()
     assert table.info().index is None
     assert "rli index bootstrap" in table.info().problems[0]
 

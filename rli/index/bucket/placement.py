@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rli.hudi.bucket_index import bucket_hashes
-from rli.index.contract import Placement
+from rli.index.placing import Placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rli.hudi.consistent_hashing import LARGEST_HASH, Ring, key_hashes, ring_path
 from rli.index.consistent_bucket.rings import ring_of, stored_ring
-from rli.index.contract import Placement
 from rli.index.hashed.hashing import Hashing
 from rli.index.hashed.settings import HashSettings
+from rli.index.placing import Placement
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot

@@ -9,12 +9,13 @@ from rli.index.hashed.hashed_index import HashedIndex
 from rli.index.hashed.kind import HashedKind
 from rli.index.hashed.layout import BucketLayout
 from rli.index.hashed.settings import HashSettings
+from rli.index.placing import PlansClustering
 from rli.model import Scope
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 
 
-class ConsistentBucketIndex(HashedIndex):
+class ConsistentBucketIndex(HashedIndex, PlansClustering):
     """Each bucket has a part of a ring of all hashes, which a clustering splits, or merges with its neighbours."""
 
     @property

@@ -15,7 +15,7 @@ from uuid import uuid4
 from rli.errors import ConflictError
 from rli.hudi.consistent_hashing import Bucket, Ring, mark_path, ring_path
 from rli.index.consistent_bucket.hashing import RingHashing, RingPlacement
-from rli.index.contract import Regrouping, Resizing
+from rli.index.placing import Regrouping, Resizing
 from rli.model import FileGroupId
 from rli.settings import TableSettings
 from rli.storage import Storage

@@ -9,12 +9,12 @@ from typing import Final
 
 from rli.errors import CorruptTableError
 from rli.hudi.table_features import remedy_for_repeats
-from rli.index.contract import IndexState, Placement
 from rli.index.hashed.changes import BucketChanges
 from rli.index.hashed.hashing import Hashing
 from rli.index.hashed.layout import BucketLayout, largest, misplaced_keys, require_own_keys
 from rli.index.hashed.locator import BucketLocator
 from rli.index.hashed.settings import HashSettings
+from rli.index.placing import Placement, PlacesRecords
 from rli.index.reports import Scope, SomeKeys, VerifyReport
 from rli.index.table_files.table_index import TableFilesIndex
 from rli.model import FileGroupId
@@ -28,15 +28,13 @@ _CHECKED_AT_ONCE: Final = 4
 one of each partition, none a second time."""
 
 
-class HashedIndex(TableFilesIndex):
+class HashedIndex(TableFilesIndex, PlacesRecords):
     """Knows the file group of a record by the hash of its key. A kind says how: ``hashing_of``.
 
     Args:
         table: the table; its settings hold the URL of the index.
         scope: where a key is unique: in its partition.
     """
-
-    computes_file_groups = True
 
     def __init__(self, table: TableDefinition, scope: Scope) -> None:
         super().__init__(table, scope)
@@ -59,16 +57,13 @@ class HashedIndex(TableFilesIndex):
             self._require_hashed(snapshot, BucketLayout.of(snapshot, hashing, snapshot.slices.values()))
         return BucketLocator(snapshot, hashing)
 
-    def placements(
-        self, new_records: Mapping[str, int], state: IndexState, *, saves: bool = True
-    ) -> Mapping[str, Placement]:
-        snapshot = state.snapshot
+    def placements(self, records: Mapping[str, int], snapshot: Snapshot, *, saves: bool) -> Mapping[str, Placement]:
         hashing = self.hashing_of(snapshot)
-        layout = BucketLayout.of(snapshot, hashing, snapshot.slices.of_partitions(new_records))
+        layout = BucketLayout.of(snapshot, hashing, snapshot.slices.of_partitions(records))
         self._require_hashed(snapshot, layout)
         return {
             path: hashing.placement(path, layout.slices.get(path, {}), count, saves=saves)
-            for path, count in new_records.items()
+            for path, count in records.items()
         }
 
     def changes_between(self, before: Snapshot, now: Snapshot) -> BucketChanges | None:

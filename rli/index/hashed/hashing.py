@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rli.index.contract import Placement
+from rli.index.placing import Placement
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -40,7 +40,7 @@ class Hashing(ABC):
             partition_path: of the partition.
             slices: bucket → its file slice.
             records: how many are to be placed.
-            saves: see ``TableIndex.placements``.
+            saves: see ``PlacesRecords.placements``.
         """
 
     @property

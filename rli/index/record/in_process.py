@@ -12,7 +12,7 @@ from threading import RLock
 from typing import Final
 
 from rli.errors import IndexNotReadyError
-from rli.index.contract import IndexOptions
+from rli.index.kinds import IndexOptions
 from rli.index.record.kind import RecordKind
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.table.index import RecordTableIndex

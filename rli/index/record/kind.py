@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, IndexNotReadyError, RliError
-from rli.index.contract import IndexKind, IndexOptions
+from rli.index.kinds import IndexKind, IndexOptions
 from rli.index.record.opening import create_index, drop_store, open_as_it_is, require_options, require_settings
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.bootstrap import bootstrap

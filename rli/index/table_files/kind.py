@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from rli.errors import SettingsError
-from rli.index.contract import IndexKind, IndexOptions
+from rli.index.kinds import IndexKind, IndexOptions
 from rli.index.table_files.table_index import TableFilesIndex
 from rli.model import KeyMode, Scope
 from rli.tasks import TaskRunner

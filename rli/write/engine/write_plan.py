@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import TOGETHER_BYTES, FileGroupResult, FileGroupTarget, WriteContext, write_file_groups
-from rli.index.contract import Placement
+from rli.index.placing import Placement
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.write.rows.by_file_group import place

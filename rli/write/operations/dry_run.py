@@ -21,6 +21,7 @@ from rli.commit.write_basis import WriteBasis
 from rli.errors import IndexNotReadyError, InvalidInputError, RliError
 from rli.file_group.writer import WriteContext
 from rli.hudi.timeline.instant import new_instant_time
+from rli.index.any_index import is_built
 from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
 from rli.model import CommitResult, FileGroupId
 from rli.view.caller_metadata import CallerMetadata
@@ -101,7 +102,7 @@ def _awaited_state(table: TableDefinition, index: TableIndex) -> IndexState:
             return require_synced(table, index)
         except IndexNotReadyError:
             # A look-up would apply the commits itself, which changes the index.
-            if time.monotonic() >= latest or not index.is_built:
+            if time.monotonic() >= latest or not is_built(index):
                 raise
             time.sleep(_PAUSE_SECONDS)
 

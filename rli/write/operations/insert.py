@@ -15,6 +15,7 @@ from rli.commit.write_basis import WriteBasis
 from rli.file_group.work_rows import Change
 from rli.hudi.table_keys import TableKeys
 from rli.index.contract import ChangedKeys, TableIndex
+from rli.index.placing import PlacesRecords
 from rli.index.reports import SomeKeys
 from rli.model import CommitResult, OnExisting, Scope, Step
 from rli.view.definition import TableDefinition
@@ -81,7 +82,7 @@ class Insert(Operation):
             write.on_step(Step.RESOLVED)
             results = run_plan(write, rows, plan)
         # Where file groups have decided, they tell of changes too.
-        looked_up = no_keys if write.index.computes_file_groups else partial(_changed_keys, request)
+        looked_up = no_keys if isinstance(write.index, PlacesRecords) else partial(_changed_keys, request)
         read = read_set(profile, results, looked_up, partial(deleted_among, request), write.deleted_keys)
         return PreparedWrite(results, schema, self.name, profile.apart, read, is_synced=engine.syncs_in_tasks)
 

@@ -16,9 +16,11 @@ from rli.commit.write_basis import WriteBasis
 from rli.file_group.deleted_keys import DeletedKeys
 from rli.file_group.writer import FileGroupResult, WriteContext
 from rli.hudi.file_names import new_file_id
-from rli.index.contract import ChangedKeys, Placement
+from rli.index.contract import ChangedKeys
 from rli.index.locators import Unlocated
+from rli.index.placing import Placement, PlacesRecords
 from rli.index.reports import SomeKeys
+from rli.index.roles import AppliesSections
 from rli.locations import BATCH_KEYS
 from rli.model import FileGroupId, Step
 from rli.view.paths import unpublished_files
@@ -62,7 +64,7 @@ def plan_write(
     sizes = {
         group: (slices[group].size if group in slices else 0) + count * bytes_per_row for group, count in rows.items()
     }
-    if sum(profile.new.values()) > BATCH_KEYS:
+    if isinstance(write.index, AppliesSections) and sum(profile.new.values()) > BATCH_KEYS:
         # The index takes so many keys at a time.
         context = replace(context, sections_of=write.index.sections_of)
     return WritePlan(RowPlacing(placements), FileGroupWriting(context, slices), sizes)
@@ -79,7 +81,7 @@ def tagged_rows(
         tagging: for an index that looks keys up.
         undecided: for one that computes where they belong.
     """
-    if write.index.computes_file_groups:
+    if isinstance(write.index, PlacesRecords):
         return request.tag(Unlocated(), undecided)
     # No index need be asked where a table without records has its keys.
     return request.tag(Unlocated(write.locator) if write.snapshot.is_unwritten else write.locator, tagging)
@@ -153,7 +155,9 @@ def _placements(
     new = profile.new
     if not new:
         return {}
-    return write.index.placements(new, write.state, saves=write.saves) or plan_placements(
+    if isinstance(write.index, PlacesRecords):
+        return write.index.placements(new, write.snapshot, saves=write.saves)
+    return plan_placements(
         new,
         write.bytes_per_record(bytes_per_row),
         write.snapshot.slices.of_partitions(new),

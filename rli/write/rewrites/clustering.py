@@ -29,7 +29,8 @@ from rli.hudi.file_names import new_file_id
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action
-from rli.index.contract import Regrouping, Resizing, TableIndex
+from rli.index.contract import TableIndex
+from rli.index.placing import PlacesRecords, PlansClustering, Regrouping, Resizing
 from rli.model import CommitResult, Step, WriteCounts
 from rli.settings import TableSettings
 from rli.tasks import TaskRunner
@@ -91,7 +92,8 @@ class Clustering:
             ConflictError: other writers changed all file groups of the plan.
         """
         schema = write.snapshot.schema or pa.schema([])
-        resizing = write.index.resizing(write.snapshot, self.smaller_than)
+        index = write.index
+        resizing = index.resizing(write.snapshot, self.smaller_than) if isinstance(index, PlansClustering) else None
         plan = self._plan(write, resizing)
         write.on_step(Step.RESOLVED)
         context = ClusteringContext(write.context(schema), write.locator)
@@ -110,7 +112,7 @@ class Clustering:
         return PreparedWrite(results, schema, self.name, WriteCounts(), read, resizing)
 
     def _plan(self, write: BegunWrite, resizing: Resizing | None) -> Sequence[Regrouping]:
-        if resizing is None and write.index.computes_file_groups:
+        if resizing is None and isinstance(write.index, PlacesRecords):
             raise SettingsError(
                 f"the index computes the file group of each record, so that file groups cannot be put together: "
                 f"table={write.table.location} index={write.index.url}; leave clustering out, or first give the table another "
@@ -148,10 +150,9 @@ def plan_clustering(
 
 def planned_regroupings(index: TableIndex, snapshot: Snapshot) -> Sequence[Regrouping]:
     """What a clustering would do; nothing for kinds of index that take none."""
-    resizing = index.resizing(snapshot, None)
-    if resizing is not None:
-        return resizing.regroupings
-    return [] if index.computes_file_groups else _by_sizes(snapshot, None)
+    if isinstance(index, PlansClustering):
+        return index.resizing(snapshot, None).regroupings
+    return [] if isinstance(index, PlacesRecords) else _by_sizes(snapshot, None)
 
 
 def first_regroupings(plan: Sequence[Regrouping], most_bytes: int) -> list[Regrouping]:

@@ -24,8 +24,8 @@ from rli.hudi.base_file_writer import BYTES_PER_ROW_GROUP, BaseFileWriter, new_b
 from rli.hudi.file_names import BaseFileName
 from rli.hudi.meta_columns import COMMIT_TIME, RECORD_KEY, with_record_meta_columns
 from rli.hudi.timeline.commit_metadata import WriteStat
-from rli.index.contract import Regrouping
 from rli.index.locators import Locator
+from rli.index.placing import Regrouping
 from rli.locations import LOCATION_SCHEMA
 from rli.model import FileGroupId, WriteCounts
 from rli.storage import Storage

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.file_group import work_rows
-from rli.index.contract import Placement
+from rli.index.placing import Placement
 from rli.locations import NamedGroups, named_groups
 from rli.model import FileGroupId
 

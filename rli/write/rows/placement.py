@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rli.codec.key_codec import HASHES, routing_hashes
-from rli.index.contract import Placement
+from rli.index.placing import Placement
 from rli.settings import MEBIBYTE, TableSettings
 from rli.view.file_slices import FileSlice
 

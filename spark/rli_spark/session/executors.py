@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from contextlib import closing
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +17,7 @@ _STANDALONE: Final = "spark://"
 _OF_THE_DRIVER: Final = "memory:"
 
 
-class Located(Protocol):
+class Named(Protocol):
     """An index of any kind."""
 
     @property
@@ -25,13 +25,18 @@ class Located(Protocol):
         """Where it is."""
         ...
 
+
+@runtime_checkable
+class Homed(Protocol):
+    """An index in a store."""
+
     @property
     def home(self) -> str | None:
         """Names its data where they are on one machine; None where others reach them too."""
         ...
 
 
-def require_reachable(spark: SparkSession, index: Located) -> None:
+def require_reachable(spark: SparkSession, index: Named) -> None:
     """Refuse an index that lies on this machine where Spark's executors run on others.
 
     Executors that may be here are let pass: each proves for itself that it reads this very index (P20).
@@ -47,7 +52,8 @@ def require_reachable(spark: SparkSession, index: Located) -> None:
             "as lmdb:///path on a single machine, or redis: rli index bootstrap TABLE --index URL"
         )
     master = spark.conf.get("spark.master")
-    if index.home is not None and not (master and may_run_here(master)):
+    home = index.home if isinstance(index, Homed) else None
+    if home is not None and not (master and may_run_here(master)):
         raise SettingsError(
             f"the executors cannot reach an index on a single machine: index={index.url} "
             f"host={socket.gethostname()} master={master}; bootstrap an index in a store that all hosts reach, such as "

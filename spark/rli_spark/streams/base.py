@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from rli.errors import CorruptTableError
 from rli.file_group import work_rows
-from rli.index.contract import FileIndex
+from rli.index.contract import FileIndex, SyncOptions
 from rli.index.following import Position
 from rli.index.locators import FileLocator
 from rli.storage import Storage
@@ -105,7 +105,7 @@ def build_base(
     second = SecondLook(table)
     while True:
         try:
-            locator = index.locator_of(index.sync(table, SparkTasks(spark)).snapshot)
+            locator = index.locator_of(index.sync(table, SyncOptions(SparkTasks(spark))).snapshot)
             files = _write_locations(spark, table.storage, locator, f"{folder}/{uuid4().hex}")
         except OVERTAKEN as problem:
             second.require_change(problem)

@@ -18,6 +18,7 @@ from rli import InvalidInputError, SettingsError, Table
 from rli.codec.key_codec import HASHES, routing_hashes
 from rli.file_group import work_rows
 from rli.index.contract import FileIndex
+from rli.index.placing import PlacesRecords
 from rli.view.caller_metadata import ComparedBy
 from rli.view.definition import TableDefinition
 from rli.view.given_keys import table_keys
@@ -120,7 +121,7 @@ def _tagged_by_state(
     _require_rocksdb(spark)
     if ttl is not None and ttl <= timedelta(0):
         raise InvalidInputError(f"ttl must be longer than nothing: ttl={ttl}; leave it out to keep all keys")
-    if not isinstance(index, FileIndex) or index.computes_file_groups:
+    if not isinstance(index, FileIndex) or isinstance(index, PlacesRecords):
         raise SettingsError(
             f'the table has an index that needs no state: index={index.url}; leave tag_by="state" out, or give the table '
             "an index that searches its files: rli index migrate TABLE --to global-simple:"

@@ -13,6 +13,7 @@ from rli import IndexTransaction, RecordIndex, Table
 from rli.commit.readiness import await_synced
 from rli.errors import InvalidInputError, SchemaError
 from rli.hudi.table_keys import TableKeys
+from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.locators import FileLocator
 from rli.model import Scope
@@ -76,8 +77,14 @@ def tag(
 
         def locate(records: pa.Table) -> pa.Table:
             # A commit whose writer died since the frame was tagged is brought into the index here.
-            await_commits, wanted = partial(await_synced, definition, index), _wanted_paths(records, keys, index)
-            return index.locate_now(definition, keys.record_keys(records), timeout, await_commits, wanted)
+            return locate_now(
+                definition,
+                index,
+                keys.record_keys(records),
+                timeout=timeout,
+                await_synced=partial(await_synced, definition, index),
+                partition_paths=_wanted_paths(records, keys, index),
+            )
 
         return map_tables(df, lambda tables: _tagged(tables, locate, tagged), tagged)
     if dict(df.dtypes).get(record_key) != "string":

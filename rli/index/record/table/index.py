@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from rli.errors import IndexNotFoundError
-from rli.file_group.journal import Journal, SectionsOf
-from rli.index.contract import PointIndex
+from rli.file_group.journal import SectionsOf
+from rli.index.contract import IN_THIS_PROCESS, PointIndex, SyncOptions
 from rli.index.record.entries.expiring import expire
-from rli.index.record.entries.identity import give_identity, identity_of
 from rli.index.record.entries.purging import purge
 from rli.index.record.entries.sections import Sections
-from rli.index.record.index_of_table import IndexOfTable
-from rli.index.record.sync.actions import action_of
-from rli.index.record.sync.following import Evidence
 from rli.index.record.sync.repair import repair
 from rli.index.record.sync.result import SyncResult
 from rli.index.record.sync.sync import Progress, Sync, followed_state, unseen_instants
 from rli.index.record.sync.verify import verify, whole_state
+from rli.index.record.table.followed import FollowedCommits
+from rli.index.record.table.in_store import InStore
 from rli.index.record.table.location import relocate
 from rli.index.reports import IndexFacts, Unseen, VerifyReport
-from rli.store.contract import Store
+from rli.index.roles import AppliesSections, ExpiresKeys, ForgetsDeletes, KnowsPlaces
 from rli.store.purging import SupportsPurge
 from rli.tasks import TaskRunner
 from rli.telemetry import events
@@ -35,37 +32,19 @@ _LEAST_TOMBSTONES: Final = 1024
 _ENTRIES_PER_TOMBSTONE: Final = 4
 
 
-class RecordTableIndex(IndexOfTable, PointIndex):
+class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, ForgetsDeletes, KnowsPlaces, ExpiresKeys):
     """The record index of one table."""
 
     kind = "record"
 
-    @property
-    def identity(self) -> str | None:
-        return identity_of(self.store)
-
-    @property
-    def shared_store(self) -> Store | None:
-        return self.store
-
     # Following the table ---------------------------------------------------------------------------------------
 
-    def sync(
-        self,
-        table: TableDefinition,
-        tasks: TaskRunner,
-        on_registered: Callable[[], None] = lambda: None,
-        on_part: Callable[[], None] = lambda: None,
-        held: Sequence[Journal] = (),
-    ) -> SyncResult:
-        told = {Progress.REGISTERED: on_registered, Progress.PART: on_part}
-        return Sync(table, self, tasks, held).run(lambda progress: told[progress]())
+    def sync(self, table: TableDefinition, options: SyncOptions = IN_THIS_PROCESS) -> SyncResult:
+        told = {Progress.REGISTERED: options.on_registered, Progress.PART: options.on_part}
+        return Sync(table, self, options.tasks, options.held).run(lambda progress: told[progress]())
 
     def unseen(self, table: TableDefinition) -> tuple[SyncResult, Unseen]:
         return unseen_instants(table, self)
-
-    def prepare_for_writing(self) -> None:
-        give_identity(self.store)
 
     # Questions of a writer -------------------------------------------------------------------------------------
 
@@ -73,34 +52,10 @@ class RecordTableIndex(IndexOfTable, PointIndex):
     def sections_of(self) -> SectionsOf:
         return Sections(self.codec)
 
-    # Questions of a recovery -----------------------------------------------------------------------------------
-
-    @property
-    def is_built(self) -> bool:
-        return self.applied_sequence() is not None
-
-    def standing(self, instants: Iterable[str]) -> list[str]:
-        return self.log.refresh().standing(instants)
-
-    def knows(self, instant: str) -> bool:
-        return self.log.last_read.knows(instant) or self.log.refresh().knows(instant)
-
-    def last_followed(self) -> list[tuple[str, str]]:
-        log, found = self.log.refresh(), []
-        for record in reversed(log.records):
-            evidence = action_of(record).evidence
-            if evidence is Evidence.COMMIT and record.instant:
-                found.append((record.instant, record.action))
-            elif evidence is not Evidence.NONE:
-                break
-        standing = set(log.standing(instant for instant, _ in found))
-        return [(instant, action) for instant, action in found if instant in standing]
-
     # Look-ups of readers ---------------------------------------------------------------------------------------
 
     def locate_now(
         self,
-        table: TableDefinition,  # noqa: ARG002  (of the contract)
         record_keys: pa.Array,
         timeout: float,
         await_synced: Callable[[float], object],
@@ -164,10 +119,3 @@ class RecordTableIndex(IndexOfTable, PointIndex):
 
     def count(self) -> int:
         return self.store.stats().live_entries
-
-    def is_gone(self) -> bool:
-        try:
-            self.applied_sequence()
-        except IndexNotFoundError:
-            return True
-        return False

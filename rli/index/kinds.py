@@ -1,0 +1,97 @@
+"""The contract of index kinds: how the index of a table is made, opened and removed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from rli.index.contract import TableIndex
+from rli.model import KeyMode
+from rli.storage import Storage
+from rli.tasks import TaskRunner
+from rli.view.definition import TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """How an index is to be built.
+
+    Attributes:
+        shards: see ``rli.create_index``.
+        key_mode: see ``rli.create_index``.
+    """
+
+    shards: int | None = None
+    key_mode: KeyMode | str = KeyMode.EXACT
+
+
+class IndexKind(ABC):
+    """One kind of index: how the index of a table is made, opened and removed. The table's settings hold its URL."""
+
+    @property
+    @abstractmethod
+    def has_store(self) -> bool:
+        """Whether indexes of this kind are kept in a store of their own, which may keep the lease too."""
+
+    @abstractmethod
+    def require_valid(self, url: str, options: IndexOptions) -> None:
+        """Raise ``SettingsError`` for a URL or options that this kind does not take."""
+
+    @abstractmethod
+    def create(self, table: TableDefinition, options: IndexOptions) -> TableIndex:
+        """Make the empty index of a new table.
+
+        Raises:
+            IndexExistsError: there is one already.
+            StoreUnavailableError: its store does not answer.
+        """
+
+    @abstractmethod
+    def open(self, table: TableDefinition) -> TableIndex:
+        """Open the index of a table.
+
+        Raises:
+            IndexNotReadyError: it is missing.
+            IndexMismatchError: the index at the URL belongs to another table, or to another place of this one.
+            StoreUnavailableError: its store does not answer.
+        """
+
+    @abstractmethod
+    def require_own(self, table: TableDefinition, url: str) -> None:
+        """Pass a URL with no index, or with the table's own; raises ``IndexMismatchError`` for another one."""
+
+    @abstractmethod
+    def rebuild(self, table: TableDefinition, options: IndexOptions, tasks: TaskRunner) -> tuple[TableIndex, int]:
+        """Build the index again from the table's files; returns it, and how many records it holds.
+
+        Raises:
+            CorruptTableError: a record key lives in more than one place of its scope, or a file cannot be read.
+        """
+
+    @abstractmethod
+    def open_to_relocate(self, table: TableDefinition) -> TableIndex:
+        """Open the index of a table that may have been moved; raises as ``open``, but for the place."""
+
+    @abstractmethod
+    def drop_unfinished(self, url: str, table_id: str) -> None:
+        """Drop the index of a table that was never completed; leaves indexes of others, or with commits, alone."""
+
+    def drop_own(self, url: str, table_id: str, storage: Storage) -> bool:  # noqa: ARG002  (for kinds that keep something)
+        """Drop the index of a table that is gone, damaged or not; leaves an index of another table, or of a copy, alone.
+
+        Args:
+            url: of the index.
+            table_id: identity of the table.
+            storage: of the table.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            StoreUnavailableError: its store does not answer.
+        """
+        return False
+
+    @abstractmethod
+    def drop_damaged(self, url: str) -> None:
+        """Remove what is at a URL although it cannot be read as an index."""

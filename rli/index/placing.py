@@ -1,0 +1,115 @@
+"""Roles of kinds that say where records go: into which file groups, and how a clustering puts those together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rli.model import FileGroupId
+from rli.storage import Storage
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+
+
+class Placement(ABC):
+    """Where the new records of one partition go. Picklable; each repetition of a task places a record in the same group."""
+
+    @abstractmethod
+    def file_ids_of(self, record_keys: pa.Array) -> pa.Array:
+        """The file group of each record: dictionary-encoded string array, shape (n,)."""
+
+    @property
+    def only_file_id(self) -> str | None:
+        """The file group of all records; None if they go to several."""
+        return None
+
+    @abstractmethod
+    def records_by_file_id(self) -> Iterator[tuple[str, int]]:
+        """Each file group with about how many records it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """File slices of one partition whose records go to new file groups. Picklable.
+
+    Attributes:
+        sources: the file slices, which are replaced.
+        file_ids: the new file groups.
+        placement: of the records in them.
+    """
+
+    sources: tuple[FileSlice, ...]
+    file_ids: tuple[str, ...]
+    placement: Placement
+
+
+class Resizing(ABC):
+    """A clustering that an index plans itself, and what the index keeps of it in files of the table.
+
+    Attributes:
+        regroupings: what is to be written; a part of it may be left out.
+        watched: file groups that must not be changed meanwhile, beside those of the sources.
+    """
+
+    @property
+    @abstractmethod
+    def regroupings(self) -> Sequence[Regrouping]: ...
+
+    @property
+    @abstractmethod
+    def watched(self) -> frozenset[FileGroupId]: ...
+
+    @abstractmethod
+    def files(self, instant: str, now: Snapshot, replaced: frozenset[FileGroupId]) -> Mapping[str, bytes]:
+        """Path → content of the files that come into the table with the commit. The caller holds the lease.
+
+        Args:
+            instant: of the commit.
+            now: what the commit comes on top of.
+            replaced: the file groups that are replaced.
+
+        Raises:
+            ConflictError: another commit was first.
+        """
+
+    @abstractmethod
+    def completed(self, storage: Storage, instant: str, replaced: frozenset[FileGroupId]) -> None:
+        """Called once the commit is published; what it does may be lost. Arguments as for ``files``."""
+
+
+class PlacesRecords(ABC):
+    """The index computes a record's file group from its key.
+
+    Upserts and inserts look nothing up: ``placements`` names the file group of each record that is written, and this file
+    group knows whether it holds the key. Such an index has partition scope. Its clusterings are those that it plans
+    itself (``PlansClustering``), or are refused.
+    """
+
+    @abstractmethod
+    def placements(self, records: Mapping[str, int], snapshot: Snapshot, *, saves: bool) -> Mapping[str, Placement]:
+        """Where the records of a write go.
+
+        Args:
+            records: partition path → how many are written to it.
+            snapshot: that the write builds on.
+            saves: whether the index may write what it keeps of new partitions; a dry run writes nothing.
+
+        Raises:
+            IndexMismatchError: the table's file groups are not those that the index computes.
+        """
+
+
+class PlansClustering(ABC):
+    """The index plans the clusterings of its table."""
+
+    @abstractmethod
+    def resizing(self, snapshot: Snapshot, smaller_than: int | None) -> Resizing:
+        """The clustering of a table.
+
+        Args:
+            snapshot: the table.
+            smaller_than: see ``Table.cluster``.
+        """

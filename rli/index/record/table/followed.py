@@ -1,0 +1,35 @@
+"""What a recovery learns from the commit log of a table's index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rli.index.record.index_of_table import IndexOfTable
+from rli.index.record.sync.actions import action_of
+from rli.index.record.sync.following import Evidence
+from rli.index.roles import RemembersCommits
+
+
+class FollowedCommits(IndexOfTable, RemembersCommits):
+    """The index of a table with its commit log."""
+
+    @property
+    def is_built(self) -> bool:
+        return self.applied_sequence() is not None
+
+    def standing(self, instants: Iterable[str]) -> list[str]:
+        return self.log.refresh().standing(instants)
+
+    def knows(self, instant: str) -> bool:
+        return self.log.last_read.knows(instant) or self.log.refresh().knows(instant)
+
+    def last_followed(self) -> list[tuple[str, str]]:
+        log, found = self.log.refresh(), []
+        for record in reversed(log.records):
+            evidence = action_of(record).evidence
+            if evidence is Evidence.COMMIT and record.instant:
+                found.append((record.instant, record.action))
+            elif evidence is not Evidence.NONE:
+                break
+        standing = set(log.standing(instant for instant, _ in found))
+        return [(instant, action) for instant, action in found if instant in standing]

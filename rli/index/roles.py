@@ -1,0 +1,104 @@
+"""What only some kinds of index do: a class for each role, which a kind inherits if it has it.
+
+A caller that needs a role asks ``isinstance(index, Role)``, and says itself what it does without.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from rli.file_group.journal import SectionsOf
+from rli.store.contract import Store
+from rli.view.definition import TableDefinition
+
+
+class KeptInStore(ABC):
+    """The index is kept in a key-value store."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str | None:
+        """Tells the index from every other one, also under another URL of its store; None if nobody has written it yet."""
+
+    @property
+    @abstractmethod
+    def home(self) -> str | None:
+        """Names the machine and the data where all of the index is on one machine; None where others reach it too."""
+
+    @property
+    @abstractmethod
+    def shared_store(self) -> Store | None:
+        """The store that all writers share through the index: it may keep their lease. None if each process has its own."""
+
+    @abstractmethod
+    def prepare_for_writing(self) -> None:
+        """Called before each write begins."""
+
+    @abstractmethod
+    def is_gone(self) -> bool:
+        """Whether the index has been dropped since it was opened, so that another one may be in its place."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove the index with all that it holds; the table is not touched."""
+
+
+class RemembersCommits(ABC):
+    """The index keeps a log of the commits that it has followed, which a recovery asks."""
+
+    @property
+    @abstractmethod
+    def is_built(self) -> bool:
+        """Whether the index can follow the table; False before a bootstrap."""
+
+    @abstractmethod
+    def standing(self, instants: Iterable[str]) -> list[str]:
+        """Those of some instants whose changes the index holds and has not taken back, the newest first."""
+
+    @abstractmethod
+    def knows(self, instant: str) -> bool:
+        """Whether a commit may have been acknowledged, as far as the index tells."""
+
+    @abstractmethod
+    def last_followed(self) -> list[tuple[str, str]]:
+        """Instant and action of the last commits of rli that the index holds and that stand, the newest first."""
+
+
+class ExpiresKeys(ABC):
+    """Keys may expire.
+
+    Attributes:
+        ttl: seconds for which a key is known after the last commit that wrote its record; None: for ever.
+    """
+
+    ttl: int | None
+
+
+class AppliesSections(ABC):
+    """A large commit is applied section by section."""
+
+    @property
+    @abstractmethod
+    def sections_of(self) -> SectionsOf:
+        """Puts the keys of a commit into sections."""
+
+
+class ForgetsDeletes(ABC):
+    """The index keeps something of each delete."""
+
+    @abstractmethod
+    def forget_deletes(self, kept: Sequence[str]) -> int:
+        """Remove what is kept of deletes before some commits, if that pays; returns of how many keys.
+
+        Args:
+            kept: the instants of all commits that readers may still read the table as of.
+        """
+
+
+class KnowsPlaces(ABC):
+    """The index knows where its table is, and serves no copy of it."""
+
+    @abstractmethod
+    def relocate(self, table: TableDefinition, *, also: bool) -> tuple[str, ...]:
+        """Serve the table where it is now; see ``Table.relocate``."""
