@@ -128,6 +128,13 @@ COMMIT_UNFINISHED: Final = _event(
     "table", "instant", "cause",
 )  # fmt: skip
 
+# Where Spark works ---------------------------------------------------------------------------------------------
+
+EXECUTION_PLAN: Final = _event(
+    "execution.plan", logging.INFO, "planned where a stage of a write in Spark runs",
+    "table", "stage", "place", "jobs", "tasks", "cores", "rows", "bytes", "files", "reason",
+)  # fmt: skip
+
 # Between writers -----------------------------------------------------------------------------------------------
 
 LEASE_WAITING: Final = _event(

@@ -9,8 +9,8 @@ if find_spec("pyspark") is None:
     )
 
 from rli_spark.reads.read import read
-from rli_spark.session.tasks import SparkTasks
 from rli_spark.streams.write_stream import write_stream
+from rli_spark.tasks import SparkTasks
 from rli_spark.verbs.bootstrap import bootstrap_index, migrate_index, verify_index
 from rli_spark.verbs.cluster import cluster
 from rli_spark.verbs.delete import delete

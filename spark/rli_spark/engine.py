@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,15 +20,18 @@ from rli.hudi.meta_columns import IS_DELETED
 from rli.index.contract import TableIndex
 from rli.index.placing import PlacesRecords
 from rli.tasks import TaskRunner
+from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from rli.write.engine.contract import Engine, Request
 from rli.write.rows.keying import Keying
-from rli_spark.driver_limits import DriverLimits
+from rli_spark.planning.execution_plan import LIMITS, Decision, ExecutionPlan, Limits
+from rli_spark.planning.parallelism import Parallelism
+from rli_spark.planning.resources import parallelism_of, resources_of
 from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.small_requests import request_of
 from rli_spark.session.executors import require_reachable
-from rli_spark.session.tasks import SparkTasks
+from rli_spark.tasks import SparkTasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,11 @@ class SparkEngine(Engine):
 
     Attributes:
         spark: the session.
+        limits: of the driver's work.
     """
 
     spark: SparkSession
+    limits: Limits = field(default=LIMITS, kw_only=True)
     syncs_in_tasks: ClassVar[bool] = True
 
     @property
@@ -56,6 +62,36 @@ class SparkEngine(Engine):
             may_load = keying.has_records and not isinstance(index, PlacesRecords) and IS_DELETED not in source.columns
             is_load = may_load and Snapshot.now(table).is_unwritten
             load_of = index.scope if is_load else None
-            limits = DriverLimits.of(self.spark)
-            rows = KeyedRows.of(source, keying, folder, limits, load_of=load_of)
-            yield request_of(self.spark, folder, limits, rows)
+            execution = self.plan_of(table, is_load=is_load)
+            rows = KeyedRows.of(source, keying, folder, execution, load_of=load_of)
+            yield request_of(self.spark, execution, folder, rows)
+
+    def plan_of(self, table: TableDefinition, *, is_load: bool = False) -> ExecutionPlan:
+        """Decides where the stages of a write run; tells each decision as the log event ``execution.plan``.
+
+        Args:
+            table: that is written.
+            is_load: whether the table holds no records yet.
+
+        Raises:
+            SettingsError: a setting of the session is no size.
+        """
+        parallelism = parallelism_of(self.spark)
+        tell = partial(_log, table.location, parallelism)
+        return ExecutionPlan(resources_of(self.spark), parallelism, is_load, self.limits, tell)
+
+
+def _log(table: str, parallelism: Parallelism, decision: Decision) -> None:
+    events.EXECUTION_PLAN.log(
+        table=table,
+        stage=str(decision.stage),
+        place=str(decision.place),
+        jobs=decision.jobs,
+        tasks=decision.tasks,
+        # To ask a server of Spark Connect takes a job.
+        cores=parallelism.cores() if decision.tasks else None,
+        rows=decision.rows,
+        bytes=decision.size,
+        files=decision.files,
+        reason=decision.reason,
+    )

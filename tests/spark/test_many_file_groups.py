@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import rli
-import rli_spark
 from rli.file_group import work_rows
 from rli.file_group.work_rows import Change
 from rli.file_group.writer import WriteContext
@@ -22,10 +21,13 @@ from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.write.engine.write_plan import FileGroupWriting
+from rli.write.operations.upsert import upsert
+from rli.write.options import WriteOptions
 from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.tagging import TaggedBatch
 from rli.write.rows.tally import Tally
-from rli_spark.rows import headings
+from rli_spark.engine import SparkEngine
+from rli_spark.planning.execution_plan import Limits
 from rli_spark.rows.file_groups import LotWriting
 from rli_spark.rows.headings import HEADINGS, Headings, Kind, count_headings, counts_of
 from rli_spark.rows.lots import BYTES_PER_LOT, LOT, Lots, whole_lots
@@ -115,15 +117,14 @@ def test_headings_take_few_bytes_for_each_file_group_and_add_up() -> None:
     assert [len(row) for row in told] == [len(HEADINGS)] * len(told)
 
 
-def test_a_write_whose_tasks_add_up_the_headings(
-    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_whose_tasks_add_up_the_headings(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*[(f"k{n}", f"city{n % 7}", 5, 1.0) for n in range(40)]))
-    monkeypatch.setattr(headings, "_TASKS_OF_ONE_SUM", 1)
+    engine = SparkEngine(spark, limits=Limits(tasks_of_one_sum=1))
     # Of every four rows one is late, one moves, one moves too late, and one is updated.
     batch = [(f"k{n}", f"city{(n + n % 2) % 7}", 4 + 2 * (n // 2 % 2), 2.0) for n in range(40)]
     with small_writes(spark, 0):
-        result = rli_spark.upsert(spark.createDataFrame([*batch, ("new", "city0", 9, 2.0)], COLUMNS), table)
+        frame = spark.createDataFrame([*batch, ("new", "city0", 9, 2.0)], COLUMNS)
+        result = table.write_with(lambda definition, index: upsert(definition, index, engine, frame, WriteOptions()))
     expected = [(n, "late" if n // 2 % 2 == 0 else "moved" if n % 2 else "updated") for n in range(40)]
     fates = [fate for _, fate in expected]
     assert (result.inserted, result.updated, result.moved) == (1, fates.count("updated"), fates.count("moved"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -12,12 +13,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import rli
 import rli_spark
-from rli_spark import driver_limits
-from rli_spark.requests import small_requests
+from rli.write.operations.delete import delete
+from rli.write.operations.upsert import upsert
+from rli.write.options import WriteOptions
+from rli_spark.engine import SparkEngine
+from rli_spark.planning.execution_plan import ExecutionPlan, Limits, Resources
+from rli_spark.planning.parallelism import Parallelism
+from rli_spark.planning.resources import SMALL_WRITE_BYTES, resources_of, size_of_results
 from rli_spark.requests.request_parts import Parts
 from rli_spark.requests.small_frames import rows_of_small
 from tests.support.spark import REPOSITORY, small_writes
@@ -29,6 +35,9 @@ COLUMNS = "id string, city string, ts long, v double"
 BEFORE = [("a", "x", 1, 1.0), ("b", "x", 1, 1.0), ("c", "x", 9, 1.0), ("d", "x", 1, 1.0)]
 BATCH = [("a", "x", 2, 2.0), ("b", "y", 2, 2.0), ("c", "y", 2, 2.0), ("new", "x", 2, 2.0)]
 """One is updated, one moves, one would move but is late, one is new."""
+
+CLUSTER = Limits(local_cores=0)
+"""As if the tasks ran on other machines."""
 
 
 @pytest.fixture(autouse=True)
@@ -63,26 +72,59 @@ def test_a_large_write_is_three_jobs_and_one_more_if_records_move(spark: SparkSe
         assert jobs_of(spark, lambda: rli_spark.upsert(staying, table)) == 3
 
 
+def upsert_within(limits: Limits, frame: DataFrame, table: rli.Table) -> rli.CommitResult:
+    """As ``rli_spark.upsert``, with other limits of the driver's work."""
+    engine = SparkEngine(frame.sparkSession, limits=limits)
+    return table.write_with(lambda definition, index: upsert(definition, index, engine, frame, WriteOptions()))
+
+
+def delete_within(limits: Limits, frame: DataFrame, table: rli.Table) -> rli.CommitResult:
+    """As ``rli_spark.delete``, with other limits of the driver's work."""
+    engine = SparkEngine(frame.sparkSession, limits=limits)
+    return table.write_with(lambda definition, index: delete(definition, index, engine, frame, WriteOptions()))
+
+
+def stages_of(caplog: pytest.LogCaptureFixture, work: Callable[[], object]) -> dict[str, logging.LogRecord]:
+    """The last plan of each stage of a write."""
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "rli.execution"):
+        work()
+    return {vars(told)["rli_stage"]: told for told in caplog.records if vars(told)["rli_event"] == "execution.plan"}
+
+
+def test_a_log_tells_where_writes_run(spark: SparkSession, table: rli.Table, caplog: pytest.LogCaptureFixture) -> None:
+    table.upsert(records(*BEFORE))
+    frame = spark.createDataFrame(BATCH, COLUMNS)
+    small = stages_of(caplog, lambda: upsert_within(CLUSTER, frame, table))
+    assert {stage: vars(told)["rli_place"] for stage, told in small.items()} == dict.fromkeys(
+        ("request", "tag", "resolve", "write"), "driver"
+    )
+    assert vars(small["request"])["rli_rows"] == len(BATCH)
+    with small_writes(spark, 0):
+        large = stages_of(caplog, lambda: rli_spark.upsert(frame, table))
+    assert {vars(told)["rli_place"] for told in large.values()} == {"tasks"}
+    assert all(vars(told)["rli_table"] == str(table.location) for told in large.values())
+    assert (vars(large["write"])["rli_tasks"], vars(large["write"])["rli_cores"]) == (2, 2)
+    assert "rows" in large["request"].getMessage()
+
+
 @pytest.mark.parametrize(
-    ("name", "limit", "is_by_tasks"),
+    ("limits", "is_by_tasks"),
     [
-        ("_REWRITTEN_BYTES", 0, True),
-        ("_REWRITTEN_BYTES", 1 << 20, False),
-        ("_FILE_GROUPS", 0, True),
-        ("_FILE_GROUPS", 1, False),
+        (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=0), True),
+        (Limits(local_cores=0, tasks_like_driver=1, rewritten_bytes=1 << 20), False),
+        (Limits(local_cores=0, tasks_like_driver=1, file_groups=0), True),
+        (Limits(local_cores=0, tasks_like_driver=1, file_groups=1), False),
     ],
 )
 def test_large_files_and_many_are_rewritten_by_tasks(
-    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, *, is_by_tasks: bool
+    spark: SparkSession, table: rli.Table, limits: Limits, *, is_by_tasks: bool
 ) -> None:
-    monkeypatch.setattr(driver_limits, name, limit)
     # As if the tasks ran on other machines, and each of the two that run at a time were as fast as the driver.
-    monkeypatch.setattr(driver_limits, "_LOCAL_CORES", 0)
-    monkeypatch.setattr(driver_limits, "_TASKS_LIKE_DRIVER", 1)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame(BATCH, COLUMNS)
     done = list[rli.CommitResult]()
-    jobs = jobs_of(spark, lambda: done.append(rli_spark.upsert(frame, table)))
+    jobs = jobs_of(spark, lambda: done.append(upsert_within(limits, frame, table)))
     assert (jobs > 1) == is_by_tasks
     assert (done[0].inserted, done[0].updated, done[0].moved, done[0].unchanged) == (1, 1, 1, 1)
     # The caller's own, with its views and settings.
@@ -92,47 +134,49 @@ def test_large_files_and_many_are_rewritten_by_tasks(
     assert [(row["id"], row["city"], row["v"]) for row in rows_of(table)] == [
         ("a", "x", 2.0), ("b", "y", 2.0), ("c", "x", 1.0), ("d", "x", 1.0), ("new", "x", 2.0)
     ]  # fmt: skip
-    assert rli_spark.delete(frame.drop("ts"), table).deleted == 4
+    assert delete_within(limits, frame.drop("ts"), table).deleted == 4
     assert table.verify_index().agrees
 
 
-@pytest.mark.parametrize(("name", "limit"), [("_REWRITTEN_BYTES", 0), ("_FILE_GROUPS", 0)])
-def test_the_driver_of_a_local_master_rewrites_any_files(
-    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch, name: str, limit: int
-) -> None:
-    monkeypatch.setattr(driver_limits, name, limit)
+def test_a_local_driver_rewrites_any_files(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
-    assert jobs_of(spark, lambda: rli_spark.upsert(spark.createDataFrame(BATCH, COLUMNS), table)) == 1
+    frame, none = spark.createDataFrame(BATCH, COLUMNS), Limits(rewritten_bytes=0, file_groups=0)
+    assert jobs_of(spark, lambda: upsert_within(none, frame, table)) == 1
 
 
 def test_the_driver_of_a_local_master_reads_rows_that_are_too_many_for_its_heap_from_files(
-    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, table: rli.Table
 ) -> None:
-    for limit in ("_BROUGHT_BYTES", "_COLLECTED_BYTES"):
-        monkeypatch.setattr(driver_limits, limit, 0)
+    none = Limits(brought_bytes=0, collected_bytes=0)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame([*BATCH, ("new", "x", 1, 1.0)], COLUMNS)
     done = list[rli.CommitResult]()
-    assert jobs_of(spark, lambda: done.append(rli_spark.upsert(frame, table))) == 1
+    assert jobs_of(spark, lambda: done.append(upsert_within(none, frame, table))) == 1
     assert (done[0].inserted, done[0].updated, done[0].moved, done[0].unchanged) == (1, 1, 1, 1)
     assert [(row["id"], row["city"], row["v"]) for row in rows_of(table)] == [
         ("a", "x", 2.0), ("b", "y", 2.0), ("c", "x", 1.0), ("d", "x", 1.0), ("new", "x", 2.0)
     ]  # fmt: skip
-    assert jobs_of(spark, lambda: rli_spark.delete(frame.drop("ts"), table)) == 1
+    assert jobs_of(spark, lambda: delete_within(none, frame.drop("ts"), table)) == 1
     assert [row["id"] for row in rows_of(table)] == ["d"]
     assert table.verify_index().agrees
     assert_nothing_left_over(table)
 
 
-def test_without_a_setting_the_driver_of_a_local_master_writes_up_to_a_quarter_of_its_heap(spark: SparkSession) -> None:
+def test_a_session_tells_its_resources(spark: SparkSession) -> None:
     heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()  # type: ignore[union-attr]  # noqa: SLF001
-    before = spark.conf.get(driver_limits.SMALL_WRITE_BYTES) or "0"
-    spark.conf.unset(driver_limits.SMALL_WRITE_BYTES)
+    before = spark.conf.get(SMALL_WRITE_BYTES) or "0"
+    assert resources_of(spark) == Resources(1 << 30, 2, heap, int(before))
+    spark.conf.unset(SMALL_WRITE_BYTES)
     try:
-        limits = driver_limits.DriverLimits.of(spark)
-        assert (limits.read_bytes, limits.collected_bytes) == (heap // 4, 64 << 20)
+        assert resources_of(spark).set_bytes is None
     finally:
-        spark.conf.set(driver_limits.SMALL_WRITE_BYTES, before)
+        spark.conf.set(SMALL_WRITE_BYTES, before)
+
+
+def bringing(most: int, each: int) -> ExecutionPlan:
+    """A plan that lets so many bytes come to the driver, and each task bring so many in any case."""
+    resources = Resources(1 << 60, local_cores=2, heap_bytes=1 << 60)
+    return ExecutionPlan(resources, Parallelism(lambda: 2), limits=Limits(brought_bytes=each, collected_bytes=most))
 
 
 @pytest.mark.parametrize(("most", "each", "rows"), [(4_000, 10, 4_000), (3_000, 10, None), (3_000, 1_000, 4_000)])
@@ -140,7 +184,7 @@ def test_each_task_brings_its_part_of_the_rows_that_may_come(
     spark: SparkSession, most: int, each: int, rows: int | None
 ) -> None:
     # Each of four tasks has 1,000 rows; the last one may bring a quarter, or what each may bring.
-    found = rows_of_small(spark.range(0, 4_000, 1, 4), most * 64, each * 64)
+    found = rows_of_small(spark.range(0, 4_000, 1, 4), bringing(most * 64, each * 64))
     assert (None if found is None else sorted(found.column("id").to_pylist())) == (
         None if rows is None else [*range(rows)]
     )
@@ -163,7 +207,7 @@ def test_each_task_brings_its_part_of_the_rows_that_may_come(
 def test_no_rows_come_if_some_are_much_wider_than_expected(spark: SparkSession, column: str, *, comes: bool) -> None:
     # Each of two tasks has 500 rows; a quarter of a megabyte may come of each.
     frame = spark.range(0, 1_000, 1, 2).selectExpr("id AS `a.b`", f"{column} AS `v``w`")
-    found = rows_of_small(frame, 250_000, 250_000)
+    found = rows_of_small(frame, bringing(250_000, 250_000))
     assert (None if found is None else found.sort_by("a.b").to_pylist()) == (
         [row.asDict(recursive=True) for row in frame.collect()] if comes else None
     )
@@ -181,28 +225,12 @@ def test_a_column_may_have_the_name_of_the_row_number(spark: SparkSession, table
         assert rows_of(table)[0][name] == "kept"
 
 
-@pytest.mark.parametrize("cores", [8, 0])
-def test_rows_that_come_are_less_than_the_results_of_a_job_may_be(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, cores: int
-) -> None:
-    # With none, it is as if the tasks ran on other machines.
-    monkeypatch.setattr(driver_limits, "_LOCAL_CORES", cores)
-    monkeypatch.setattr(driver_limits, "_result_bytes", lambda _: 8 << 20)
-    with small_writes(spark, 1 << 30):
-        limits = driver_limits.DriverLimits.of(spark)
-    assert (limits.brought_bytes, limits.collected_bytes) == (1 << 20, 1 << 20)
-    assert limits.read_bytes == (1 << 30 if cores else 0)
-
-
 @pytest.mark.parametrize("value", ["1", "1k", "64M", "2g", "2gb", "3T", "0", "7b", None])
-def test_the_size_of_results_is_read_as_spark_reads_it(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value: str | None
-) -> None:
+def test_sizes_are_read_as_by_spark(spark: SparkSession, value: str | None) -> None:
     settings = spark.sparkContext._jvm.org.apache.spark.SparkConf(False)  # type: ignore[union-attr]  # noqa: FBT003, SLF001
     settings.set("size", value or "1g")
-    monkeypatch.setattr(type(spark.conf), "get", lambda *_: value)
     # With 0, Spark sets no limit.
-    assert driver_limits._result_bytes(spark) == (settings.getSizeAsBytes("size") or sys.maxsize)  # noqa: SLF001
+    assert size_of_results(value) == (settings.getSizeAsBytes("size") or sys.maxsize)
 
 
 def test_a_cluster_whose_jobs_may_give_few_results_writes_what_would_be_small_elsewhere(tmp_path: Path) -> None:
@@ -219,45 +247,19 @@ def test_a_cluster_whose_jobs_may_give_few_results_writes_what_would_be_small_el
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_however_large_the_setting_is_the_driver_reads_no_more_than_arrow_can_join(spark: SparkSession) -> None:
-    with small_writes(spark, 1 << 40):
-        assert driver_limits.DriverLimits.of(spark).read_bytes == 1 << 30
-
-
-def test_the_driver_of_a_cluster_reads_no_rows_from_files(
-    spark: SparkSession, table: rli.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver_limits, "_LOCAL_CORES", 0)
+def test_the_driver_of_a_cluster_reads_no_rows_from_files(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
     # The first task gives its rows to the driver, the second one writes a file.
     frame = spark.createDataFrame(BATCH, COLUMNS).repartition(2)
     with small_writes(spark, 200):
-        assert jobs_of(spark, lambda: rli_spark.upsert(frame, table)) > 1
+        assert jobs_of(spark, lambda: upsert_within(CLUSTER, frame, table)) > 1
     assert [row["v"] for row in rows_of(table)] == [2.0, 2.0, 1.0, 1.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("master", "runs_here"),
-    [
-        ("local", True),
-        ("local[2]", True),
-        ("local[8, 3]", True),
-        ("local[9]", False),
-        ("local-cluster[2,1,1024]", False),
-        ("spark://host:7077", False),
-        ("yarn", False),
-    ],
-)
-def test_masters_whose_tasks_run_beside_the_driver(master: str, *, runs_here: bool) -> None:
-    assert driver_limits._runs_here(master) == runs_here  # noqa: SLF001
 
 
 @pytest.mark.parametrize("index", ["simple:", "global-bloom:"])
 @pytest.mark.parametrize("limit", [0, 1 << 24])
-def test_large_tables_are_searched_by_tasks(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, limit: int
-) -> None:
-    monkeypatch.setattr(small_requests, "_SEARCHED_BYTES", limit)
+def test_large_tables_are_searched_by_tasks(spark: SparkSession, tmp_path: Path, index: str, limit: int) -> None:
+    limits = Limits(searched_bytes=limit)
     ours, expected = (
         rli.create_table(tmp_path / name, record_key="id", partition_by="city", ordering="ts", index=index)
         for name in ("ours", "expected")
@@ -265,10 +267,10 @@ def test_large_tables_are_searched_by_tasks(
     for table in (ours, expected):
         table.upsert(records(*BEFORE))
     frame = spark.createDataFrame(BATCH, COLUMNS)
-    assert (jobs_of(spark, lambda: rli_spark.upsert(frame, ours)) > 1) == (limit == 0)
+    assert (jobs_of(spark, lambda: upsert_within(limits, frame, ours)) > 1) == (limit == 0)
     expected.upsert(records(*BATCH))
     assert rows_of(ours) == rows_of(expected)
-    assert (jobs_of(spark, lambda: rli_spark.delete(frame.drop("ts"), ours)) > 1) == (limit == 0)
+    assert (jobs_of(spark, lambda: delete_within(limits, frame.drop("ts"), ours)) > 1) == (limit == 0)
     expected.delete([row[0] for row in BATCH])
     assert rows_of(ours) == rows_of(expected)
     assert_nothing_left_over(ours)
@@ -344,6 +346,6 @@ class _Row:
 
 
 def test_a_setting_that_is_no_number_is_refused(spark: SparkSession, table: rli.Table) -> None:
-    spark.conf.set(driver_limits.SMALL_WRITE_BYTES, "4m")
+    spark.conf.set(SMALL_WRITE_BYTES, "4m")
     with pytest.raises(rli.SettingsError, match=r"spark\.rli\.smallWriteBytes=4m"):
         rli_spark.upsert(spark.createDataFrame(BATCH, COLUMNS), table)

@@ -188,7 +188,7 @@ def test_locations_are_read_again_where_a_clean_has_removed_files(
         assert table.clean(keep_commits=1).instant is not None
         raise rli.CorruptTableError("a base file is missing")
 
-    monkeypatch.setattr(base, "tasks_for_files", beside_a_clean)
+    monkeypatch.setattr(base, "shared_slices", beside_a_clean)
     stream = Stream(spark, tmp_path, tag_by="state")
     stream.send(("a", "y", 3, 3.0))
     stream.run(table)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from rli_spark.driver_limits import SMALL_WRITE_BYTES
+from rli_spark.planning.resources import SMALL_WRITE_BYTES
 from tests.support.java import SHORT_LIVED
 from tests.support.spark_packages import HUDI_BUNDLE, jar_of
 

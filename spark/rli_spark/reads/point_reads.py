@@ -23,7 +23,8 @@ from rli.view.file_slices import FileSlice
 from rli.view.given_keys import table_keys
 from rli.view.second_look import OVERTAKEN, SecondLook
 from rli.view.snapshot import Snapshot
-from rli_spark.session.batches import arrow_schema, for_look_ups, map_tables, tasks_for
+from rli_spark.planning.resources import parallelism_of
+from rli_spark.session.batches import arrow_schema, for_look_ups, map_tables
 from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.executors import require_reachable
 
@@ -53,7 +54,7 @@ class LocatedFrame:
         """The records, in any order."""
         schema = self.snapshot.scan(columns).schema
         sizes = (file_slice.size for file_slice in self.slices.values() if file_slice is not None)
-        tasks = max(1, min(len(self.slices), tasks_for(self.keys.sparkSession, sum(sizes))))
+        tasks = max(1, min(len(self.slices), parallelism_of(self.keys.sparkSession).for_bytes(sum(sizes))))
         # Tasks get the slices that they need, and not what the driver has listed beside them.
         snapshot, slices = replace(self.snapshot), self.slices
 

@@ -26,6 +26,7 @@ from rli.model import Scope
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.write.rows.tally import Tally, require_same
+from rli_spark.planning.resources import parallelism_of
 from rli_spark.requests.file_probes import (
     KEYS_AT_ONCE,
     LOCATION_COLUMNS,
@@ -33,7 +34,6 @@ from rli_spark.requests.file_probes import (
     keys_of,
     partition_paths_of,
     shared_slices,
-    tasks_for_files,
 )
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.requests.request_parts import PARTS, Parts, write_part
@@ -107,7 +107,7 @@ def _prune(
 ) -> _Pruned:
     storage, path = folder.storage, folder.path
     numbers = {file_slice.group: number for number, file_slice in enumerate(slices)}
-    shares = shared_slices(slices, tasks_for_files(spark, slices))
+    shares = shared_slices(slices, parallelism_of(spark).for_files(len(slices)))
     ranges = -(-tally_of_files(requested).keys // KEYS_AT_ONCE)
     by_partition = locator.scope is Scope.PARTITION and partition_paths_of(requested) is not None
 
@@ -141,7 +141,7 @@ def _compare(
     storage, path = folder.storage, folder.path
     if not pruned.counts:
         return ()
-    shares = _balanced(pruned.counts, slices, tasks_for_files(spark, pruned.counts))
+    shares = _balanced(pruned.counts, slices, parallelism_of(spark).for_files(len(pruned.counts)))
 
     def found(wanted: pa.Table) -> Iterator[pa.Table]:
         for number in pc.unique(wanted.column(_SLICE)).to_pylist():

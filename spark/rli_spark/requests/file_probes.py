@@ -8,7 +8,7 @@ request's own files, arranged by the same hashes. A task of keys then reads the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,17 +23,14 @@ from rli.model import Scope
 from rli.storage import Storage
 from rli.view.file_slices import FileSlice
 from rli.write.rows.tally import Tally
+from rli_spark.planning.resources import parallelism_of
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.requests.request_parts import PARTS, Parts, write_part
 from rli_spark.rows.row_batches import shared_out
 from rli_spark.session.batches import map_numbers
-from rli_spark.session.connect import default_parallelism
 
 KEYS_AT_ONCE: Final = 2_000_000
 """Keys that a task looks for at once. For more of them, it reads the key columns of its files more than once."""
-
-_TASKS_PER_CORE: Final = 2
-"""Few: each task reads the keys of the request. More than one, because files of one size differ in their work."""
 
 LOCATION_COLUMNS: Final = [work_rows.RECORD_KEY, *LOCATION_SCHEMA.names[1:]]
 """Of locations in files of a request."""
@@ -119,7 +116,7 @@ def probe_files(
     keys = tally_of_files(requested).keys
     if not slices or not keys:
         return LocatedInFiles(storage, (), locator.scope)
-    tasks = tasks_for_files(spark, slices)
+    tasks = parallelism_of(spark).for_files(len(slices))
     shares = shared_slices(slices, tasks)
     ranges = -(-keys // KEYS_AT_ONCE)
 
@@ -142,11 +139,6 @@ def partition_paths_of(requested: Sequence[RequestFile]) -> set[str] | None:
             return None
         named.update(file.partition_paths)
     return named
-
-
-def tasks_for_files(spark: SparkSession, files: Sized) -> int:
-    """How many tasks share some files out."""
-    return min(len(files), default_parallelism(spark) * _TASKS_PER_CORE)
 
 
 def shared_slices(slices: Sequence[FileSlice], tasks: int) -> list[list[FileSlice]]:

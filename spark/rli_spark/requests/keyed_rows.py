@@ -12,7 +12,7 @@ from rli.commit.requests import RequestFolder
 from rli.model import Scope
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally
-from rli_spark.driver_limits import DriverLimits
+from rli_spark.planning.execution_plan import ExecutionPlan
 from rli_spark.requests.arranging import Load
 from rli_spark.requests.request_files import COMPRESSION
 from rli_spark.requests.request_parts import PARTS, Parts, telling_received, write_part
@@ -42,7 +42,12 @@ class KeyedRows:
 
     @classmethod
     def of(
-        cls, frame: DataFrame, keying: Keying, folder: RequestFolder, limits: DriverLimits, load_of: Scope | None = None
+        cls,
+        frame: DataFrame,
+        keying: Keying,
+        folder: RequestFolder,
+        execution: ExecutionPlan,
+        load_of: Scope | None = None,
     ) -> KeyedRows:
         """Compute the keyed rows of a frame.
 
@@ -50,10 +55,10 @@ class KeyedRows:
             frame: the input.
             keying: forms them.
             folder: takes the files.
-            limits: of the rows that may come to the driver.
+            execution: decides how many rows may come to the driver.
             load_of: if the table holds no records yet: where its keys are unique.
         """
-        storage, path, brings = folder.storage, folder.path, limits.brought_bytes
+        storage, path, brings = folder.storage, folder.path, execution.brought_bytes
         # Fails here, on no records, if a column is missing, or has a wrong type or a reserved name.
         schema = keying.schema(keying.keyed(arrow_schema(frame).empty_table()).schema)
         if keying.has_records:
@@ -76,12 +81,10 @@ class KeyedRows:
                 yield telling_received(part, received)
 
         with unwrapped_errors():
-            # Tasks write the files of a load in less time than the driver does.
-            collected = limits.collected_bytes if load is None else brings
-            rows = rows_of_small(frame, collected, brings)
+            rows = rows_of_small(frame, execution)
             if rows is not None:
                 keyed = keying.keyed(rows)
-                parts = Parts.of_driver(folder, keyed, collected, load=load)
+                parts = Parts.of_driver(folder, keyed, execution.collected_bytes, load=load)
                 return cls(keying, schema, replace(parts, received=keying.received(keyed)), load)
             told = map_tables(frame, write, PARTS).collect()
             return cls(keying, schema, Parts.accepted(told, path), load)

@@ -28,12 +28,13 @@ from rli.write.engine.write_plan import WritePlan
 from rli.write.rows.late_moves import LateMoves
 from rli.write.rows.placement import SizedPlacement
 from rli.write.rows.tally import Tally, require_same
+from rli_spark.planning.execution_plan import ExecutionPlan
 from rli_spark.requests.arranging import FINGERPRINT
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
-from rli_spark.session.batches import map_numbers, tasks_for
+from rli_spark.session.batches import map_numbers
 from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.running_task import attempt_token
-from rli_spark.session.tasks import SparkTasks
+from rli_spark.tasks import SparkTasks
 
 _LOOKED_AT: Final = pa.schema([("keys", pa.int64()), ("hashes", pa.int64()), ("repeated", pa.bool_())])
 
@@ -44,6 +45,7 @@ class LoadedRows(TaggedRows):
 
     Attributes:
         spark: the session.
+        execution: decides how many tasks work.
         folder: of the request.
         files: of the request, by partition.
         tagging: makes work rows of them.
@@ -52,6 +54,7 @@ class LoadedRows(TaggedRows):
     """
 
     spark: SparkSession
+    execution: ExecutionPlan
     folder: RequestFolder
     files: tuple[RequestFile, ...]
     tagging: Tagging
@@ -73,6 +76,7 @@ class LoadedRows(TaggedRows):
         self.folder.require_kept()
         write = partial(_write_group, self.folder.storage, self.files, self.tagging, self.locator, plan)
         largest_first = sorted(plan.sizes, key=lambda group: -plan.sizes[group])
+        self.execution.write_load(plan.sizes.values())
         written = SparkTasks(self.spark).run(write, largest_first)
         require_same("written", tally_of_files(self.files), Tally.total(tally for _, tally in written))
         return [result for result, _ in written if result is not None]
@@ -99,7 +103,9 @@ def _write_group(  # noqa: PLR0917  (called by tasks through ``partial``)
     return plan.writing.write(group, rows, attempt_token()), Tally.of(rows.column(work_rows.RECORD_KEY))
 
 
-def all_differ(spark: SparkSession, folder: RequestFolder, files: Sequence[RequestFile]) -> bool:
+def all_differ(
+    spark: SparkSession, execution: ExecutionPlan, folder: RequestFolder, files: Sequence[RequestFile]
+) -> bool:
     """Whether no key occurs twice in the scope of the index, in the files of a load.
 
     Two keys may share a fingerprint by chance: then they are taken for one that repeats.
@@ -111,7 +117,8 @@ def all_differ(spark: SparkSession, folder: RequestFolder, files: Sequence[Reque
         return True
     storage = folder.storage
     fingerprints = [file.load.fingerprints for file in files if file.load]
-    tasks = tasks_for(spark, sum(file.size for file in fingerprints))
+    size = sum(file.size for file in fingerprints)
+    tasks = execution.compare_fingerprints(tally_of_files(files).keys, size).tasks
 
     def look(numbers: Iterator[int]) -> Iterator[pa.Table]:
         for number in numbers:

@@ -59,6 +59,11 @@ class Parts:
     received: Tally = field(default_factory=Tally)
 
     @property
+    def num_rows(self) -> int:
+        """All rows."""
+        return sum(file.tally.keys for file in self.files) + sum(rows.num_rows for rows in self.brought)
+
+    @property
     def num_bytes(self) -> int:
         """Of all rows in memory."""
         return sum(file.size for file in self.files) + sum(rows.nbytes for rows in self.brought)

@@ -17,11 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that everybody k
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
 from rli.file_group import work_rows
+from rli_spark.planning.execution_plan import ExecutionPlan
 from rli_spark.session.batches import arrow_schema
 from rli_spark.session.connect import is_connect
-
-_GROWTH: Final = 2
-"""Times as many bytes as Spark expects, at least: it takes rows for as large as their compressed files."""
 
 _LEAST_ROW_BYTES: Final = 64
 """Of most records with their key and partition path, in memory."""
@@ -37,15 +35,17 @@ _TASK_BITS: Final = 33
 _ROW_MASK: Final = (1 << _TASK_BITS) - 1
 
 
-def rows_of_small(frame: DataFrame, most: int, each: int) -> pa.Table | None:
+def rows_of_small(frame: DataFrame, execution: ExecutionPlan) -> pa.Table | None:
     """The rows of a frame, by one job; None if it is not small, or nobody knows.
+
+    Task n may give an n-th of ``collected_bytes``, so that a task need not know how many tasks there are, and in any case
+    ``brought_bytes``.
 
     Args:
         frame: the input.
-        most: about how many bytes of rows may come to the driver. Task n may give an n-th of these, so that a task need not know
-            how many tasks there are.
-        each: about how many bytes a single task may give in any case.
+        execution: decides how many bytes of rows may come.
     """
+    most, each = execution.collected_bytes, execution.brought_bytes
     if not most or is_connect(frame.sparkSession):
         return None
     # Spark ignores the case of names. With two columns of one name, a reference to a column is ambiguous.
@@ -59,7 +59,7 @@ def rows_of_small(frame: DataFrame, most: int, each: int) -> pa.Table | None:
     numbered = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
     # One additional row shows that a task has too many rows.
     first = numbered.where(f"({_NUMBER} & {_ROW_MASK}) <= {last}")
-    if _expected_bytes(first) * _GROWTH > most:
+    if not execution.collects(_expected_bytes(first)):
         return None
     narrow = _without_wide_rows(first, F.expr(last) * row_bytes)
     batches = narrow._collect_as_arrow()  # noqa: SLF001  (``toArrow`` begins with PySpark 4)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,20 +26,14 @@ from rli.write.engine.write_plan import WritePlan
 from rli.write.rows.late_moves import LateMoves
 from rli.write.rows.tagging import TaggedBatch
 from rli.write.rows.tally import Tally, require_same
-from rli_spark.driver_limits import DriverLimits
+from rli_spark.planning.execution_plan import ExecutionPlan, Place
 from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.request_files import key_range, read_rows, tally_of_files
-from rli_spark.requests.spark_requests import SparkRequest
+from rli_spark.requests.spark_requests import SparkRequest, jobs_before
 from rli_spark.rows.tagged_rows import TAGGED, SparkRows, arriving_batches, tagged_batches
 from rli_spark.session.batches import map_numbers
-from rli_spark.session.connect import default_parallelism, undivided
+from rli_spark.session.connect import undivided
 from rli_spark.session.errors import unwrapped_errors
-
-_SEARCHED_BYTES: Final = 256 * 1024 * 1024
-"""Of base files in which the driver looks for keys, where no store knows them: it reads their key columns at most."""
-
-_BYTES_OF_OPENING: Final = 1024 * 1024
-"""To open a file takes about as long as to search so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +42,8 @@ class SmallRequest(Request):
 
     Attributes:
         spark: the session.
+        execution: decides what the driver does.
         folder: for rows that go back to the tasks.
-        limits: of the driver's work.
         rows: all of them, as the tasks gave them.
         keyed: one row for each key.
         schema: of the records.
@@ -58,8 +51,8 @@ class SmallRequest(Request):
     """
 
     spark: SparkSession
+    execution: ExecutionPlan
     folder: RequestFolder
-    limits: DriverLimits
     rows: KeyedRows
     keyed: pa.Table
     schema: pa.Schema
@@ -70,7 +63,7 @@ class SmallRequest(Request):
         return self.rows.parts.received
 
     @classmethod
-    def of(cls, spark: SparkSession, folder: RequestFolder, limits: DriverLimits, rows: KeyedRows) -> SmallRequest:
+    def of(cls, spark: SparkSession, execution: ExecutionPlan, folder: RequestFolder, rows: KeyedRows) -> SmallRequest:
         """The request of rows that have come to the driver, or do so now from their files.
 
         Raises:
@@ -84,24 +77,29 @@ class SmallRequest(Request):
         keys = (table.column(work_rows.RECORD_KEY) for table in read)
         require_same("read", tally_of_files(files), Tally.total(map(Tally.of, keys)))
         keyed = rows.keying.distinct(pa.concat_tables([*rows.parts.brought, *read]))
-        return cls(spark, folder, limits, rows, keyed, rows.schema, keyed.nbytes / max(keyed.num_rows, 1))
+        return cls(spark, execution, folder, rows, keyed, rows.schema, keyed.nbytes / max(keyed.num_rows, 1))
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
-        if isinstance(locator, FileLocator) and self._searched_bytes(locator) > _SEARCHED_BYTES:
-            with SparkRequest.of(self.spark, self.folder, self.rows).tag(locator, tagging) as tagged:
+        searched = self._searched(locator) if isinstance(locator, FileLocator) else []
+        decided = self.execution.tag(
+            self.keyed.num_rows, self.keyed.nbytes, Place.DRIVER, jobs_before=jobs_before(locator), searched=searched
+        )
+        if not decided.by_driver:
+            request = SparkRequest.of(self.spark, self.execution, self.folder, self.rows)
+            with request.tagged(locator, tagging, decided.tasks) as tagged:
                 yield tagged
         else:
             with ExitStack() as kept:
                 local = LocalRows.of(tagging(self.keyed, locator), self.received.keys - self.keyed.num_rows)
-                yield SmallRows(self.spark, kept, self.limits, local, self.bytes_per_row, local.profile)
+                yield SmallRows(self.spark, kept, self.execution, local, self.bytes_per_row, local.profile)
 
-    def _searched_bytes(self, locator: FileLocator) -> int:
-        """Of the files that may hold the keys, with what it takes to open them."""
+    def _searched(self, locator: FileLocator) -> list[int]:
+        """The bytes of each file that may hold the keys."""
         paths = None
         if work_rows.WANTED_PARTITION_PATH in self.keyed.column_names:
             paths = pc.unique(self.keyed.column(work_rows.WANTED_PARTITION_PATH)).to_pylist()
-        return sum(file_slice.size + _BYTES_OF_OPENING for file_slice in locator.candidates(paths))
+        return [file_slice.size for file_slice in locator.candidates(paths)]
 
     def files_of(self, save: Callable[[pa.Table, str], str | None]) -> list[str]:
         path = save(self.keyed, "0-0-0")
@@ -112,15 +110,14 @@ class SmallRequest(Request):
 
 
 def request_of(
-    spark: SparkSession, folder: RequestFolder, limits: DriverLimits, rows: KeyedRows
+    spark: SparkSession, execution: ExecutionPlan, folder: RequestFolder, rows: KeyedRows
 ) -> SmallRequest | SparkRequest:
     """The request of keyed rows: a small one if the driver is to write them."""
     parts = rows.parts
-    # The files of a load are arranged for tasks, which write them in less time than the driver.
-    is_read = parts.files and rows.load is None and parts.num_bytes <= limits.read_bytes
-    if is_read or (parts.brought and not parts.files):
-        return SmallRequest.of(spark, folder, limits, rows)
-    return SparkRequest.of(spark, folder, rows)
+    came, files = len(parts.brought), len(parts.files)
+    decided = execution.request(parts.num_rows, parts.num_bytes, brought=came, files=files)
+    kind = SmallRequest if decided.by_driver else SparkRequest
+    return kind.of(spark, execution, folder, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class SmallRows(TaggedRows):
     Attributes:
         spark: the session.
         kept: gives back what Spark keeps.
-        limits: of the driver's work.
+        execution: decides what the driver does.
         local: the rows.
         bytes_per_row: an estimate.
         profile: counts of the rows.
@@ -138,14 +135,17 @@ class SmallRows(TaggedRows):
 
     spark: SparkSession
     kept: ExitStack
-    limits: DriverLimits
+    execution: ExecutionPlan
     local: LocalRows
     bytes_per_row: float
     profile: WorkloadProfile
 
     def without_late_moves(self, late: LateMoves) -> TaggedRows:
-        if not self.limits.suit([file_slice.size for file_slice in late.slices.values()]):
-            return self._in_tasks().without_late_moves(late)
+        sizes = [file_slice.size for file_slice in late.slices.values()]
+        size = int(sum(self.profile.leaving.values()) * self.bytes_per_row)
+        decided = self.execution.resolve(size, Place.DRIVER, sizes)
+        if not decided.by_driver:
+            return self._in_tasks().resolved(late, decided.tasks)
         local = self.local.without_late_moves(late)
         return replace(self, local=local, profile=local.profile)
 
@@ -153,8 +153,8 @@ class SmallRows(TaggedRows):
         return self.local.keys_of_moves(most)
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
-        rows = self.local if self.limits.suit(plan.sizes.values()) else self._in_tasks()
-        return rows.write(plan)
+        decided = self.execution.write(plan.sizes.values(), Place.DRIVER)
+        return self.local.write(plan) if decided.by_driver else self._in_tasks().written(plan, decided.tasks)
 
     def _in_tasks(self) -> SparkRows:
         """The rows for Spark's tasks."""
@@ -169,5 +169,5 @@ class SmallRows(TaggedRows):
         with unwrapped_errors():
             # ``createDataFrame`` would make this session, which lacks the caller's views, the active one.
             session = undivided(self.spark)
-            frame = map_numbers(session, batches.num_rows, chosen, TAGGED, default_parallelism(session))
-            return SparkRows.of(frame, self.kept, self.bytes_per_row)
+            frame = map_numbers(session, batches.num_rows, chosen, TAGGED, self.execution.parallelism.cores())
+            return SparkRows.of(frame, self.kept, self.execution, self.bytes_per_row)

@@ -19,15 +19,15 @@ from rli.storage import Storage
 from rli.write.engine.contract import Request, TaggedRows, Tagging
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally, require_same
+from rli_spark.planning.execution_plan import ExecutionPlan, Place
 from rli_spark.requests.comparisons import compare_files
 from rli_spark.requests.file_probes import Located, LocatedInTasks, probe_files
 from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.loads import LoadedRows, all_differ
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.requests.request_parts import Parts
-from rli_spark.rows.headings import summing_tasks
 from rli_spark.rows.tagged_rows import TAGGED, SparkRows, tagged_batches
-from rli_spark.session.batches import map_numbers, tasks_for
+from rli_spark.session.batches import map_numbers
 from rli_spark.session.connect import undivided
 from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.running_task import attempt_token
@@ -73,6 +73,7 @@ class SparkRequest(Request):
 
     Attributes:
         spark: the session.
+        execution: decides how many tasks work.
         folder: where the files are.
         keying: what formed the rows.
         files: one of each task that had rows.
@@ -82,6 +83,7 @@ class SparkRequest(Request):
     """
 
     spark: SparkSession
+    execution: ExecutionPlan
     folder: RequestFolder
     keying: Keying
     files: tuple[RequestFile, ...]
@@ -90,11 +92,12 @@ class SparkRequest(Request):
     received: Tally
 
     @classmethod
-    def of(cls, spark: SparkSession, folder: RequestFolder, rows: KeyedRows) -> SparkRequest:
+    def of(cls, spark: SparkSession, execution: ExecutionPlan, folder: RequestFolder, rows: KeyedRows) -> SparkRequest:
         """The request of keyed rows; those that tasks brought are put into a file.
 
         Args:
             spark: the session.
+            execution: decides how many tasks work.
             folder: takes the file.
             rows: all of them.
         """
@@ -103,17 +106,25 @@ class SparkRequest(Request):
             brought = pa.concat_tables(rows.parts.brought)
             files = (*files, *Parts.of_driver(folder, brought, load=rows.load).files)
         bytes_per_row = sum(file.size for file in files) / max(tally_of_files(files).keys, 1)
-        return cls(undivided(spark), folder, rows.keying, files, rows.schema, bytes_per_row, rows.parts.received)
+        session = undivided(spark)
+        return cls(session, execution, folder, rows.keying, files, rows.schema, bytes_per_row, rows.parts.received)
 
     @contextmanager
     def tag(self, locator: Locator, tagging: Tagging) -> Iterator[TaggedRows]:
         if isinstance(locator, Unlocated) and self._can_load:
             duplicates = self.received.keys - self.tally.keys
-            yield LoadedRows(self.spark, self.folder, self.files, tagging, locator, duplicates)
+            yield LoadedRows(self.spark, self.execution, self.folder, self.files, tagging, locator, duplicates)
             return
+        decided = self.execution.tag(self.tally.keys, self.size, Place.TASKS, jobs_before=jobs_before(locator))
+        with self.tagged(locator, tagging, decided.tasks) as rows:
+            yield rows
+
+    @contextmanager
+    def tagged(self, locator: Locator, tagging: Tagging, tasks: int) -> Iterator[TaggedRows]:
+        """The work rows of an attempt, tagged by so many tasks; otherwise as ``tag``."""
         with unwrapped_errors():
             located = self._located(locator)
-        keying, sums = self.keying, summing_tasks(tasks_for(self.spark, self.size))
+        keying, sums = self.keying, self.execution.sums(tasks)
 
         def work(part: KeyRange) -> Iterator[pa.Table]:
             if part.rows is not None:
@@ -124,7 +135,8 @@ class SparkRequest(Request):
 
         with ExitStack() as kept:
             with unwrapped_errors():
-                rows = SparkRows.of(self.by_key(work, TAGGED), kept, self.bytes_per_row, sums)
+                frame = self.by_key(work, TAGGED, tasks)
+                rows = SparkRows.of(frame, kept, self.execution, self.bytes_per_row, sums)
             require_same("read", self.tally + located.tally, rows.read)
             yield replace(rows, profile=replace(rows.profile, duplicates=self.received.keys - rows.distinct))
 
@@ -133,7 +145,7 @@ class SparkRequest(Request):
         """Whether the rows can go to file groups as they are, if all of them are new."""
         if not all(file.load is not None and file.load.is_by_partition for file in self.files):
             return False
-        return all_differ(self.spark, self.folder, self.files)
+        return all_differ(self.spark, self.execution, self.folder, self.files)
 
     def _located(self, locator: Locator) -> Located:
         """How tasks locate their keys: each for itself, or with what the table's files were asked before."""
@@ -153,7 +165,7 @@ class SparkRequest(Request):
                 yield pa.table([[path], [read.keys], [read.hashes]], schema=_SAVED)
 
         with unwrapped_errors():
-            rows = self.by_key(write, _SAVED).collect()
+            rows = self.by_key(write, _SAVED, self._tasks).collect()
         require_same("read", self.tally, Tally.total(Tally(row.read_keys, row.read_hashes) for row in rows))
         return [row.path for row in rows if row.path is not None]
 
@@ -164,7 +176,7 @@ class SparkRequest(Request):
                 yield pa.table([[chosen.count], [list(chosen.sample)], [read.keys], [read.hashes]], schema=_CHOSEN)
 
         with unwrapped_errors():
-            rows = self.by_key(look, _CHOSEN).collect()
+            rows = self.by_key(look, _CHOSEN, self._tasks).collect()
         require_same("read", self.tally, Tally.total(Tally(row.read_keys, row.read_hashes) for row in rows))
         return sum_of(SomeKeys(row.count_of_keys, tuple(row.sample)) for row in rows)
 
@@ -178,18 +190,22 @@ class SparkRequest(Request):
         """Bytes of the rows in memory."""
         return sum(file.size for file in self.files)
 
-    def by_key(self, function: KeyedFunction, schema: pa.Schema) -> DataFrame:
+    @property
+    def _tasks(self) -> int:
+        return self.execution.parallelism.for_bytes(self.size)
+
+    def by_key(self, function: KeyedFunction, schema: pa.Schema, tasks: int) -> DataFrame:
         """What a function makes of the rows, all those of one key in the same task.
 
         Args:
             function: picklable; gives tables of ``schema``.
             schema: of the output.
+            tasks: how many share the rows out.
 
         Raises:
             LeaseLostError: another writer took this process for dead, and removed the files.
         """
         self.folder.require_kept()
-        tasks = tasks_for(self.spark, self.size)
         # Each task gets all of them; the names of partitions alone would be many times their number.
         files = tuple(replace(file, partition_paths=None, load=None) for file in self.files)
         read = partial(_read_ranges, self.folder.storage, files, tasks)
@@ -199,6 +215,13 @@ class SparkRequest(Request):
                 yield from function(part)
 
         return map_numbers(self.spark, tasks, run, schema)
+
+
+def jobs_before(locator: Locator) -> int:
+    """How many jobs look for keys in the table's files before tasks tag their rows."""
+    if not isinstance(locator, FileLocator):
+        return 0
+    return 2 if isinstance(locator, PruningLocator) else 1
 
 
 def _read_ranges(

@@ -23,7 +23,7 @@ from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.tally import Tally, require_same
 from rli_spark.rows.lots import IN_LOTS, LOT, Lots, whole_lots
 from rli_spark.rows.row_batches import DATA, unpacked
-from rli_spark.session.batches import map_tables, tasks_for
+from rli_spark.session.batches import map_tables
 from rli_spark.session.connect import is_connect, rows_of
 from rli_spark.session.running_task import attempt_token
 from rli_spark.session.zip_directories import watch_zip_directories
@@ -68,7 +68,7 @@ class LotWriting:
 
 
 def write_file_groups(
-    batches: DataFrame, plan: WritePlan, row_bytes: Mapping[FileGroupId, float], *, expected: Tally
+    batches: DataFrame, plan: WritePlan, row_bytes: Mapping[FileGroupId, float], tasks: int, *, expected: Tally
 ) -> list[FileGroupResult]:
     """Write every file group that tagged rows change; returns the results of the accepted attempts.
 
@@ -76,6 +76,7 @@ def write_file_groups(
         batches: row batches of work rows.
         plan: where new records go, and what each file group costs to write.
         row_bytes: each of those file groups → about how many bytes of rows it gets.
+        tasks: at most so many write.
         expected: the keys of all tagged rows.
 
     Raises:
@@ -84,7 +85,7 @@ def write_file_groups(
     if not plan.sizes:
         return []
     spark, placing, writing = batches.sparkSession, plan.placing, plan.writing
-    lots = Lots.of(plan.sizes, row_bytes, tasks_for(spark, int(sum(plan.sizes.values()))))
+    lots = Lots.of(plan.sizes, row_bytes, tasks)
     placed = map_tables(batches, lambda tables: _placed(tables, placing, lots), IN_LOTS)
     arranged = lots.arranged(placed).select(LOT, DATA)
     lot_writing = LotWriting.of(writing, lots)

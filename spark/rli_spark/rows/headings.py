@@ -67,7 +67,6 @@ _COUNTS: Final = pa.schema(
 )
 """How many rows of a kind a file group has (of ``LEAVING`` the one that they leave), or a partition gains."""
 
-_TASKS_OF_ONE_SUM: Final = 16
 _SEED: Final = 0x68656164
 
 
@@ -105,11 +104,6 @@ class Headings:
             else:
                 (arriving if kind == Kind.ARRIVING else inserted)[path] = rows
         return WorkloadProfile(inserted, changed, leaving, arriving, self.tallies[Kind.LEFT_OUT].keys)
-
-
-def summing_tasks(tasks: int) -> int:
-    """How many tasks should add up the headings of so many; 1: the driver does."""
-    return max(1, tasks // _TASKS_OF_ONE_SUM)
 
 
 def headings_of(frame: DataFrame, sums: int) -> Headings:

@@ -23,11 +23,12 @@ from rli.write.rows.by_file_group import groups_of
 from rli.write.rows.late_moves import LateMoves
 from rli.write.rows.tagging import TaggedBatch
 from rli.write.rows.tally import Tally, require_same
+from rli_spark.planning.execution_plan import ExecutionPlan, Place
 from rli_spark.rows.file_groups import write_file_groups
 from rli_spark.rows.headings import HEADINGS, KIND, Kind, count_headings, counts_of, headings_of, tally_heading
 from rli_spark.rows.lots import BYTES_PER_LOT, IN_LOTS, LOT, Lots, whole_lots
 from rli_spark.rows.row_batches import DATA, packed, table_of, unpack, unpacked
-from rli_spark.session.batches import keep, map_tables, tasks_for
+from rli_spark.session.batches import keep, map_tables
 from rli_spark.session.errors import unwrapped_errors
 
 TAGGED: Final = pa.schema([*HEADINGS, (DATA, pa.binary())])
@@ -41,6 +42,7 @@ class SparkRows(TaggedRows):
     Attributes:
         frame: the row batches.
         kept: gives back what Spark keeps.
+        execution: decides how many tasks work.
         bytes_per_row: an estimate.
         profile: counts of the rows.
         read: the keys that the tasks have read; of those that occur more than once, each occurrence.
@@ -51,6 +53,7 @@ class SparkRows(TaggedRows):
 
     frame: DataFrame
     kept: ExitStack
+    execution: ExecutionPlan
     bytes_per_row: float
     profile: WorkloadProfile
     read: Tally
@@ -59,12 +62,15 @@ class SparkRows(TaggedRows):
     distinct: int
 
     @classmethod
-    def of(cls, frame: DataFrame, kept: ExitStack, bytes_per_row: float, sums: int = 1) -> SparkRows:
+    def of(
+        cls, frame: DataFrame, kept: ExitStack, execution: ExecutionPlan, bytes_per_row: float, sums: int = 1
+    ) -> SparkRows:
         """Compute the row batches and count what is in them.
 
         Args:
             frame: the row batches.
             kept: gives back what Spark keeps.
+            execution: decides how many tasks work.
             bytes_per_row: an estimate.
             sums: how many tasks add the headings up.
         """
@@ -73,15 +79,21 @@ class SparkRows(TaggedRows):
         tallies = headings.tallies
         staying = tallies[Kind.STAYING] + tallies[Kind.ARRIVING]
         read, moving, distinct = (tallies[kind] for kind in (Kind.READ, Kind.LEAVING, Kind.DISTINCT))
-        return cls(rows, kept, bytes_per_row, headings.profile, read, staying, moving, distinct.keys)
+        return cls(rows, kept, execution, bytes_per_row, headings.profile, read, staying, moving, distinct.keys)
 
     def without_late_moves(self, late: LateMoves) -> TaggedRows:
+        sizes = [file_slice.size for file_slice in late.slices.values()]
+        size = int(sum(self.profile.leaving.values()) * self.bytes_per_row)
+        return self.resolved(late, self.execution.resolve(size, Place.TASKS, sizes).tasks)
+
+    def resolved(self, late: LateMoves, tasks: int) -> SparkRows:
+        """The rows less those moves that came too late, compared by at most so many tasks."""
         row_bytes = {group: count * self.bytes_per_row for group, count in self.profile.leaving.items()}
-        lots = Lots.of(row_bytes, row_bytes, tasks_for(self.frame.sparkSession, int(sum(row_bytes.values()))))
+        lots = Lots.of(row_bytes, row_bytes, tasks)
         by_origin = map_tables(self._of_kinds(Kind.LEAVING), lambda tables: _by_origin(tables, lots), IN_LOTS)
         with unwrapped_errors():
             in_time = map_tables(lots.arranged(by_origin), lambda tables: _in_time(tables, late), TAGGED)
-            arriving = SparkRows.of(in_time, self.kept, self.bytes_per_row)
+            arriving = SparkRows.of(in_time, self.kept, self.execution, self.bytes_per_row)
         require_same("compared", self.moving, arriving.read)
         return replace(
             self,
@@ -97,9 +109,13 @@ class SparkRows(TaggedRows):
         return [key for (content,) in some for key in unpack(content).column(work_rows.RECORD_KEY)[:most].to_pylist()]
 
     def write(self, plan: WritePlan) -> Iterable[FileGroupResult]:
+        return self.written(plan, self.execution.write(plan.sizes.values(), Place.TASKS).tasks)
+
+    def written(self, plan: WritePlan, tasks: int) -> Iterable[FileGroupResult]:
+        """The results of all file groups that the rows change, written by at most so many tasks."""
         with unwrapped_errors():
             batches = self._of_kinds(Kind.STAYING, Kind.ARRIVING).select(DATA)
-            return write_file_groups(batches, plan, self._row_bytes(plan), expected=self.staying)
+            return write_file_groups(batches, plan, self._row_bytes(plan), tasks, expected=self.staying)
 
     def _row_bytes(self, plan: WritePlan) -> Mapping[FileGroupId, float]:
         """How many bytes of rows each file group of a plan gets, those of leaving records among them."""

@@ -14,7 +14,6 @@ from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
 from rli.file_group.batches import coalesce_tables
-from rli_spark.session.connect import default_parallelism
 from rli_spark.session.zip_directories import watch_zip_directories
 
 LOOKUP_ROWS: Final = 262_144
@@ -22,8 +21,6 @@ LOOKUP_ROWS: Final = 262_144
 
 _LOOKUP_BYTES: Final = 64 * 1024 * 1024
 _OUTPUT_ROWS: Final = 65_536
-
-_BYTES_PER_TASK: Final = 64 * 1024 * 1024
 
 # PySpark 4 wants to be told the time zone in which Arrow shows instants; the instants themselves are in UTC anyway.
 _TIMEZONE: Final = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
@@ -87,15 +84,6 @@ def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     kept.callback(frame.unpersist)
     return frame
-
-
-def tasks_for(spark: SparkSession, size: int) -> int:
-    """How many tasks suit so many bytes of Arrow data.
-
-    Spark's own number of shuffle partitions is not asked: it is 200 unless somebody set it, it is not adapted for
-    frames that are kept, and each task costs a round trip to a Python worker.
-    """
-    return max(default_parallelism(spark), -(-size // _BYTES_PER_TASK))
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

@@ -22,13 +22,14 @@ from rli.index.locators import FileLocator
 from rli.storage import Storage
 from rli.view.definition import TableDefinition
 from rli.view.second_look import OVERTAKEN, SecondLook
-from rli_spark.requests.file_probes import shared_slices, tasks_for_files
+from rli_spark.planning.resources import parallelism_of
+from rli_spark.requests.file_probes import shared_slices
 from rli_spark.requests.request_files import RequestFile, key_range, read_rows, tally_of_files
 from rli_spark.requests.request_parts import PARTS, Parts, files_of_table, table_of_files, write_part
 from rli_spark.rows.row_batches import packed, unpack
 from rli_spark.session.batches import map_numbers
 from rli_spark.session.errors import unwrapped_errors
-from rli_spark.session.tasks import SparkTasks
+from rli_spark.tasks import SparkTasks
 
 LOCATION: Final = ("record_key", "partition_path", "file_id")
 LOCATIONS: Final = pa.schema([(name, pa.string()) for name in LOCATION])
@@ -121,7 +122,7 @@ def _write_locations(spark: SparkSession, storage: Storage, locator: FileLocator
     if not slices:
         return ()
     storage.make_folder(path)
-    shares = shared_slices(slices, tasks_for_files(spark, slices))
+    shares = shared_slices(slices, parallelism_of(spark).for_files(len(slices)))
 
     def stored(numbers: Iterator[int]) -> Iterator[pa.Table]:
         for number in numbers:

@@ -21,7 +21,6 @@ from rli.view.definition import TableDefinition
 from rli.write.engine.contract import Request, TaggedRows, Tagging
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally
-from rli_spark.driver_limits import DriverLimits
 from rli_spark.engine import SparkEngine
 from rli_spark.requests.keyed_rows import KeyedRows
 from rli_spark.requests.request_parts import PARTS, Parts, telling_received, write_part
@@ -154,8 +153,8 @@ class StreamEngine(SparkEngine):
             )
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
-            limits = DriverLimits.of(self.spark)
-            storage, path, brings = folder.storage, folder.path, limits.brought_bytes
+            execution = self.plan_of(table)
+            storage, path, brings = folder.storage, folder.path, execution.brought_bytes
             with unwrapped_errors():
                 told = map_tables(
                     source,
@@ -164,7 +163,7 @@ class StreamEngine(SparkEngine):
                 ).collect()
             parts = Parts.accepted((row for row in told if row[_POSITIONS] is None), path)
             rows = KeyedRows(Tied(keying), self.schema, parts)
-            inner = request_of(self.spark, folder, limits, rows)
+            inner = request_of(self.spark, execution, folder, rows)
             known = KnownLocations.of(row for row in told if row[_POSITIONS] is not None)
             self.requested.append(known)
             yield StreamRequest(inner, known, inner.schema, inner.bytes_per_row, inner.received)

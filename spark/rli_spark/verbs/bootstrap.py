@@ -8,7 +8,7 @@ from rli import KeyMode, MigrationResult, Table, VerifyReport
 from rli.index.contract import LOOKUP_SECONDS
 from rli_spark.session.arguments import require_session_and_table
 from rli_spark.session.executors import require_reachable
-from rli_spark.session.tasks import SparkTasks
+from rli_spark.tasks import SparkTasks
 
 
 def bootstrap_index(

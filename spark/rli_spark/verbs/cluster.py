@@ -9,7 +9,7 @@ from rli.commit.step_clock import OnStep
 from rli.write.options import pass_over
 from rli_spark.session.arguments import require_session_and_table
 from rli_spark.session.executors import require_reachable
-from rli_spark.session.tasks import SparkTasks
+from rli_spark.tasks import SparkTasks
 
 
 def cluster(

@@ -17,17 +17,16 @@ from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.locators import FileLocator
 from rli.model import Scope
+from rli_spark.planning.resources import parallelism_of
 from rli_spark.requests.file_probes import shared_slices
 from rli_spark.session.arguments import require_frame_and_table
 from rli_spark.session.batches import arrow_schema, for_look_ups, map_numbers, map_tables
-from rli_spark.session.connect import default_parallelism
 from rli_spark.session.executors import require_reachable
 
 TAG_COLUMNS: Final = ("_rli_partition_path", "_rli_file_id", "_rli_instant_time")
 
 _KEY: Final = "_rli_record_key"
 _PARTITION_PATH: Final = "_rli_wanted_partition_path"
-_TASKS_PER_CORE: Final = 4
 
 
 def tag(
@@ -129,7 +128,7 @@ def _joined(df: DataFrame, keys: TableKeys, locator: FileLocator) -> DataFrame:
     spark, schema = df.sparkSession, arrow_schema(df)
     on = [_KEY] if locator.scope is Scope.GLOBAL else [_KEY, _PARTITION_PATH]
     slices = locator.candidates(None)
-    tasks = max(1, min(len(slices), default_parallelism(spark) * _TASKS_PER_CORE))
+    tasks = max(1, parallelism_of(spark).for_pieces(len(slices)))
     shares = shared_slices(slices, tasks)
 
     def with_keys(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

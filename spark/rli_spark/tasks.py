@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from rli_spark.planning.resources import parallelism_of
 from rli_spark.session.batches import map_numbers
-from rli_spark.session.connect import default_parallelism, is_connect
+from rli_spark.session.connect import is_connect
 from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.workers import require_same_python
 from rli_spark.session.zip_directories import watch_zip_directories
@@ -20,7 +21,6 @@ from rli_spark.session.zip_directories import watch_zip_directories
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_TASKS_PER_CORE = 4
 _RESULTS: Final = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
 
@@ -39,7 +39,7 @@ class SparkTasks:
         if not items:
             return []
         require_same_python(self.spark)
-        slices = min(len(items), default_parallelism(self.spark) * _TASKS_PER_CORE)
+        slices = parallelism_of(self.spark).for_pieces(len(items))
         with unwrapped_errors():
             if is_connect(self.spark):
                 return _run_by_arrow(self.spark, function, items, slices)
