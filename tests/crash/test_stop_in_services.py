@@ -32,6 +32,9 @@ _LEASE_SECONDS: Final = 0.3
 _SAVED: Final = 1
 """Position of the commit that savepoints keep."""
 
+_PLACES: Final = {6: (LeasePlace.TABLE, 100 << 20), 9: (LeasePlace.INDEX, 0)}
+"""By the table's version, where its lease is, and below how many bytes a base file is filled."""
+
 _DONE: Final = "done"
 _LOST: Final = "LeaseLostError"
 
@@ -79,6 +82,10 @@ def restore(table: Table) -> None:
     table.restore(instants(table)[1])
 
 
+def cluster(table: Table) -> None:
+    table.cluster()
+
+
 def instants(table: Table) -> list[str]:
     return [instant.time for instant in table.snapshot().timeline.completed_writes]
 
@@ -101,7 +108,8 @@ def paused(folder: Path, service: Service, number: int) -> AbstractContextManage
 def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a table of four commits whose writers have to give signs of life all the time."""
     folder = tmp_path_factory.mktemp("several")
-    write_template(folder, version=request.param, lease=LeasePlace.TABLE, lease_seconds=_LEASE_SECONDS)
+    lease, small = _PLACES[request.param]
+    write_template(folder, request.param, lease, lease_seconds=_LEASE_SECONDS, small_file_size=small)
     with open_copy(folder) as table:
         table.upsert(records(*BATCH))
         table.upsert(records(("a", "x", 4, 4.0), ("d", "new", 4, 4.0)))
@@ -228,4 +236,17 @@ def test_what_was_announced_is_undone_once(copies: Copies, service: Service) -> 
             rest = [row for row in rows_of(table) if row["id"] != "later"]
             assert len(rest) < len(rows_of(table)), change
             assert (rest == before) == (stopped.outcome != _DONE), change
+            require_alive(table)
+
+
+def test_writes_beside_a_stopped_clustering_stay(copies: Copies) -> None:
+    for folder, number, change in stopped_at_each_change(copies, cluster):
+        with open_copy(folder) as table:
+            expected = rows_of(table)
+            with paused(folder, cluster, number) as stopped:
+                table.upsert(records(("later", "x", 1, 1.0)))
+                table.delete(["later"])
+                clean(table)
+            assert stopped.outcome in {_DONE, _LOST, "ConflictError"}, change
+            assert rows_of(table) == expected, change
             require_alive(table)
