@@ -238,24 +238,31 @@ def _write_merged(
             reader=stored.readers[number],
             with_dictionary=merged.with_dictionary,
         )
-        stat = WriteStat(
-            file_id=target.group.file_id,
-            path=base_file_path(target.group, file_name),
-            partition_path=target.group.partition_path,
-            previous_instant=target.base.instant if target.base else None,
-            writes=written.rows,
-            inserts=len(new_keys),
-            update_writes=replaced[number],
-            deletes=removed[number],
-            written_bytes=written.size,
-            file_size=written.size,
-        )
+        changed = (len(new_keys), replaced[number], removed[number])
+        stat = _stat_of(target, file_name, written, changed)
         journal = Journal(context.instant, f"{target.group.file_id}_{target.write_token}.parquet", target.group)
         updated = None if context.expired_before is None else replaced_rows[number]
         held = write_journal(context.storage, journal, told_rows[number], updated, context.sections_of)
         told = held if held is None or context.holds_journals else held.without_content
         results.append(FileGroupResult(target.group, plan.counts[number], stat, told))
     return results
+
+
+def _stat_of(target: FileGroupTarget, file_name: str, written: WrittenFile, changed: tuple[int, int, int]) -> WriteStat:
+    """What a commit says of a base file, whose records were inserted, updated and deleted so many times."""
+    inserts, updates, deletes = changed
+    return WriteStat(
+        file_id=target.group.file_id,
+        path=base_file_path(target.group, file_name),
+        partition_path=target.group.partition_path,
+        previous_instant=target.base.instant if target.base else None,
+        writes=written.rows,
+        inserts=inserts,
+        update_writes=updates,
+        deletes=deletes,
+        written_bytes=written.size,
+        file_size=written.size,
+    )
 
 
 def _foretold(target: FileGroupTarget, counts: WriteCounts) -> FileGroupResult:

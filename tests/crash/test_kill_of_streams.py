@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 import rli_spark
 from rli import Step, Table, create_table, open_table
 from rli.write.operations.upsert import upsert as upsert_frame
-from rli_spark.streams import write_stream
+from rli_spark.streams import batch_writer
 from tests.crash.writes import die
 from tests.support.children import was_killed
 from tests.support.soak import EVERY_POINT
@@ -66,7 +66,7 @@ def state_stream(door: Door, folder: Path, step: str | None) -> None:
             die()
         return result
 
-    write_stream.write_upsert = upsert  # type: ignore[attr-defined]
+    batch_writer.write_upsert = upsert  # type: ignore[attr-defined]
     events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "incoming"))
     place = str(folder / "checkpoint")
     writer = rli_spark.write_stream(events, open_table(folder / "table"), checkpoint=place, tag_by="state")

@@ -19,7 +19,7 @@ import rli
 import rli_spark
 from rli.index.locators import FileLocator
 from rli_spark.streams import base
-from rli_spark.streams.request import KnownLocations
+from rli_spark.streams.known_locations import KnownLocations
 from tests.support.spark import small_writes
 from tests.support.tables import forget_the_journal, records, rows_of
 

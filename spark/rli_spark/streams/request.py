@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from rli import Scope, SettingsError
 from rli.commit.requests import request_folder_of
 from rli.index.contract import TableIndex
-from rli.index.following import Position, relocated, relocations_of, unseen_writes
-from rli.index.locators import FileLocator, FoundLocations, Locator
+from rli.index.locators import FileLocator, Locator
 from rli.index.reports import SomeKeys
-from rli.locations import LOCATION_SCHEMA
 from rli.view.definition import TableDefinition
 from rli.write.engine.contract import Request, TaggedRows, Tagging
 from rli.write.rows.keying import Keying
@@ -31,72 +29,12 @@ from rli_spark.session.batches import for_look_ups, map_tables
 from rli_spark.session.errors import unwrapped_errors
 from rli_spark.session.executors import require_reachable
 from rli_spark.session.running_task import running_task
-from rli_spark.streams.base import LOCATION, LOCATIONS
+from rli_spark.streams.base import LOCATIONS
+from rli_spark.streams.known_locations import NOTHING, POSITIONS, KnownLocations
 from rli_spark.streams.tagger import FOUND, POSITION
 
-_POSITIONS: Final = "positions"
-
-_WRITTEN: Final = pa.schema([*PARTS, (FOUND, pa.binary()), (_POSITIONS, pa.list_(pa.string()))])
+_WRITTEN: Final = pa.schema([*PARTS, (FOUND, pa.binary()), (POSITIONS, pa.list_(pa.string()))])
 """What tasks say of their rows (``PARTS``), and in rows of their own what the state knows of the keys."""
-
-_NOTHING: Final = ""
-
-
-@dataclass(slots=True)
-class KnownLocations:
-    """The locations of a micro-batch's keys, as the stream's state knows them.
-
-    Attributes:
-        found: ``record_key``, ``partition_path`` and ``file_id`` of the keys that the table held.
-        positions: the states of the table that the locations are from; empty texts for buckets without a state.
-        is_wanting: whether they did not suffice, so that the state must be filled again.
-    """
-
-    found: pa.Table
-    positions: frozenset[str]
-    is_wanting: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.is_wanting = _NOTHING in self.positions
-
-    @classmethod
-    def of(cls, rows: Iterable[Row]) -> KnownLocations:
-        """From the rows of ``_WRITTEN`` of all tasks."""
-        told = list(rows)
-        found = pa.concat_tables([LOCATIONS.empty_table(), *(unpack(bytes(row[FOUND])) for row in told)])
-        return cls(found, frozenset(position for row in told for position in row[_POSITIONS]))
-
-    def as_of(self, locator: FileLocator) -> Locator:
-        """Locates the keys as of the state of a table's own locator: that one, where the stream's state cannot tell."""
-        followed = None if self.is_wanting else self._followed(locator)
-        if followed is None:
-            self.is_wanting = True
-            return locator
-        return FoundLocations(followed, locator.scope)
-
-    def _followed(self, locator: FileLocator) -> pa.Table | None:
-        """The locations as of the locator's state, with ``LOCATION_SCHEMA``; None where journals do not tell."""
-        snapshot = locator.snapshot
-        unseen: set[str] = set()
-        for position in self.positions:
-            behind = unseen_writes(Position.from_text(position), snapshot)
-            if behind is None:
-                return None
-            unseen.update(behind)
-        instants = (write.time for write in snapshot.timeline.completed_writes if write.time in unseen)
-        commits = [relocations_of(snapshot.table.storage, instant) for instant in instants]
-        told = [commit for commit in commits if commit is not None]
-        return _with_instants(relocated(self.found, told), locator) if len(told) == len(commits) else None
-
-
-def _with_instants(locations: pa.Table, locator: FileLocator) -> pa.Table | None:
-    """Locations with the instants of their file slices; None where one names a file group that is not there."""
-    slices = {file_slice.group: file_slice.instant for file_slice in locator.candidates(None)}
-    groups = zip(*(locations.column(name).to_pylist() for name in LOCATION[1:]), strict=True)
-    instants = pa.array([slices.get(group) for group in groups], pa.string())  # type: ignore[call-overload]
-    if instants.null_count:
-        return None
-    return pa.table([*(locations.column(name) for name in LOCATION), instants], schema=LOCATION_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +99,10 @@ class StreamEngine(SparkEngine):
                     lambda tables: _written(tables, lambda rows: write_part(storage, path, rows, brings)),
                     _WRITTEN,
                 ).collect()
-            parts = Parts.accepted((row for row in told if row[_POSITIONS] is None), path)
+            parts = Parts.accepted((row for row in told if row[POSITIONS] is None), path)
             rows = KeyedRows(Tied(keying), self.schema, parts)
             inner = request_of(self.spark, execution, folder, rows)
-            known = KnownLocations.of(row for row in told if row[_POSITIONS] is not None)
+            known = KnownLocations.of(row for row in told if row[POSITIONS] is not None)
             self.requested.append(known)
             yield StreamRequest(inner, known, inner.schema, inner.bytes_per_row, inner.received)
 
@@ -183,13 +121,13 @@ def _written(
             for content, known, position in zip(*(table.column(name) for name in (DATA, FOUND, POSITION)), strict=True):
                 if known.is_valid:
                     found.append(unpack(known.as_buffer()))
-                positions.add(position.as_py() or _NOTHING)
+                positions.add(position.as_py() or NOTHING)
                 yield unpack(content.as_buffer())
 
     for part in write(for_look_ups(rows())):
-        nothing = [pa.nulls(part.num_rows, _WRITTEN.field(name).type) for name in (FOUND, _POSITIONS)]
+        nothing = [pa.nulls(part.num_rows, _WRITTEN.field(name).type) for name in (FOUND, POSITIONS)]
         yield pa.table([*telling_received(part, received).columns, *nothing], schema=_WRITTEN)
     if positions:
         content = packed(pa.concat_tables([LOCATIONS.empty_table(), *found]))
-        row = {"task": running_task().partitionId(), FOUND: content, _POSITIONS: sorted(positions)}
+        row = {"task": running_task().partitionId(), FOUND: content, POSITIONS: sorted(positions)}
         yield pa.Table.from_pylist([row], _WRITTEN)

@@ -1,0 +1,45 @@
+"""Writing a micro-batch as one transaction of its query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from rli import InvalidInputError, Table
+from rli.write.engine.contract import Engine
+from rli.write.operations.insert import insert as write_insert
+from rli.write.operations.upsert import upsert as write_upsert
+from rli.write.options import WriteOptions, pass_over
+from rli_spark.session.micro_batches import for_replays, query_of
+
+
+class StreamMode(StrEnum):
+    """What becomes of the records of a stream."""
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+
+
+def batch_writer(
+    table: Table, mode: StreamMode, engine_for: Callable[[SparkSession], Engine]
+) -> Callable[[DataFrame, int], None]:
+    """Writes a micro-batch as one transaction of its query."""
+
+    def write_batch(batch: DataFrame, number: int) -> None:
+        spark = batch.sparkSession
+        query = query_of(spark)
+        if query is None:
+            raise InvalidInputError("a micro-batch belongs to no query: start the writer that write_stream returns")
+        options = for_replays(WriteOptions.of(None, (query, number), None, pass_over), spark)
+        write, engine = write_upsert if mode is StreamMode.UPSERT else write_insert, engine_for(spark)
+        table.write_with(lambda definition, index: write(definition, index, engine, batch, options))
+
+    return write_batch
+
+
+def writer_of(df: DataFrame, write_batch: Callable[[DataFrame, int], None], checkpoint: str) -> DataStreamWriter:
+    """Spark's writer of a stream, which gives each micro-batch and its number to a function."""
+    return df.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint)
