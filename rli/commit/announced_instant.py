@@ -15,7 +15,7 @@ from rli.errors import LeaseLostError
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
-from rli.storage import Draft
+from rli.publication.instants import TableInstant
 from rli.view import paths
 from rli.view.definition import TableDefinition
 
@@ -25,15 +25,11 @@ class AnnouncedInstant:
     """A requested instant. Others leave its files alone as long as its record shows signs of life.
 
     Attributes:
-        table: the table.
-        time: of the instant.
-        action: of the instant.
+        on_timeline: the instant.
         record: of this writer, renewed until it is released.
     """
 
-    table: TableDefinition
-    time: str
-    action: Action
+    on_timeline: TableInstant
     record: HeldLease
 
     @classmethod
@@ -43,7 +39,7 @@ class AnnouncedInstant:
         while True:
             instant = new_instant_time(table.now(), latest)
             record = HeldLease(records, writer_record(instant), instant, table.require_settings().lease_seconds)
-            announced = cls(table, instant, action, record)
+            announced = cls(TableInstant(table, instant, action), record)
             if record.take(over=None):
                 try:
                     if announced._was_requested():
@@ -55,25 +51,24 @@ class AnnouncedInstant:
             latest = instant
 
     @property
+    def table(self) -> TableDefinition:
+        return self.on_timeline.table
+
+    @property
+    def time(self) -> str:
+        return self.on_timeline.time
+
+    @property
     def folder(self) -> str:
         """The write's work folder."""
         return paths.work_folder(self.time)
-
-    @property
-    def pending_paths(self) -> list[str]:
-        """The files of the timeline that say how far the instant got."""
-        return self.table.timeline_writer.pending_paths(self.time, self.action)
-
-    def start(self) -> None:
-        """Say on the timeline that work on the instant begins."""
-        self.table.timeline_writer.start(self.time, self.action)
 
     def require_not_undone(self) -> None:
         """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
         self.record.require_held()
         # A process that undoes a write removes its request before its record, and a record in files may have been made again
         # by a renewal that was paused. The folder does not tell: this write may have made it again.
-        if self.table.timeline_writer.requested(self.time, self.action) is None:
+        if self.on_timeline.plan() is None:
             raise self.taken_for_dead()
 
     def taken_for_dead(self) -> LeaseLostError:
@@ -86,10 +81,6 @@ class AnnouncedInstant:
     def retracted(self) -> bool:
         """Retract the draft of the commit; True if the write can no longer be published."""
         return self.table.storage.retract(paths.commit_content(self.time))
-
-    def publish(self, draft: Draft, completed_at: str) -> None:
-        """Publish the instant; raises ``FileNotFoundError`` if the draft of the commit was retracted."""
-        self.table.timeline_writer.publish(draft, self.time, self.action, completed_at)
 
     def settle(self) -> None:
         """Retract the draft of the commit, or finish its publication if that is decided. The caller holds the lease."""
@@ -123,7 +114,7 @@ class AnnouncedInstant:
         storage.make_folder(self.folder)
         note_beginning(storage, self.time, self.table.require_settings().index_generation)
         storage.sync([paths.WORK, posixpath.dirname(paths.WORK)])
-        if self.table.timeline_writer.request(self.time, self.action):
+        if self.on_timeline.request():
             return True
         storage.delete_folder(self.folder)
         return False

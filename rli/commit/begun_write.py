@@ -103,7 +103,7 @@ class BegunWrite(WriteBasis):
         try:
             begun.require_writable_state()
             clock(Step.REQUESTED)
-            announced.start()
+            announced.on_timeline.begin()
             clock(Step.INFLIGHT)
         except BaseException:
             announced.withdraw()

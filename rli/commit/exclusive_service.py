@@ -13,7 +13,7 @@ from rli.commit.torn import require_no_empty_commit, undo_torn
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
 from rli.view.definition import TableDefinition
 from rli.view.synced_commits import sync_commits
 

@@ -21,6 +21,7 @@ from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.commit_metadata import COMMIT_MARK, DELETED_KEYS_FILES, CommitMetadata
 from rli.index.contract import FileIndex, IndexState, SyncOptions
 from rli.model import FileGroupId, Step
+from rli.publication.metadata_table import switch_off_metadata_table
 from rli.storage import Draft
 from rli.view import paths
 from rli.view.caller_transactions import delete_superseded, require_first, save_record
@@ -28,7 +29,6 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import PARTITION_METADATA, write_partition_metadata
 from rli.view.history import facts_of_commit
 from rli.view.lost_files import require_files, sums_after
-from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.slice_sums import SLICE_SUMS, SliceSums
 from rli.view.snapshot import Snapshot
 
@@ -149,7 +149,7 @@ class LeasedWrite:
             },
         )
         content = paths.commit_content(begun.instant)
-        draft = storage.unsynced().draft(content, table.timeline_writer.layout.encode(metadata))
+        draft = storage.unsynced().draft(content, table.timeline_layout.encode(metadata))
         storage.sync(
             files=[content, *(f"{path}/{PARTITION_METADATA}".lstrip("/") for path in accepted.partition_paths)],
             folders=[*map(posixpath.dirname, self._promoted)],
@@ -160,11 +160,10 @@ class LeasedWrite:
         """Publish the draft, or find out who has decided about it."""
         begun = self._begun
         self._lease.require_held()
-        completed_at = now.timeline.next_time(begun.table.now())
         try:
             # Fails once a successor in the lease has retracted the draft. Where the name is taken, an earlier answer
             # was lost: no other write has this instant.
-            begun.announced.publish(draft, completed_at)
+            begun.announced.on_timeline.complete_from(draft, now.timeline)
         except FileNotFoundError:
             raise
         except Exception as error:

@@ -29,9 +29,10 @@ from rli.errors import CorruptIndexError
 from rli.hudi.timeline.instant import Action, is_instant_time
 from rli.index.any_index import standing_in
 from rli.index.contract import TableIndex
-from rli.services.archive import finish_archives
+from rli.publication.archiving import finish_archives
+from rli.publication.fence import Fence, settle_prepared
+from rli.publication.instants import TableInstant
 from rli.services.clean import finish_clean
-from rli.services.fence import Fence, settle_prepared
 from rli.services.restore import RestoreResult, finish_restore
 from rli.services.rollback import finish_rollback
 from rli.services.savepoint import DELETION, drop_unfinished, finish_deletion
@@ -158,15 +159,15 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     storage.discard_files(in_table)
     storage.delete_folder(paths.journal_folder(instant))
     for action in _OWN_ACTIONS:
-        table.timeline_writer.remove(instant, action)
+        TableInstant(table, instant, action).remove()
     # The folder tells of the write, after a power cut too, until nothing else is left of it.
-    storage.sync(folders={table.timeline_writer.layout.folder, *map(posixpath.dirname, in_table)})
+    storage.sync(folders={table.timeline_layout.folder, *map(posixpath.dirname, in_table)})
     storage.delete_folder(paths.work_folder(instant))
 
 
 def is_published(table: TableDefinition, instant: str) -> bool:
     """Whether a write has become part of the table."""
-    return any(table.timeline_writer.is_completed(instant, action) for action in _OWN_ACTIONS)
+    return any(TableInstant(table, instant, action).is_completed for action in _OWN_ACTIONS)
 
 
 def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
@@ -299,10 +300,11 @@ def _finish_announced(table: TableDefinition, fence: Fence) -> Finished:
 
 def _is_announced(table: TableDefinition, mark: str, instant: str, action: str) -> bool:
     """Whether a plan is on the timeline; if it is not, it never will be."""
-    if table.timeline_writer.requested(instant, action) is None:
+    announced = TableInstant(table, instant, action)
+    if announced.plan() is None:
         # From here on nobody else can announce it, and it may just have been.
         table.storage.settle(mark)
-    return table.timeline_writer.requested(instant, action) is not None
+    return announced.plan() is not None
 
 
 def _finish(table: TableDefinition, instant: str, action: str, fence: Fence) -> Finished:

@@ -34,7 +34,8 @@ from rli.index.any_index import is_built, repaired, standing_in
 from rli.index.contract import TableIndex
 from rli.index.roles import RemembersCommits
 from rli.model import Durability, LeasePlace
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
 from rli.services.rollback import finish_rollback
 from rli.tasks import InProcess
 from rli.telemetry import events
@@ -119,7 +120,7 @@ def _undo(table: TableDefinition, torn: TornCommit, fence: Fence) -> str:
     events.TORN_COMMIT.log(table=table.location, instant=torn.time, file=torn.part)
     plan = RollbackPlan(torn.time, torn.action, _files_of(table, torn))
     rollback = table.load_timeline().next_time(table.now())
-    fence.announce(rollback, Action.ROLLBACK, plan.to_avro())
+    fence.announce(TableInstant(table, rollback, Action.ROLLBACK), plan.to_avro())
     finish_rollback(table, rollback, fence)
     table.storage.delete_folder(paths.work_folder(torn.time))
     return rollback

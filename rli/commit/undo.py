@@ -13,12 +13,12 @@ from rli.commit.exclusive_service import made_ready
 from rli.commit.recovery import exclusive, recover
 from rli.errors import ConflictError, InstantNotFoundError, InvalidInputError, LeaseLostError
 from rli.index.contract import IndexState, TableIndex
+from rli.publication.fence import Fence
+from rli.publication.metadata_table import switch_off_metadata_table
 from rli.services.clean import finish_cleans
-from rli.services.fence import Fence
 from rli.services.restore import RestoreResult, commits_after, finish_restore, request_restore, restore_outcome
 from rli.services.rollback import commits_to_undo, finish_rollback, last_commit, request_rollback, require_rollback
 from rli.view.definition import TableDefinition
-from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.snapshot import told_of_now
 
 LAST: Final = "last"

@@ -30,6 +30,6 @@ def write_ahead(begun: BegunWrite, prepared: PreparedWrite, records: Sequence[st
         *(journal.path for journal in prepared.journals),
     ]
     storage.sync(
-        files=[manifest, listed, *([] if prepared.is_synced else by_tasks), *begun.announced.pending_paths],
+        files=[manifest, listed, *([] if prepared.is_synced else by_tasks), *begun.announced.on_timeline.pending_paths],
         folders=[posixpath.dirname(manifest), posixpath.dirname(listed)],
     )

@@ -25,13 +25,14 @@ from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action, Instant, State
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
-from rli.services.fence import Fence, remove_unfinished_drafts
+from rli.publication.fence import Fence, remove_unfinished_drafts
+from rli.publication.instants import TableInstant
+from rli.publication.metadata_table import switch_off_metadata_table
 from rli.services.undo_plan import planned_files
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
-from rli.view.metadata_table import switch_off_metadata_table
 from rli.view.snapshot import Snapshot
 
 
@@ -172,7 +173,7 @@ def _carry_out(
     last = timeline.completed_writes[-1]
     plan = CleanPlan(earliest.time, earliest.action, last.time, files)
     instant = timeline.next_time(table.now())
-    fence.announce(instant, Action.CLEAN, plan.to_avro())
+    fence.announce(TableInstant(table, instant, Action.CLEAN), plan.to_avro())
     finish_clean(table, table.load_timeline(), instant, fence)
     return instant
 
@@ -183,21 +184,21 @@ def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence
     May be repeated. The caller holds the lease.
     """
     started = time.monotonic()
-    writer = table.timeline_writer
-    planned = writer.requested(instant, Action.CLEAN)
+    cleaning = TableInstant(table, instant, Action.CLEAN)
+    planned = cleaning.plan()
     if planned is None:
         # Nobody can carry it out: all but this trace of it was archived, or its plan removed by hand.
-        writer.remove(instant, Action.CLEAN)
+        cleaning.remove()
     else:
         plan = CleanPlan.from_avro(planned, f"{instant}.{Action.CLEAN}.{State.REQUESTED}")
         switch_off_metadata_table(table.storage, table.reloaded().properties)
-        fence.start(instant, Action.CLEAN)
+        fence.start(cleaning)
         held = Snapshot(table, timeline).slices.of_partitions(plan.files)
         live = {file.path for file_slice in held for file in file_slice.files}
         # In any order: none of them is needed, and a repeated clean deletes the rest.
         table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
         milliseconds = int((time.monotonic() - started) * 1000)
-        fence.complete(instant, Action.CLEAN, plan.completed(instant, milliseconds))
+        fence.complete(cleaning, plan.completed(instant, milliseconds))
     table.storage.delete_files([paths.service_mark(instant, Action.CLEAN)])
 
 

@@ -16,7 +16,8 @@ from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.restore_metadata import RestoreMetadata, RestorePlan
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata
 from rli.hudi.timeline.timeline import Timeline
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
 from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
 from rli.telemetry import events, metrics
 from rli.view import paths
@@ -61,7 +62,7 @@ def request_restore(table: TableDefinition, snapshot: Snapshot, instant_time: st
     require_files_as_of(snapshot, snapshot.as_of(instant_time))
     restore = snapshot.timeline.next_time(table.now())
     plan = RestorePlan(instant_time, tuple((instant.time, instant.action) for instant in later))
-    fence.announce(restore, Action.RESTORE, plan.to_avro())
+    fence.announce(TableInstant(table, restore, Action.RESTORE), plan.to_avro())
     return restore
 
 
@@ -73,35 +74,36 @@ def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> Restor
         commits that were no longer visible are undone.
     """
     started = time.monotonic()
-    storage, writer = table.storage, table.timeline_writer
-    plan = _plan_of(table, restore)
-    begun = writer.started(restore, Action.RESTORE)
+    storage, instant = table.storage, TableInstant(table, restore, Action.RESTORE)
+    plan = _plan_of(instant)
+    begun = instant.progress()
     if begun is None:
         begun = _intended(table, restore, plan).to_avro()
-        fence.start(restore, Action.RESTORE, begun)
+        fence.start(instant, begun)
     metadata = RestoreMetadata.from_avro(begun, f"{restore}.{Action.RESTORE}.inflight")
     visible = {instant.time for instant in table.load_timeline().completed_writes if instant.time > plan.restored_to}
     if visible - {rollback.instant_time for rollback in metadata.rollbacks}:
         metadata = metadata.without(visible)
-    for rollback in metadata.rollbacks:
-        writer.withdraw(rollback.instant_time, rollback.action)
+    undone = [TableInstant(table, rollback.instant_time, rollback.action) for rollback in metadata.rollbacks]
+    for commit in undone:
+        commit.withdraw()
     for rollback in metadata.rollbacks:
         storage.delete_files(planned_files(rollback.deleted))
         storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
         storage.sync(folders=rollback.deleted)
-    deleted_keys.delete_files_of(storage, frozenset(rollback.instant_time for rollback in metadata.rollbacks))
+    deleted_keys.delete_files_of(storage, frozenset(commit.time for commit in undone))
     milliseconds = int((time.monotonic() - started) * 1000)
-    fence.complete(restore, Action.RESTORE, metadata.taking(milliseconds).to_avro())
+    fence.complete(instant, metadata.taking(milliseconds).to_avro())
     # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
-    for rollback in metadata.rollbacks:
-        writer.remove(rollback.instant_time, rollback.action)
+    for commit in undone:
+        commit.remove()
     storage.delete_files([paths.service_mark(restore, Action.RESTORE)])
     metrics.SERVICES.add(1, service="restore")
     events.RESTORE_DONE.log(
         table=table.location,
         instant=plan.restored_to,
         restore=restore,
-        undone=[rollback.instant_time for rollback in metadata.rollbacks],
+        undone=[commit.time for commit in undone],
         seconds=time.monotonic() - started,
     )
     return restore_outcome(table, restore)
@@ -109,16 +111,16 @@ def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> Restor
 
 def restore_outcome(table: TableDefinition, restore: str) -> RestoreResult | None:
     """What a completed restore did, whichever process carried it out; None if another engine overtook its plan."""
-    plan, content = _plan_of(table, restore), table.timeline_writer.completed(restore, Action.RESTORE)
-    metadata = RestoreMetadata.from_avro(content or b"", f"{restore}.{Action.RESTORE}")
+    instant = TableInstant(table, restore, Action.RESTORE)
+    plan = _plan_of(instant)
+    metadata = RestoreMetadata.from_avro(instant.content() or b"", f"{restore}.{Action.RESTORE}")
     undone = tuple(rollback.instant_time for rollback in metadata.rollbacks)
     is_overtaken = undone != tuple(commit_time for commit_time, _ in plan.undone)
     return None if is_overtaken else RestoreResult(restore, plan.restored_to, undone)
 
 
-def _plan_of(table: TableDefinition, restore: str) -> RestorePlan:
-    content = table.timeline_writer.requested(restore, Action.RESTORE)
-    return RestorePlan.from_avro(content or b"", f"{restore}.{Action.RESTORE}.requested")
+def _plan_of(restore: TableInstant) -> RestorePlan:
+    return RestorePlan.from_avro(restore.plan() or b"", f"{restore.time}.{Action.RESTORE}.requested")
 
 
 def commits_after(timeline: Timeline, instant_time: str) -> list[Instant]:

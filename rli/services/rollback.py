@@ -15,7 +15,8 @@ from rli.hudi.timeline.commit_metadata import CLUSTER, COMMIT_MARK, CommitMetada
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
 from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
 from rli.telemetry import events, metrics
 from rli.view import paths
@@ -93,7 +94,7 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant: Instan
     """
     plan = RollbackPlan(instant.time, instant.action, written_files(table.storage, snapshot.commit(instant)))
     time_of_rollback = snapshot.timeline.next_time(table.now())
-    fence.announce(time_of_rollback, Action.ROLLBACK, plan.to_avro())
+    fence.announce(TableInstant(table, time_of_rollback, Action.ROLLBACK), plan.to_avro())
     return time_of_rollback
 
 
@@ -125,12 +126,13 @@ def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMe
 def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
     """Carry out a planned rollback, and say which commit it undid; may be repeated. The caller holds the lease."""
     started = time.monotonic()
-    storage, writer = table.storage, table.timeline_writer
-    plan = RollbackPlan.from_avro(writer.requested(rollback, Action.ROLLBACK) or b"", f"{rollback}.rollback.requested")
-    fence.start(rollback, Action.ROLLBACK)
+    storage, instant = table.storage, TableInstant(table, rollback, Action.ROLLBACK)
+    plan = RollbackPlan.from_avro(instant.plan() or b"", f"{rollback}.rollback.requested")
+    undone = TableInstant(table, plan.instant_time, plan.action)
+    fence.start(instant)
     # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
     # instant that is older than all others would pass for one of an archived commit.
-    writer.withdraw(plan.instant_time, plan.action)
+    undone.withdraw()
     storage.delete_files(planned_files(plan.files))
     storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
     deleted_keys.delete_files_of(storage, frozenset([plan.instant_time]))
@@ -142,8 +144,8 @@ def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
         milliseconds=int((time.monotonic() - started) * 1000),
         deleted=plan.files,
     )
-    fence.complete(rollback, Action.ROLLBACK, metadata.to_avro())
-    writer.remove(plan.instant_time, plan.action)
+    fence.complete(instant, metadata.to_avro())
+    undone.remove()
     storage.delete_files([paths.service_mark(rollback, Action.ROLLBACK)])
     metrics.SERVICES.add(1, service="rollback")
     events.ROLLBACK_DONE.log(

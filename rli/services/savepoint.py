@@ -10,8 +10,9 @@ from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.savepoint_metadata import SavepointMetadata
+from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
 from rli.services.clean import finish_cleans
-from rli.services.fence import Fence
 from rli.services.restore import require_commit
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -57,17 +58,18 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     table.storage.write_bytes(mark, b"")
     # By the mark a savepoint that was only begun is found, after a power cut too.
     table.storage.sync(folders=[posixpath.dirname(mark)])
-    fence.start(saved, Action.SAVEPOINT)
-    fence.complete(saved, Action.SAVEPOINT, metadata.to_avro())
+    savepoint = TableInstant(table, saved, Action.SAVEPOINT)
+    fence.start(savepoint)
+    fence.complete(savepoint, metadata.to_avro())
     table.storage.delete_files([mark])
     return saved
 
 
 def drop_unfinished(table: TableDefinition, instant_time: str) -> None:
     """Remove the traces of a savepoint that was begun and not made. The caller holds the lease."""
-    if not table.timeline_writer.is_completed(instant_time, Action.SAVEPOINT):
-        table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
-        table.timeline_writer.sync()
+    savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
+    if not savepoint.is_completed:
+        savepoint.drop()
     table.storage.delete_files([paths.service_mark(instant_time, Action.SAVEPOINT)])
 
 
@@ -77,7 +79,7 @@ def delete_savepoint(table: TableDefinition, instant_time: str, fence: Fence) ->
     Raises:
         InstantNotFoundError: no savepoint keeps it.
     """
-    content = table.timeline_writer.completed(instant_time, Action.SAVEPOINT)
+    content = TableInstant(table, instant_time, Action.SAVEPOINT).content()
     if content is None:
         raise InstantNotFoundError(
             f"no savepoint keeps this commit: instant={instant_time}; list the savepoints: rli timeline TABLE"
@@ -91,7 +93,7 @@ def finish_deletion(table: TableDefinition, instant_time: str) -> None:
     mark = paths.service_mark(instant_time, DELETION)
     content = table.storage.read_bytes(mark)
     if content is not None:
-        table.timeline_writer.withdraw_content(instant_time, Action.SAVEPOINT, content)
-        table.timeline_writer.remove_pending(instant_time, Action.SAVEPOINT)
-        table.timeline_writer.sync()
+        savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
+        savepoint.withdraw_content(content)
+        savepoint.drop()
         table.storage.delete_files([mark])

@@ -37,7 +37,7 @@ from rli.index.roles import ExpiresKeys, KeptInStore
 from rli.index_urls import IndexUrl
 from rli.json_text import parse_json
 from rli.model import MigrationResult, MigrationStep
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
 from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.tasks import TaskRunner

@@ -13,7 +13,7 @@ from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind
 from rli.index.registry import index_kind
 from rli.index.roles import KeptInStore
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.registration import as_stored_now, has_index_of, has_other_index

@@ -12,7 +12,6 @@ from rli.hudi.table_features import require_readable
 from rli.hudi.timeline.archive import Archive
 from rli.hudi.timeline.layouts import TimelineLayout
 from rli.hudi.timeline.timeline import Timeline, load_timeline
-from rli.hudi.timeline.writing import TimelineWriter
 from rli.model import Durability
 from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
@@ -59,7 +58,7 @@ class TableDefinition:
 
     def load_timeline(self) -> Timeline:
         """The timeline as it is now; raises ``TableNotFoundError`` if the table was dropped."""
-        timeline = load_timeline(self.storage, self._timeline_layout)
+        timeline = load_timeline(self.storage, self.timeline_layout)
         if not timeline.instants:
             # The folder of a table that was dropped looks like a table without a commit.
             load_properties(self.storage)
@@ -68,19 +67,15 @@ class TableDefinition:
     @property
     def archive(self) -> Archive:
         """Where instants go that leave the active timeline."""
-        return Archive(self.storage, self._timeline_layout)
+        return Archive(self.storage, self.timeline_layout)
 
     def has_archive(self) -> bool:
         """Whether instants have left the active timeline."""
         return not self.archive.is_empty()
 
     @property
-    def timeline_writer(self) -> TimelineWriter:
-        """Writes the timeline in the layout of the table's version."""
-        return TimelineWriter(self.storage, self._timeline_layout)
-
-    @property
-    def _timeline_layout(self) -> TimelineLayout:
+    def timeline_layout(self) -> TimelineLayout:
+        """Where the files of the timeline are, and what they look like, by the table's version."""
         raw = self.properties.raw
         return TimelineLayout.of(
             self.properties.layout_version,

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from rli import create_table
-from rli.cli.checkup.table import TableCheckup
 from rli.storage import Storage
-from tests.support.tables import commit_version
+from tests.support.operations import run_every_operation
 
 
 @pytest.mark.parametrize("listing", ["list_files", "list_folders"])
@@ -29,17 +28,5 @@ def test_only_the_listing_of_the_view_lists_data_files(
         return inner(storage, path, **options)
 
     monkeypatch.setattr(Storage, listing, observed)
-    instants = [commit_version(table, version) for version in range(6)]
-    table.savepoint(instants[4])
-    table.rollback(instants[5])
-    table.restore(instants[4])
-    table.delete_savepoint(instants[4])
-    table.read(as_of=instants[0])
-    table.cluster()
-    table.clean(keep_commits=1)
-    table.archive(keep_commits=1)
-    table.verify_index()
-    table.repair_index()
-    table.bootstrap_index()
-    TableCheckup(table.location, None).run()
+    run_every_operation(table)
     assert listed_by == {"rli.view.file_listing"}

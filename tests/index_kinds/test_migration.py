@@ -38,7 +38,7 @@ from rli.errors import InvalidInputError, LeaseLostError, UnsupportedTableError
 from rli.index.kinds import IndexOptions
 from rli.index.record.kind import RecordKind
 from rli.index.record.table.index import RecordTableIndex
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
 from rli.table.dropping import require_unused
 from rli.table.migration import MIGRATION_LEASE, Migration, target_of
 from rli.tasks import InProcess

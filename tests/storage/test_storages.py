@@ -22,7 +22,7 @@ import pytest
 from obstore.store import LocalStore
 
 from rli import LeaseLostError, SettingsError, StoreUnavailableError, UnsupportedTableError, create_table, open_table
-from rli.services.fence import Fence, remove_unfinished_drafts, settle_prepared
+from rli.publication.fence import Fence, remove_unfinished_drafts, settle_prepared
 from rli.storage import Storage, object_stores
 from rli.storage.object_deletions import delete_objects
 from rli.view import paths

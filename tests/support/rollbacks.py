@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rli import Table
 from rli.commit.recovery import exclusive
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
 from rli.services.rollback import request_rollback
 from rli.view.snapshot import Snapshot
 
@@ -15,4 +15,4 @@ def roll_back_in_part(table: Table, instant: str) -> None:
     with exclusive(definition, table.index, "rollback") as lease:
         [completed] = (found for found in table.timeline() if found.time == instant)
         request_rollback(definition, Snapshot.now(definition), completed, Fence(definition, lease.require_held))
-        definition.storage.delete_files([definition.timeline_writer.layout.path(completed.file_name)])
+        definition.storage.delete_files([definition.timeline_layout.path(completed.file_name)])

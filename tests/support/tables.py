@@ -187,7 +187,7 @@ def fingerprint_of_store(store: Store, shards: int) -> dict[str, str]:
 
 def check_archived(table: Table) -> list[tuple[str, str]]:
     """Times and actions of the archived instants, in the order of the archive, by readers of Hudi's formats alone."""
-    storage, folder = table.definition.storage, table.definition.timeline_writer.layout.archive_folder
+    storage, folder = table.definition.storage, table.definition.timeline_layout.archive_folder
     content = {file.name: storage.read_bytes(file.path) or b"" for file in storage.list_files(folder)}
     if table.definition.properties.layout_version == 1:
         names = [name for name in content if name.startswith(".commits_.archive.")]

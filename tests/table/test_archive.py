@@ -20,8 +20,8 @@ from rli import (
     open_table,
 )
 from rli.model import Step
+from rli.publication.fence import Fence
 from rli.services.archive import ArchiveResult, archive
-from rli.services.fence import Fence
 from tests.support.faults import PointedStorage
 from tests.support.steps import Once
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
@@ -244,7 +244,7 @@ def test_an_archive_that_was_killed_is_finished_by_the_next(reached: str, table:
         _commit(table, version)
     before = Path(shutil.copytree(table.location, tmp_path / "before"))
     table.archive(keep_commits=2)
-    layout = table.definition.timeline_writer.layout
+    layout = table.definition.timeline_layout
     # The table as the archive found it, with what it had done when it was killed.
     shutil.rmtree(before / layout.archive_folder, ignore_errors=True)
     shutil.copytree(Path(table.location, layout.archive_folder), before / layout.archive_folder)

@@ -18,7 +18,7 @@ from rli.commit.liveness import Holding
 from rli.commit.recovery import exclusive, writer_record
 from rli.commit.shared_records import shared_records
 from rli.hudi.timeline.timeline import Timeline
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
 from rli.services.rollback import request_rollback
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -100,7 +100,7 @@ def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None
         request_rollback(definition, snapshot, snapshot.timeline.find(undone), Fence(definition, lease.require_held))
         # The commit becomes pending again, and nobody but the holder of the lease may go on from there.
         (completed,) = (i for i in table.timeline() if i.time == undone)
-        Path(table.location, definition.timeline_writer.layout.path(completed.file_name)).unlink()
+        Path(table.location, definition.timeline_layout.path(completed.file_name)).unlink()
         with pytest.raises(IndexNotReadyError, match=f"being rolled back.*{undone}.*try again"):
             where(table, timeout=0.1)
     assert where(table) == ["x", None]

@@ -19,7 +19,8 @@ from rli import (
 )
 from rli.commit.recovery import exclusive
 from rli.model import Step
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
 from rli.services.restore import RestoreResult, finish_restore, request_restore
 from tests.support.faults import PointedStorage
 from tests.support.indexes import record_index
@@ -148,7 +149,7 @@ def test_later_savepoints_are_not_undone(table: Table) -> None:
 
 def test_a_savepoint_that_was_begun_stops_nobody(table: Table) -> None:
     instants, states = _commits(table, 2)
-    assert table.definition.timeline_writer.start(instants[0], "savepoint")
+    TableInstant(table.definition, instants[0], "savepoint").begin()
     _commit(table, 2)
     assert _cities(table)
     table.savepoint(instants[0])

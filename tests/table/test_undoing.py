@@ -18,7 +18,7 @@ from rli import (
 )
 from rli.commit.recovery import exclusive
 from rli.hudi.file_names import BaseFileName
-from rli.services.fence import Fence
+from rli.publication.fence import Fence
 from rli.services.rollback import request_rollback
 from rli.view.snapshot import Snapshot
 from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
@@ -99,9 +99,8 @@ def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) 
 
 def test_while_another_engine_rolls_back_the_index_does_not_follow(table: Table) -> None:
     instant = _write_and_forget(table)
-    writer = table.definition.timeline_writer
     (completed,) = (i for i in table.timeline() if i.time == instant)
-    path = Path(table.location, writer.layout.path(completed.file_name))
+    path = Path(table.location, table.definition.timeline_layout.path(completed.file_name))
     content = path.read_bytes()
     path.unlink()
     for call in (table.sync_index, lambda: table.delete(["a"])):
@@ -148,7 +147,7 @@ def test_a_rollback_that_is_refused_leaves_the_clusterings_behind_the_commit(
 
 def test_a_commit_that_a_savepoint_keeps_is_not_rolled_back(table: Table) -> None:
     instant = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
-    layout = table.definition.timeline_writer.layout
+    layout = table.definition.timeline_layout
     path = Path(table.location, layout.completed_path(instant, "savepoint", f"{int(instant) + 9000}"))
     path.write_bytes(b"")
     with pytest.raises(UnsupportedTableError, match="a savepoint keeps"):

@@ -71,23 +71,16 @@ class TimelineWriter:
         """What ``start`` was given; None if work on the instant has not begun."""
         return self.storage.read_bytes(self.layout.pending_path(time, action, State.INFLIGHT))
 
-    def complete(self, time: str, action: str, content: bytes, completion_time: str) -> bool:
-        """Publish an instant with its metadata, all or nothing; False if it is published already.
-
-        Args:
-            time: of the instant.
-            action: of the instant.
-            content: its metadata.
-            completion_time: greater than every time that the timeline shows; kept in layout 2 alone.
-        """
-        if self.is_completed(time, action):
-            return False
-        return self._create(self.layout.completed_path(time, action, completion_time), content)
-
     def publish(self, metadata: Draft, time: str, action: str, completion_time: str) -> bool:
         """Publish an instant whose metadata is a draft; False if it is published already.
 
         What the caller does next, ``sync`` or a sync of the index, makes that survive a power cut.
+
+        Args:
+            metadata: of the instant.
+            time: of the instant.
+            action: of the instant.
+            completion_time: greater than every time that the timeline shows; kept in layout 2 alone.
 
         Raises:
             FileNotFoundError: the draft was taken back.

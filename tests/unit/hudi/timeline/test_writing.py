@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from uuid import uuid4
 
 import fastavro
 import pytest
@@ -34,12 +35,16 @@ def completed_name(writer: TimelineWriter, action: str) -> str:
     return f"{TIME}_{COMPLETED}.{action}" if writer.layout.version == 2 else f"{TIME}.{action}"
 
 
+def publish(writer: TimelineWriter, action: str, content: bytes) -> bool:
+    return writer.publish(writer.storage.draft(uuid4().hex, content), TIME, action, COMPLETED)
+
+
 def test_a_commit_goes_through_its_states(writer: TimelineWriter) -> None:
     content = writer.layout.encode(CommitMetadata((), operation="UPSERT"))
     assert writer.request(TIME, "commit")
     assert writer.start(TIME, "commit")
     assert load_timeline(writer.storage, writer.layout).find(TIME).state is State.INFLIGHT
-    assert writer.complete(TIME, "commit", content, COMPLETED)
+    assert publish(writer, "commit", content)
     timeline = load_timeline(writer.storage, writer.layout)
     assert timeline.find(TIME).state is State.COMPLETED
     assert read_commit(writer.storage, timeline, timeline.find(TIME)).operation == "UPSERT"
@@ -52,9 +57,8 @@ def test_no_state_is_reached_twice(writer: TimelineWriter) -> None:
     assert writer.requested(TIME, "rollback") == b"plan"
     assert writer.start(TIME, "rollback")
     assert not writer.start(TIME, "rollback")
-    assert writer.complete(TIME, "rollback", b"done", COMPLETED)
+    assert publish(writer, "rollback", b"done")
     before = names(writer)
-    assert not writer.complete(TIME, "rollback", b"other", LATER)
     assert not writer.publish(writer.storage.draft("content", b"other"), TIME, "rollback", LATER)
     assert names(writer) == before
     path = writer.layout.path(completed_name(writer, "rollback"))
@@ -74,7 +78,7 @@ def test_a_draft_is_published_unless_it_was_taken_back(writer: TimelineWriter) -
 def test_a_withdrawn_commit_is_inflight_and_a_removed_one_is_gone(writer: TimelineWriter) -> None:
     writer.request(TIME, "commit")
     writer.start(TIME, "commit")
-    writer.complete(TIME, "commit", b"content", COMPLETED)
+    publish(writer, "commit", b"content")
     writer.withdraw(TIME, "commit")
     assert load_timeline(writer.storage, writer.layout).find(TIME).state is State.INFLIGHT
     writer.remove(TIME, "commit")
@@ -85,7 +89,7 @@ def test_a_withdrawn_commit_is_inflight_and_a_removed_one_is_gone(writer: Timeli
 def test_other_actions_name_their_inflight_file(writer: TimelineWriter) -> None:
     writer.request(TIME, "rollback", b"plan")
     writer.start(TIME, "rollback")
-    writer.complete(TIME, "rollback", b"done", COMPLETED)
+    publish(writer, "rollback", b"done")
     expected = [completed_name(writer, "rollback"), f"{TIME}.rollback.inflight", f"{TIME}.rollback.requested"]
     assert names(writer) == sorted(expected)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from rli.errors import LeaseLostError
+from rli.publication.instants import TableInstant
 from rli.storage import Draft
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -41,29 +42,28 @@ class Fence:
     table: TableDefinition
     require_held: Callable[[], None]
 
-    def announce(self, time: str, action: str, plan: bytes) -> None:
+    def announce(self, instant: TableInstant, plan: bytes) -> None:
         """Put a plan on the timeline, as a requested instant; from then on every holder of the lease carries it out."""
-        mark = paths.service_mark(time, action)
+        mark = paths.service_mark(instant.time, instant.action)
         draft = self.table.storage.draft(mark, plan)
         self.table.storage.sync(folders=[posixpath.dirname(mark)])
-        with self._naming_the_loss(f"{action}={time}"):
+        with self._naming_the_loss(str(instant)):
             self.require_held()
-            self.table.timeline_writer.request_from(draft, time, action)
+            instant.announce_from(draft)
 
-    def start(self, time: str, action: str, content: bytes = b"") -> None:
+    def start(self, instant: TableInstant, content: bytes = b"") -> None:
         """Say that work on a requested instant begins, unless that was said before."""
         with self._prepared(content) as draft:
-            self.table.timeline_writer.start_from(draft, time, action)
+            instant.begin_from(draft)
 
-    def complete(self, time: str, action: str, content: bytes) -> None:
+    def complete(self, instant: TableInstant, content: bytes) -> None:
         """Complete an instant, unless it is completed."""
-        writer = self.table.timeline_writer
-        if writer.is_completed(time, action):
+        if instant.is_completed:
             return
-        completed_at = self.table.load_timeline().next_time(self.table.now())
+        timeline = self.table.load_timeline()
         with self._prepared(content) as draft:
-            writer.publish(draft, time, action, completed_at)
-        writer.sync()
+            instant.complete_from(draft, timeline)
+        instant.sync()
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists; returns whether it was written."""

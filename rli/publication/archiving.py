@@ -1,0 +1,131 @@
+"""How instants leave the active timeline for the archive, as a whole and in order, whatever becomes of the process.
+
+The archive's file gets its name by a step that only a holder of the lease can take, and the process that has the lease
+next finishes what has got so far, before anything else (``rli.commit.recovery``). So a process that was paused within an
+archive finds nothing left to remove when it goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, Literal
+from uuid import uuid4
+
+from pydantic import BaseModel, ValidationError
+
+from rli.errors import CorruptTableError, LeaseLostError
+from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.timeline import list_instants
+from rli.publication.fence import Fence
+from rli.storage import Storage
+from rli.view import paths
+from rli.view.definition import TableDefinition
+
+_STATES: Final = ("requested", "inflight", "completed")
+
+
+def archive_instants(table: TableDefinition, leaving: Iterable[Instant], fence: Fence) -> None:
+    """Move completed instants to the archive. The caller holds the lease.
+
+    Raises:
+        LeaseLostError: another writer took the lease over; nothing was archived.
+    """
+    _publish(table, _files_of(table, leaving), fence)
+    finish_archives(table, fence)
+
+
+def _files_of(table: TableDefinition, leaving: Iterable[Instant]) -> list[list[Instant]]:
+    """Each instant in the states of which there are files, the completed one last; by time."""
+    wanted = {(instant.time, instant.action) for instant in leaving}
+    found: dict[tuple[str, str], list[Instant]] = defaultdict(list)
+    for instant in list_instants(table.storage, table.timeline_layout):
+        if (instant.time, instant.completed_action) in wanted:
+            found[instant.time, instant.completed_action].append(instant)
+    return [sorted(found[key], key=lambda instant: _STATES.index(instant.state)) for key in sorted(found)]
+
+
+class _Plan(BaseModel):
+    """What one archive is about to do, as its file says it.
+
+    Attributes:
+        version: of the format.
+        archive: the archive's file, relative to the table; None if no instant needs one.
+        digest: SHA-256 of that file.
+        files: those that leave the active timeline, in this order.
+    """
+
+    version: Literal[1]
+    archive: str | None
+    digest: str | None
+    files: tuple[str, ...]
+
+
+def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -> None:
+    """Write instants to the archive, and down which files leave the active timeline for it."""
+    storage, layout, file = table.storage, table.timeline_layout, table.archive.file_for(files)
+    # Pending states first, so that none seems to be pending; then in the order of the times: what a reader takes for
+    # archived is all that is older than what it finds.
+    leaving = [*(state for states in files for state in states[:-1]), *(states[-1] for states in files)]
+    plan = _Plan(
+        version=1,
+        archive=None if file is None else file.path,
+        digest=None if file is None else hashlib.sha256(file.content).hexdigest(),
+        files=tuple(layout.path(state.file_name) for state in leaving),
+    )
+    storage.make_folder(layout.archive_folder)
+    folder = paths.archiving_folder(uuid4().hex)
+    draft = storage.draft(paths.archive_content(folder), b"" if file is None else file.content)
+    storage.write_bytes(paths.archive_plan(folder), plan.model_dump_json().encode())
+    storage.sync(folders=[folder])
+    fence.require_held()
+    if file is None:
+        return
+    try:
+        storage.publish(draft, file.path)
+    except FileNotFoundError as error:
+        raise LeaseLostError(
+            f"another writer took the lease over: archive={file.path}; nothing was archived, call it again"
+        ) from error
+
+
+def finish_archives(table: TableDefinition, fence: Fence) -> None:
+    """Finish archives whose file has its name, drop those whose has not; may be repeated. The caller holds the lease."""
+    storage = table.storage
+    for folder in storage.list_folders(paths.ARCHIVING):
+        # From here on nobody else can give the file its name, and it may just have got it.
+        storage.settle(paths.archive_content(folder))
+        plan = _read_plan(storage, folder)
+        if plan is not None and _is_published(table, plan, fence):
+            storage.delete_files(plan.files)
+            storage.sync(folders=[table.timeline_layout.folder])
+        storage.delete_folder(folder)
+
+
+def _read_plan(storage: Storage, folder: str) -> _Plan | None:
+    """The plan of an archive; None if its process died before it had written one."""
+    content = storage.read_bytes(paths.archive_plan(folder))
+    if content is None:
+        return None
+    try:
+        return _Plan.model_validate_json(content)
+    except ValidationError as error:
+        raise CorruptTableError(
+            f"the plan of an archive is damaged: file={paths.archive_plan(folder)}; delete the folder {folder}, then "
+            "run: rli archive TABLE"
+        ) from error
+
+
+def _is_published(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
+    """Whether the instants of a plan are in the archive; sees to it that their file counts."""
+    if plan.archive is None:
+        return True
+    content = table.storage.read_bytes(plan.archive)
+    # Where another engine was first, its file has the name.
+    if content is None or hashlib.sha256(content).hexdigest() != plan.digest:
+        return False
+    table.storage.sync(folders=[posixpath.dirname(plan.archive)])
+    table.archive.add(plan.archive, len(content), fence.create)
+    return True
