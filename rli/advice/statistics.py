@@ -161,9 +161,9 @@ def commit_statistics(snapshot: Snapshot) -> CommitStatistics | None:
     """
     told = {entry.time: entry for entry in history(snapshot, limit=4 * _COMMITS)}
     writes = [instant for instant in reversed(snapshot.timeline.completed_writes) if instant.time in told]
-    commits = [(told[instant.time], snapshot.commit(instant)) for instant in writes[: _COMMITS + 1]]
+    commits = [(told[instant.time], snapshot.change(instant)) for instant in writes[: _COMMITS + 1]]
     commits = [(entry, commit) for entry, commit in commits if commit.operation != CLUSTER]
-    if len(commits) > 1 and all(stat.previous_instant is None for stat in commits[-1][1].write_stats):
+    if len(commits) > 1 and all(stat.previous_instant is None for stat in commits[-1][1].written):
         commits.pop()
     commits = commits[:_COMMITS]
     counts = {name: sum(getattr(entry, name) or 0 for entry, _ in commits) for name in _COUNTED}
@@ -174,8 +174,8 @@ def commit_statistics(snapshot: Snapshot) -> CommitStatistics | None:
         commits=len(commits),
         rows=total / len(commits),
         **{name: count / total for name, count in counts.items()},
-        files=fmean(sum(stat.previous_instant is not None for stat in commit.write_stats) for _, commit in commits),
-        partitions=fmean(len({stat.partition_path for stat in commit.write_stats}) for _, commit in commits),
+        files=fmean(sum(stat.previous_instant is not None for stat in commit.written) for _, commit in commits),
+        partitions=fmean(len({stat.partition_path for stat in commit.written}) for _, commit in commits),
         writers=tuple(sorted({entry.writer for entry, _ in commits if entry.writer is not None})),
     )
 

@@ -156,7 +156,7 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
 
 
 def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
-    written = {FileGroupId(stat.partition_path, stat.file_id): stat for stat in planned.stats}
+    written = {stat.group: stat for stat in planned.stats}
     contested = changed_since(planned.state.snapshot, current, planned.read.groups | planned.replaced | written.keys())
     if not contested:
         return
@@ -191,7 +191,7 @@ def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) ->
     schema = pa.schema([(RECORD_KEY, pa.string()), (COMMIT_TIME, pa.string())])
 
     def keys_of(stat: WriteStat) -> Iterable[pa.Array]:
-        group = FileGroupId(stat.partition_path, stat.file_id)
+        group = stat.group
         unpublished = FileSlice(group, instant, DataFile(unpublished_file(instant, stat.path), stat.file_size))
         with FileSliceReader(storage, unpublished) as reader:
             for batch in reader.batches(schema):

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from rli.errors import UnsupportedTableError
 from rli.hudi.meta_columns import PARTITION_PATH, RECORD_KEY
 from rli.hudi.properties import KeyGeneratorKind
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.snapshot import Snapshot
 
@@ -32,7 +31,7 @@ def require_known_key_generation(snapshot: Snapshot) -> None:
     has_one_form = properties.key_generator not in _LEAVE_FORM_OPEN or (
         properties.key_generator is KeyGeneratorKind.COMPLEX and len(properties.record_key_fields) > 1
     )
-    if has_one_form or latest is None or COMMIT_MARK in snapshot.commit(latest).extra:
+    if has_one_form or latest is None or snapshot.change(latest).is_native:
         return
     records = _newest_records(snapshot)
     if records is None:

@@ -6,7 +6,6 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
 
 from rli.commit.begun_write import BegunWrite
 from rli.commit.conflicts import PlannedCommit, require_no_conflict, require_same_deletes
@@ -17,12 +16,9 @@ from rli.commit.write_ahead import write_ahead
 from rli.errors import ConflictError, UndecidedCommitError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.table_features import require_writable
-from rli.hudi.timeline.by_partition import by_partition
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, DELETED_KEYS_FILES, CommitMetadata
 from rli.index.contract import FileIndex, IndexState, SyncOptions
-from rli.model import FileGroupId, Step
-from rli.publication.metadata_table import switch_off_metadata_table
-from rli.storage import Draft
+from rli.model import Step
+from rli.publication.fence import Fence, NeededFiles, PreparedCommit
 from rli.view import paths
 from rli.view.caller_transactions import delete_superseded, require_first, save_record
 from rli.view.definition import TableDefinition
@@ -31,8 +27,7 @@ from rli.view.history import facts_of_commit
 from rli.view.lost_files import require_files, sums_after
 from rli.view.slice_sums import SLICE_SUMS, SliceSums
 from rli.view.snapshot import Snapshot
-
-_MARK_VERSION: Final = "1"
+from rli.view.table_change import TableChange
 
 
 class LeasedWrite:
@@ -72,8 +67,7 @@ class LeasedWrite:
             if records or len(accepted.results) < len(prepared.results):
                 write_ahead(begun, accepted, records)
             self._promote(accepted, records)
-            switch_off_metadata_table(table.storage, table.reloaded().properties)
-            self._complete(self._draft(table, accepted, sums), now)
+            self._complete(self._prepared(table, accepted, sums), now)
         published = PublishedWrite(begun, table, accepted)
         published.report(Step.PUBLISHED)
         published.complete_resizing()
@@ -99,7 +93,7 @@ class LeasedWrite:
         is_last = now.timeline.latest_write == begun.snapshot.timeline.latest_write
         checked = begun.snapshot if is_last else current
         require_files_read(begun, accepted, checked)
-        written = {FileGroupId(stat.partition_path, stat.file_id) for stat in accepted.stats}
+        written = {stat.group for stat in accepted.stats}
         return sums_after(checked, now.timeline, begun.instant, written, accepted.replaced)
 
     def _transaction_records(self, now: IndexState, accepted: PreparedWrite) -> list[str]:
@@ -129,41 +123,36 @@ class LeasedWrite:
             begun.on_step(Step.FILE_PROMOTED)
         begun.on_step(Step.PROMOTED)
 
-    def _draft(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> Draft:
+    def _prepared(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> PreparedCommit:
         """The content of the commit, on the disk together with all that it refers to."""
-        begun, storage = self._begun, table.storage
-        metadata = CommitMetadata(
-            write_stats=tuple(accepted.stats),
-            replaced_file_ids=by_partition(
-                (group.partition_path, [group.file_id]) for group in sorted(accepted.replaced)
-            ),
+        marks = (f"{path}/{PARTITION_METADATA}".lstrip("/") for path in accepted.partition_paths)
+        needed = NeededFiles([*marks], [*map(posixpath.dirname, self._promoted)])
+        change = self._change(table, accepted, sums)
+        return Fence(table, self._lease.require_held).prepare_commit(self._begun.announced.on_timeline, change, needed)
+
+    def _change(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> TableChange:
+        """What the write changes in the table."""
+        begun = self._begun
+        return TableChange.native(
+            accepted.stats,
+            accepted.replaced,
             # A table that was never written has no schema yet.
             avro_schema=to_avro(accepted.schema, table.properties.name) if len(accepted.schema) else None,
             operation=accepted.operation,
             extra={
                 **begun.caller.extra,
                 **facts_of_commit(accepted.counts, begun.instant, table.now()),
-                **({DELETED_KEYS_FILES: "\n".join(accepted.deleted_keys)} if accepted.deleted_keys else {}),
                 SLICE_SUMS: sums.to_text(),
-                COMMIT_MARK: _MARK_VERSION,
             },
+            deleted_keys=accepted.deleted_keys,
         )
-        content = paths.commit_content(begun.instant)
-        draft = storage.unsynced().draft(content, table.timeline_layout.encode(metadata))
-        storage.sync(
-            files=[content, *(f"{path}/{PARTITION_METADATA}".lstrip("/") for path in accepted.partition_paths)],
-            folders=[*map(posixpath.dirname, self._promoted)],
-        )
-        return draft
 
-    def _complete(self, draft: Draft, now: IndexState) -> None:
-        """Publish the draft, or find out who has decided about it."""
-        begun = self._begun
-        self._lease.require_held()
+    def _complete(self, commit: PreparedCommit, now: IndexState) -> None:
+        """Publish the commit, or find out who has decided about it."""
         try:
             # Fails once a successor in the lease has retracted the draft. Where the name is taken, an earlier answer
             # was lost: no other write has this instant.
-            begun.announced.on_timeline.complete_from(draft, now.timeline)
+            commit.publish(now.timeline)
         except FileNotFoundError:
             raise
         except Exception as error:

@@ -14,7 +14,6 @@ from rli.commit.recovery import exclusive, recover
 from rli.errors import ConflictError, InstantNotFoundError, InvalidInputError, LeaseLostError
 from rli.index.contract import IndexState, TableIndex
 from rli.publication.fence import Fence
-from rli.publication.metadata_table import switch_off_metadata_table
 from rli.services.clean import finish_cleans
 from rli.services.restore import RestoreResult, commits_after, finish_restore, request_restore, restore_outcome
 from rli.services.rollback import commits_to_undo, finish_rollback, last_commit, request_rollback, require_rollback
@@ -123,5 +122,4 @@ def _state_to_undo(table: TableDefinition, index: TableIndex, fence: Fence) -> I
     """The table's state, once no clean is planned that could delete files that the undo restores."""
     synced = index.sync(table)
     finish_cleans(table, fence)
-    switch_off_metadata_table(table.storage, table.properties)
     return synced

@@ -46,7 +46,8 @@ class WriteBasis:
 
     def require_writable_state(self) -> None:
         """Raise ``UnsupportedTableError`` for a table whose commits and records show that rli does not write it."""
-        require_no_history(self.snapshot.last_commit, self.table.location)
+        last = self.snapshot.last_change
+        require_no_history({} if last is None else last.extra, self.table.location)
         require_known_key_generation(self.snapshot)
 
     @property
@@ -140,7 +141,7 @@ class WriteBasis:
         """What a record takes in a base file, from the last commit; ``estimate`` in a table without commits."""
         for instant in reversed(self.snapshot.timeline.completed_writes):
             try:
-                stats = self.snapshot.commit(instant).write_stats
+                stats = self.snapshot.change(instant).written
             except InstantNotFoundError:
                 # Another process has archived it, and all older ones, or has undone it: then this write is in conflict.
                 break

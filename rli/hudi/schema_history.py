@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from rli.errors import CorruptTableError, UnsupportedTableError
 from rli.hudi.column_names import below
-from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.json_text import parse_json
 from rli.storage import Storage
 
@@ -22,17 +21,17 @@ _FOLDER: Final = ".hoodie/.schema"
 _ENDING: Final = ".schemacommit"
 
 
-def require_no_history(commit: CommitMetadata | None, table: str) -> None:
+def require_no_history(extra: Mapping[str, str], table: str) -> None:
     """Pass a table whose last commit keeps no history of columns: a commit without one would end it.
 
     Args:
-        commit: the last one; None in a table without commits.
+        extra: the strings that the last commit keeps; none in a table without commits.
         table: its location, for the message.
 
     Raises:
         UnsupportedTableError: it keeps one.
     """
-    if commit is not None and commit.extra.get(LATEST_SCHEMA):
+    if extra.get(LATEST_SCHEMA):
         raise UnsupportedTableError(
             "the table keeps a history of its columns for Hudi's schema-on-read, which rli does not write: "
             f"table={table}; write it with Hudi, or write all records into a new table"

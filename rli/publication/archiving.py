@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from rli.errors import CorruptTableError, LeaseLostError
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import list_instants
 from rli.publication.fence import Fence
+from rli.publication.metadata_table import switch_off_metadata_table
 from rli.storage import Storage
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -27,12 +28,21 @@ from rli.view.definition import TableDefinition
 _STATES: Final = ("requested", "inflight", "completed")
 
 
-def archive_instants(table: TableDefinition, leaving: Iterable[Instant], fence: Fence) -> None:
+def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: Sequence[str], fence: Fence) -> None:
     """Move completed instants to the archive. The caller holds the lease.
+
+    Args:
+        table: the table.
+        leaving: the instants.
+        dead: base files of no commit, which would come to count as those of archived ones.
+        fence: of the caller.
 
     Raises:
         LeaseLostError: another writer took the lease over; nothing was archived.
     """
+    switch_off_metadata_table(table.storage, table.reloaded().properties)
+    table.storage.discard_files(dead)
+    table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     _publish(table, _files_of(table, leaving), fence)
     finish_archives(table, fence)
 

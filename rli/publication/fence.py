@@ -16,16 +16,56 @@ and the successor finishes an announced service before anything else.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
 from rli.errors import LeaseLostError
+from rli.hudi.timeline.timeline import Timeline
 from rli.publication.instants import TableInstant
+from rli.publication.metadata_table import switch_off_metadata_table
 from rli.storage import Draft
 from rli.view import paths
 from rli.view.definition import TableDefinition
+from rli.view.table_change import TableChange
+
+
+@dataclass(frozen=True, slots=True)
+class NeededFiles:
+    """What a commit refers to, besides what its tasks have synced.
+
+    Attributes:
+        files: paths in the table.
+        folders: whose new names must be durable.
+    """
+
+    files: Sequence[str]
+    folders: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCommit:
+    """A commit whose content is on the disk.
+
+    Attributes:
+        instant: inflight.
+        content: of the completed instant.
+    """
+
+    instant: TableInstant
+    content: Draft
+
+    def publish(self, timeline: Timeline) -> None:
+        """Complete the instant in one step.
+
+        Args:
+            timeline: loaded under the lease.
+
+        Raises:
+            FileNotFoundError: a successor in the lease has retracted the draft.
+        """
+        self.instant.complete_from(self.content, timeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +91,48 @@ class Fence:
             self.require_held()
             instant.announce_from(draft)
 
-    def start(self, instant: TableInstant, content: bytes = b"") -> None:
-        """Say that work on a requested instant begins, unless that was said before."""
+    def start(self, instant: TableInstant, change: TableChange, content: bytes = b"") -> None:
+        """Say that a service begins to change the table, unless that was said before.
+
+        Args:
+            instant: requested.
+            change: what the service is about to change.
+            content: of the inflight state.
+        """
+        self._tell_metadata_table(change)
         with self._prepared(content) as draft:
             instant.begin_from(draft)
 
-    def complete(self, instant: TableInstant, content: bytes) -> None:
-        """Complete an instant, unless it is completed."""
+    def complete(self, instant: TableInstant, change: TableChange, content: bytes) -> None:
+        """Complete the instant of a service, unless it is completed.
+
+        Args:
+            instant: inflight.
+            change: what the service has changed.
+            content: of the completed instant.
+        """
         if instant.is_completed:
             return
+        self._tell_metadata_table(change)
         timeline = self.table.load_timeline()
         with self._prepared(content) as draft:
             instant.complete_from(draft, timeline)
         instant.sync()
+
+    def prepare_commit(self, instant: TableInstant, change: TableChange, needed: NeededFiles) -> PreparedCommit:
+        """Make the content of a commit, and have it on the disk with all that it needs; then the lease is checked.
+
+        Args:
+            instant: inflight, of a write.
+            change: what the write changes.
+            needed: the files that must be durable before the commit is visible.
+        """
+        self._tell_metadata_table(change)
+        storage, path = self.table.storage, paths.commit_content(instant.time)
+        draft = storage.unsynced().draft(path, self.table.timeline_layout.encode(change.commit_metadata))
+        storage.sync(files=[path, *needed.files], folders=needed.folders)
+        self.require_held()
+        return PreparedCommit(instant, draft)
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless one exists; returns whether it was written."""
@@ -78,6 +147,11 @@ class Fence:
         with self._prepared(content) as draft:
             self.table.storage.replace(draft, path)
         self.table.storage.sync(folders=[posixpath.dirname(path)])
+
+    def _tell_metadata_table(self, change: TableChange) -> None:
+        """Keep Hudi's metadata table from listing other files than the table has."""
+        if change.changes_files:
+            switch_off_metadata_table(self.table.storage, self.table.reloaded().properties)
 
     @contextmanager
     def _prepared(self, content: bytes) -> Iterator[Draft]:

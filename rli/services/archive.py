@@ -13,7 +13,6 @@ never holes (``rli.publication.archiving``).
 
 from __future__ import annotations
 
-import posixpath
 import time
 from dataclasses import dataclass
 
@@ -22,10 +21,8 @@ from rli.file_group import deleted_keys
 from rli.hudi.timeline.archive import ARCHIVED_ACTIONS
 from rli.hudi.timeline.instant import Action, Instant, instant_before
 from rli.hudi.timeline.timeline import Timeline
-from rli.model import FileGroupId
 from rli.publication.archiving import archive_instants
 from rli.publication.fence import Fence
-from rli.publication.metadata_table import switch_off_metadata_table
 from rli.services.clean import delete_journals, earliest_kept, finish_cleans
 from rli.telemetry import events, metrics
 from rli.view.caller_transactions import delete_uncommitted_records
@@ -91,13 +88,10 @@ def archive(
     ]
     # Nothing would tell of a lost file once the commit that wrote it has left.
     require_all_files(snapshot)
-    switch_off_metadata_table(table.storage, table.reloaded().properties)
-    table.storage.discard_files(dead)
-    table.storage.sync(folders={posixpath.dirname(path) for path in dead})
-    # Their instants, too, would come to count as archived.
+    # The instants of undone commits, too, would come to count as archived.
     delete_uncommitted_records(table.storage, timeline, fence.require_held)
     _tidy_up_deleted_keys(table, timeline, fence)
-    archive_instants(table, leaving, fence)
+    archive_instants(table, leaving, dead, fence)
     # Neither a rollback nor an index that is behind gets at the commits any more.
     delete_journals(table, boundary)
     result = ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
@@ -130,7 +124,7 @@ def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:
     limits += [
         instant.time
         for instant in timeline.completed_writes
-        if instant.action == Action.REPLACE_COMMIT and _replaced_by(snapshot, instant) & present
+        if instant.action == Action.REPLACE_COMMIT and snapshot.change(instant).replaced & present
     ]
     return min(limits)
 
@@ -142,11 +136,6 @@ def _newest_beside(timeline: Timeline, saved: str) -> str:
 
 def _oldest_write(timeline: Timeline, boundary: str) -> str:
     return min(write.time for write in timeline.completed_writes if write.time >= boundary)
-
-
-def _replaced_by(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
-    replaced = snapshot.commit(instant).replaced_file_ids
-    return {FileGroupId(partition_path, file_id) for partition_path, ids in replaced.items() for file_id in ids}
 
 
 def _instants_before(timeline: Timeline, boundary: str) -> list[Instant]:

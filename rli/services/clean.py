@@ -27,13 +27,13 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.publication.fence import Fence, remove_unfinished_drafts
 from rli.publication.instants import TableInstant
-from rli.publication.metadata_table import switch_off_metadata_table
 from rli.services.undo_plan import planned_files
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +191,14 @@ def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence
         cleaning.remove()
     else:
         plan = CleanPlan.from_avro(planned, f"{instant}.{Action.CLEAN}.{State.REQUESTED}")
-        switch_off_metadata_table(table.storage, table.reloaded().properties)
-        fence.start(cleaning)
+        change = TableChange.removing(plan.files)
+        fence.start(cleaning, change)
         held = Snapshot(table, timeline).slices.of_partitions(plan.files)
         live = {file.path for file_slice in held for file in file_slice.files}
         # In any order: none of them is needed, and a repeated clean deletes the rest.
         table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
         milliseconds = int((time.monotonic() - started) * 1000)
-        fence.complete(cleaning, plan.completed(instant, milliseconds))
+        fence.complete(cleaning, change, plan.completed(instant, milliseconds))
     table.storage.delete_files([paths.service_mark(instant, Action.CLEAN)])
 
 

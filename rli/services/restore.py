@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rli.errors import InstantNotFoundError
 from rli.file_group import deleted_keys
+from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.restore_metadata import RestoreMetadata, RestorePlan
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata
@@ -23,6 +24,7 @@ from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 from rli.view.time_travel import require_files_as_of
 
 
@@ -78,8 +80,9 @@ def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> Restor
     plan = _plan_of(instant)
     begun = instant.progress()
     if begun is None:
-        begun = _intended(table, restore, plan).to_avro()
-        fence.start(instant, begun)
+        intended = _intended(table, restore, plan)
+        begun = intended.to_avro()
+        fence.start(instant, _change_of(intended), begun)
     metadata = RestoreMetadata.from_avro(begun, f"{restore}.{Action.RESTORE}.inflight")
     visible = {instant.time for instant in table.load_timeline().completed_writes if instant.time > plan.restored_to}
     if visible - {rollback.instant_time for rollback in metadata.rollbacks}:
@@ -93,7 +96,7 @@ def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> Restor
         storage.sync(folders=rollback.deleted)
     deleted_keys.delete_files_of(storage, frozenset(commit.time for commit in undone))
     milliseconds = int((time.monotonic() - started) * 1000)
-    fence.complete(instant, metadata.taking(milliseconds).to_avro())
+    fence.complete(instant, _change_of(metadata), metadata.taking(milliseconds).to_avro())
     # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
     for commit in undone:
         commit.remove()
@@ -117,6 +120,11 @@ def restore_outcome(table: TableDefinition, restore: str) -> RestoreResult | Non
     undone = tuple(rollback.instant_time for rollback in metadata.rollbacks)
     is_overtaken = undone != tuple(commit_time for commit_time, _ in plan.undone)
     return None if is_overtaken else RestoreResult(restore, plan.restored_to, undone)
+
+
+def _change_of(metadata: RestoreMetadata) -> TableChange:
+    files = by_partition(item for rollback in metadata.rollbacks for item in rollback.deleted.items())
+    return TableChange.removing(files, [rollback.instant_time for rollback in metadata.rollbacks])
 
 
 def _plan_of(restore: TableInstant) -> RestorePlan:
@@ -149,7 +157,7 @@ def _intended(table: TableDefinition, restore: str, plan: RestorePlan) -> Restor
             instant_time=commit_time,
             action=action,
             milliseconds=0,
-            deleted=written_files(table.storage, snapshot.commit(require_commit(snapshot.timeline, commit_time))),
+            deleted=written_files(table.storage, snapshot.change(require_commit(snapshot.timeline, commit_time))),
         )
         for commit_time, action in plan.undone
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.file_group import deleted_keys
-from rli.hudi.timeline.commit_metadata import CLUSTER, COMMIT_MARK, CommitMetadata
+from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
@@ -22,6 +22,7 @@ from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
 
 def commits_to_undo(snapshot: Snapshot, instant_time: str) -> list[Instant]:
@@ -53,8 +54,8 @@ def last_commit(snapshot: Snapshot) -> Instant | None:
 
 
 def _is_own_clustering(snapshot: Snapshot, write: Instant) -> bool:
-    commit = snapshot.commit(write)
-    return commit.operation == CLUSTER and COMMIT_MARK in commit.extra
+    change = snapshot.change(write)
+    return change.operation == CLUSTER and change.is_native
 
 
 def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:
@@ -77,7 +78,7 @@ def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:
             "delete or upsert the records instead"
         )
     for instant in commits:
-        _require_files_before(snapshot, instant, snapshot.commit(instant))
+        _require_files_before(snapshot, instant)
 
 
 def request_rollback(table: TableDefinition, snapshot: Snapshot, instant: Instant, fence: Fence) -> str:
@@ -92,22 +93,16 @@ def request_rollback(table: TableDefinition, snapshot: Snapshot, instant: Instan
     Raises:
         LeaseLostError: another writer took the lease over; nothing was rolled back.
     """
-    plan = RollbackPlan(instant.time, instant.action, written_files(table.storage, snapshot.commit(instant)))
+    plan = RollbackPlan(instant.time, instant.action, written_files(table.storage, snapshot.change(instant)))
     time_of_rollback = snapshot.timeline.next_time(table.now())
     fence.announce(TableInstant(table, time_of_rollback, Action.ROLLBACK), plan.to_avro())
     return time_of_rollback
 
 
-def _require_files_before(snapshot: Snapshot, instant: Instant, commit: CommitMetadata) -> None:
-    needed = {
-        FileGroupId(stat.partition_path, stat.file_id): stat.previous_instant
-        for stat in commit.write_stats
-        if stat.previous_instant is not None
-    } | {
-        FileGroupId(partition_path, file_id): None
-        for partition_path, file_ids in commit.replaced_file_ids.items()
-        for file_id in file_ids
-    }
+def _require_files_before(snapshot: Snapshot, instant: Instant) -> None:
+    change = snapshot.change(instant)
+    needed: dict[FileGroupId, str | None] = dict.fromkeys(change.replaced)
+    needed |= {stat.group: stat.previous_instant for stat in change.written if stat.previous_instant is not None}
     kept = {
         found
         for file_slice in snapshot.slices.all_versions({group.partition_path for group in needed})
@@ -129,7 +124,8 @@ def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
     storage, instant = table.storage, TableInstant(table, rollback, Action.ROLLBACK)
     plan = RollbackPlan.from_avro(instant.plan() or b"", f"{rollback}.rollback.requested")
     undone = TableInstant(table, plan.instant_time, plan.action)
-    fence.start(instant)
+    change = TableChange.removing(plan.files, [plan.instant_time])
+    fence.start(instant, change)
     # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
     # instant that is older than all others would pass for one of an archived commit.
     undone.withdraw()
@@ -144,7 +140,7 @@ def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
         milliseconds=int((time.monotonic() - started) * 1000),
         deleted=plan.files,
     )
-    fence.complete(instant, metadata.to_avro())
+    fence.complete(instant, change, metadata.to_avro())
     undone.remove()
     storage.delete_files([paths.service_mark(rollback, Action.ROLLBACK)])
     metrics.SERVICES.add(1, service="rollback")

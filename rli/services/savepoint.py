@@ -17,6 +17,7 @@ from rli.services.restore import require_commit
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import NO_CHANGE
 from rli.view.time_travel import require_files_as_of
 
 _SAVED_BY: Final = "rli"
@@ -59,8 +60,8 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     # By the mark a savepoint that was only begun is found, after a power cut too.
     table.storage.sync(folders=[posixpath.dirname(mark)])
     savepoint = TableInstant(table, saved, Action.SAVEPOINT)
-    fence.start(savepoint)
-    fence.complete(savepoint, metadata.to_avro())
+    fence.start(savepoint, NO_CHANGE)
+    fence.complete(savepoint, NO_CHANGE, metadata.to_avro())
     table.storage.delete_files([mark])
     return saved
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from rli.errors import UnsupportedTableError
 from rli.hudi.consistent_hashing import files_of
 from rli.hudi.timeline.by_partition import by_partition
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
 from rli.hudi.timeline.instant import Action, Instant
 from rli.storage import Storage
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
 
 def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
@@ -22,11 +22,11 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
     """
     saved = {instant.time for instant in snapshot.timeline.savepoints}
     for instant in instants:
-        commit = snapshot.commit(instant)
-        if instant.action != Action.COMMIT and COMMIT_MARK not in commit.extra:
+        change = snapshot.change(instant)
+        if instant.action != Action.COMMIT and not change.is_native:
             raise UnsupportedTableError(
                 f"a commit of another engine replaced whole file groups: instant={instant.time} "
-                f"operation={commit.operation}; undo it with that engine"
+                f"operation={change.operation}; undo it with that engine"
             )
         if instant.time in saved:
             raise UnsupportedTableError(
@@ -34,9 +34,9 @@ def require_undoable(snapshot: Snapshot, instants: Iterable[Instant]) -> None:
             )
 
 
-def written_files(storage: Storage, commit: CommitMetadata) -> dict[str, tuple[str, ...]]:
-    """Partition path → full paths of the base files that a commit wrote."""
-    return by_partition((stat.partition_path, [storage.full_path(stat.path)]) for stat in commit.write_stats)
+def written_files(storage: Storage, change: TableChange) -> dict[str, tuple[str, ...]]:
+    """Partition path → full paths of the base files that a write made."""
+    return by_partition((stat.partition_path, [storage.full_path(stat.path)]) for stat in change.written)
 
 
 def planned_files(files: Mapping[str, Iterable[str]]) -> Iterator[str]:

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from rli.errors import InvalidInputError
-from rli.hudi.timeline.commit_metadata import RESERVED_PREFIX, SCHEMA_KEY, TRANSACTION_ID, TRANSACTION_NUMBER
+from rli.hudi.timeline.commit_metadata import SCHEMA_KEY
+from rli.view.table_change import RESERVED_PREFIX, TRANSACTION_ID, TRANSACTION_NUMBER
 
 _MOST: Final = 2**63 - 1
 

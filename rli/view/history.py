@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant, instant_moment
 from rli.model import WriteCounts
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import NO_CHANGE, TableChange
 
 _COUNTS: Final = "rli.counts"
 _WRITER: Final = "rli.writer"
@@ -98,30 +98,30 @@ def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
     if not instant.is_completed:
         return HistoryEntry(*known)
     if not instant.is_write:
-        undone = snapshot.timeline.undone_by(instant).instants if instant.action in UNDOING_ACTIONS else ()
-        return HistoryEntry(*known, seconds=_seconds_between(instant), undone=undone)
-    commit = snapshot.commit(instant)
-    counts = _counts(commit)
+        change = snapshot.change(instant) if instant.action in UNDOING_ACTIONS else NO_CHANGE
+        return HistoryEntry(*known, seconds=_seconds_between(instant), undone=change.undone)
+    change = snapshot.change(instant)
+    counts = _counts(change)
     return HistoryEntry(
         *known,
-        operation=commit.operation,
-        writer=commit.extra.get(_WRITER),
-        seconds=_seconds(commit, instant),
+        operation=change.operation,
+        writer=change.extra.get(_WRITER),
+        seconds=_seconds(change, instant),
         inserted=counts["inserted"],
         updated=counts["updated"],
         moved=counts.get("moved"),
         deleted=counts["deleted"],
         unchanged=counts.get("unchanged"),
         duplicates=counts.get("duplicates"),
-        files=len(commit.write_stats),
-        written_bytes=sum(stat.written_bytes for stat in commit.write_stats),
-        transaction=commit.transaction,
-        metadata=commit.caller_metadata,
+        files=len(change.written),
+        written_bytes=sum(stat.written_bytes for stat in change.written),
+        transaction=change.transaction,
+        metadata=change.caller_metadata,
     )
 
 
-def _counts(commit: CommitMetadata) -> dict[str, int]:
-    stored = commit.extra.get(_COUNTS) if COMMIT_MARK in commit.extra else None
+def _counts(change: TableChange) -> dict[str, int]:
+    stored = change.extra.get(_COUNTS) if change.is_native else None
     if stored is not None:
         # A damaged text must not keep the rest of the history from being shown.
         with suppress(ValueError, KeyError, TypeError):
@@ -129,15 +129,15 @@ def _counts(commit: CommitMetadata) -> dict[str, int]:
             names = (*_COUNTED, *(name for name in _COUNTED_SINCE if name in told))
             return {name: int(told[name]) for name in names}
     return {
-        "inserted": sum(stat.inserts for stat in commit.write_stats),
-        "updated": sum(stat.update_writes for stat in commit.write_stats),
-        "deleted": sum(stat.deletes for stat in commit.write_stats),
+        "inserted": sum(stat.inserts for stat in change.written),
+        "updated": sum(stat.update_writes for stat in change.written),
+        "deleted": sum(stat.deletes for stat in change.written),
     }
 
 
-def _seconds(commit: CommitMetadata, instant: Instant) -> float | None:
+def _seconds(change: TableChange, instant: Instant) -> float | None:
     try:
-        return float(commit.extra[_SECONDS])
+        return float(change.extra[_SECONDS])
     except (KeyError, ValueError):
         return _seconds_between(instant)
 

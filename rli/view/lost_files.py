@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.hudi.file_names import BaseFileName
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.view.slice_sums import SLICE_SUMS, SliceSum, SliceSums, WrittenAt, sums_by_partition
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def lost_files(snapshot: Snapshot, partition_paths: Collection[str] | None = Non
     for instant in snapshot.timeline.completed_writes:
         # What a savepoint keeps behind commits that were archived may have been replaced by those.
         if first is None or instant.time >= first or instant is latest:
-            for file in _written(snapshot.commit(instant), partition_paths):
+            for file in _written(snapshot.change(instant), partition_paths):
                 newest[file.group] = max(newest.get(file.group, file), file, key=_instant_of)
     return _missing(snapshot, newest)
 
@@ -224,22 +224,22 @@ def _expected(snapshot: Snapshot, sums: SliceSums, partition_paths: Collection[s
 
 def _sums_of(snapshot: Snapshot, instant: Instant) -> SliceSums | None:
     """The sums that a commit keeps; None if it keeps none, as those of other engines."""
-    commit = snapshot.commit(instant)
-    text = commit.extra.get(SLICE_SUMS) if COMMIT_MARK in commit.extra else None
+    change = snapshot.change(instant)
+    text = change.extra.get(SLICE_SUMS) if change.is_native else None
     return None if text is None else SliceSums.from_text(text, instant.time)
 
 
 def _lost_of_last(snapshot: Snapshot, partition_paths: Collection[str] | None) -> LostFiles:
     """The lost files of the last commit if rli made it."""
-    commit = snapshot.last_commit
-    if commit is None or COMMIT_MARK not in commit.extra:
+    change = snapshot.last_change
+    if change is None or not change.is_native:
         return {}
-    return _missing(snapshot, {file.group: file for file in _written(commit, partition_paths)})
+    return _missing(snapshot, {file.group: file for file in _written(change, partition_paths)})
 
 
-def _written(commit: CommitMetadata, partition_paths: Collection[str] | None) -> Iterator[LostFile]:
+def _written(change: TableChange, partition_paths: Collection[str] | None) -> Iterator[LostFile]:
     """The base files of a commit in some partitions, each of which may be lost."""
-    for stat in commit.write_stats:
+    for stat in change.written:
         if partition_paths is None or stat.partition_path in partition_paths:
             name = BaseFileName.parse(posixpath.basename(stat.path))
             yield LostFile(FileGroupId(stat.partition_path, name.file_id), name.instant, stat.path)

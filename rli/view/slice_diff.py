@@ -28,11 +28,9 @@ def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId,
     for instant in snapshot.timeline.completed_writes:
         if instant.time in seen:
             continue
-        commit = snapshot.commit(instant)
-        for stat in commit.write_stats:
-            group = FileGroupId(stat.partition_path, stat.file_id)
-            found.setdefault(group, FirstChange(stat.previous_instant, is_replacement=False))
-        for partition_path, file_ids in commit.replaced_file_ids.items():
-            for file_id in file_ids:
-                found.setdefault(FileGroupId(partition_path, file_id), FirstChange(None, is_replacement=True))
+        change = snapshot.change(instant)
+        for stat in change.written:
+            found.setdefault(stat.group, FirstChange(stat.previous_instant, is_replacement=False))
+        for group in change.replaced:
+            found.setdefault(group, FirstChange(None, is_replacement=True))
     return found

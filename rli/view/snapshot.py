@@ -16,8 +16,7 @@ from rli.hudi.meta_columns import COMMIT_TIME, META_COLUMNS, RECORD_KEY, with_me
 from rli.hudi.properties import KeyGeneratorKind
 from rli.hudi.schema_history import LATEST_SCHEMA, require_found_by_name
 from rli.hudi.table_keys import TableKeys
-from rli.hudi.timeline.commit_metadata import CommitMetadata
-from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
@@ -28,6 +27,7 @@ from rli.view.file_system_view import FileSystemView
 from rli.view.key_columns import KeyColumns
 from rli.view.scan import Scan, wanted_columns
 from rli.view.second_look import Told, read_again
+from rli.view.table_change import TableChange
 
 _PLAIN_KEYS: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.NONPARTITIONED)
 """Kinds of generators that take the text of a single record-key column as it is."""
@@ -59,27 +59,37 @@ class Snapshot:
         kept = tuple(i for i in self.timeline.instants if not i.is_completed or i.time in instants)
         return Snapshot(self.table, replace(self.timeline, instants=kept))
 
-    def commit(self, instant: Instant) -> CommitMetadata:
-        """The content of a completed write; the file of the last one is read once, all others each time."""
-        last = self.last_commit if instant is self.timeline.latest_write else None
-        return read_commit(self.table.storage, self.timeline, instant) if last is None else last
+    def change(self, instant: Instant) -> TableChange:
+        """What a completed write, rollback or restore changed; the last write is read once, all others each time.
+
+        Raises:
+            CorruptTableError: the file of the instant cannot be read; names it.
+            InstantNotFoundError: the instant is none of these, or is gone (archived or rolled back).
+        """
+        if instant.is_completed and instant.action in UNDOING_ACTIONS:
+            undone = self.timeline.undone_by(instant)
+            return TableChange.removing(undone.files, undone.instants)
+        last = self.last_change if instant is self.timeline.latest_write else None
+        return self._change_of_write(instant) if last is None else last
+
+    def _change_of_write(self, instant: Instant) -> TableChange:
+        return TableChange.of_commit(read_commit(self.table.storage, self.timeline, instant))
 
     @cached_property
-    def last_commit(self) -> CommitMetadata | None:
-        """The completed write that came last; None in a table without one. Raises as ``commit``."""
+    def last_change(self) -> TableChange | None:
+        """What the last completed write changed; None in a table without one. Raises as ``change``."""
         latest = self.timeline.latest_write
-        return None if latest is None else read_commit(self.table.storage, self.timeline, latest)
+        return None if latest is None else self._change_of_write(latest)
 
     @cached_property
     def schema(self) -> pa.Schema | None:
         """Schema of the records without meta columns; None in a table that was never written."""
         for instant in reversed(self.timeline.completed_writes):
-            commit = self.commit(instant)
-            avro = commit.avro_schema
-            if avro:
-                if commit.extra.get(LATEST_SCHEMA):
+            change = self.change(instant)
+            if change.avro_schema:
+                if change.extra.get(LATEST_SCHEMA):
                     require_found_by_name(self.table.storage)
-                return _without_meta(from_avro(avro))
+                return _without_meta(from_avro(change.avro_schema))
         if self.table.properties.create_schema:
             return _without_meta(from_avro(self.table.properties.create_schema))
         newest = max(self.slices.values(), key=lambda file_slice: file_slice.instant, default=None)
@@ -113,8 +123,7 @@ class Snapshot:
         found: dict[FileGroupId, str] = {}
         for instant in self.timeline.completed_writes:
             if instant.action == "replacecommit":
-                for partition_path, file_ids in self.commit(instant).replaced_file_ids.items():
-                    found.update({FileGroupId(partition_path, file_id): instant.time for file_id in file_ids})
+                found.update(dict.fromkeys(self.change(instant).replaced, instant.time))
         return found
 
     def reader(self, file_slice: FileSlice) -> FileSliceReader:
@@ -141,7 +150,7 @@ class Snapshot:
         seen = {write.time for write in self.timeline.completed_writes}
         if latest is None or all(write.time != latest.time for write in writes):
             return True
-        return any(group in now.commit(write).changed_groups for write in writes if write.time not in seen)
+        return any(group in now.change(write).groups for write in writes if write.time not in seen)
 
     def record_keys(self, file_slice: FileSlice) -> Iterator[pa.Array]:
         """The record keys of a file slice, in batches.

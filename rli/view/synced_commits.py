@@ -12,7 +12,7 @@ from rli.view.snapshot import Snapshot
 def sync_commits(snapshot: Snapshot) -> None:
     """Wait until the timeline, and the files of the commits on it, are on the disk."""
     writes = snapshot.timeline.completed_writes
-    stats = [stat for instant in writes for stat in snapshot.commit(instant).write_stats]
+    stats = [stat for instant in writes for stat in snapshot.change(instant).written]
     journals = (paths.journal_folder(instant.time) for instant in writes)
     kept = (file.path for folder in journals for file in snapshot.table.storage.list_files(folder))
     _sync(snapshot, {*(stat.path for stat in stats), *kept}, {stat.partition_path for stat in stats})

@@ -24,12 +24,12 @@ def broken_part(snapshot: Snapshot, instant: Instant) -> str | None:
         InstantNotFoundError: the write is not there any more.
     """
     try:
-        commit = snapshot.commit(instant)
+        change = snapshot.change(instant)
     except CorruptTableError:
         return snapshot.timeline.layout.path(instant.file_name)
     storage = snapshot.table.storage
-    needed: dict[str, int | None] = {stat.path: stat.file_size for stat in commit.write_stats}
-    needed |= dict.fromkeys(commit.deleted_keys)
+    needed: dict[str, int | None] = {stat.path: stat.file_size for stat in change.written}
+    needed |= dict.fromkeys(change.deleted_keys)
     return next((path for path, size in needed.items() if not _is_whole(storage, path, size)), None)
 
 

@@ -261,7 +261,7 @@ def test_other_operations_of_hudi_are_followed(engine: HudiEngine, tmp_path: Pat
 
 def _last_operation(history: History) -> str:
     snapshot = history.table.snapshot()
-    return snapshot.commit(snapshot.timeline.completed_writes[-1]).operation
+    return snapshot.change(snapshot.timeline.completed_writes[-1]).operation
 
 
 @newest_only

@@ -22,10 +22,10 @@ from rli.commit.liveness import Holding
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.index.roles import KeptInStore
 from rli.store.contract import Store
 from rli.view import paths
+from rli.view.table_change import NATIVE_ENTRY
 from tests.support.indexes import record_index
 
 Row: TypeAlias = dict[str, Any]
@@ -68,7 +68,7 @@ def turn_into_foreign_commit(table: Table, instant: str) -> None:
     forget_the_journal(table, instant)
     [path] = Path(table.location, ".hoodie").glob(f"{instant}.*commit")
     content = json.loads(path.read_bytes())
-    del content["extraMetadata"][COMMIT_MARK]
+    del content["extraMetadata"][NATIVE_ENTRY]
     path.write_text(json.dumps(content))
 
 

@@ -285,7 +285,7 @@ def test_a_write_that_fails_leaves_its_transaction_uncommitted(table: Table) -> 
 def test_metadata_of_the_caller_is_kept_with_the_commit(table: Table) -> None:
     result = table.upsert(records(("a", "x", 1, 1.0)), metadata={"offset": "17", "é": "ü"}, transaction=(JOB, 1))
     snapshot = Snapshot.now(table.definition.reloaded())
-    commit = snapshot.commit(snapshot.timeline.find(result.instant or ""))
+    commit = snapshot.change(snapshot.timeline.find(result.instant or ""))
     assert (commit.caller_metadata, commit.transaction) == ({"offset": "17", "é": "ü"}, (JOB, 1))
     unchanged = table.delete(["nobody"], metadata={"offset": "18"})
     assert unchanged.instant is not None

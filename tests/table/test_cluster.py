@@ -82,7 +82,7 @@ def test_small_files_become_one_in_each_partition_and_no_version_changes(scatter
     assert len(set(after.column("file_id").to_pylist())) == 3
     check_stored(scattered)
     assert scattered.timeline()[-1].action == "replacecommit"
-    assert scattered.snapshot().commit(scattered.timeline()[-1]).operation == "CLUSTER"
+    assert scattered.snapshot().change(scattered.timeline()[-1]).operation == "CLUSTER"
 
 
 def test_clustering_twice_does_nothing_the_second_time(scattered: Table) -> None:

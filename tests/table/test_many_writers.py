@@ -20,11 +20,11 @@ import pytest
 from rli import ConflictError, IndexNotFoundError, InvalidInputError, SchemaError, Step, Table, create_table, open_table
 from rli.commit.begun_write import BegunWrite
 from rli.commit.recovery import recover
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.index.record.table.index import RecordTableIndex
 from rli.storage import Storage
 from rli.tasks import InProcess
 from rli.view import paths
+from rli.view.table_change import NATIVE_ENTRY
 from rli.write.options import pass_over
 from tests.crash.writes import pointed
 from tests.support.rollbacks import roll_back_in_part
@@ -425,7 +425,7 @@ def commit_of_another_engine(folder: Path, number: int, *rows: tuple[str, str, i
     with open_table(copy, index=f"lmdb://{folder}/i{number}") as table:
         instant = table.upsert(records((f"{rows[0][0]}{number}", *rows[0][1:]))).instant
     content = json.loads((copy / f".hoodie/{instant}.commit").read_bytes())
-    del content["extraMetadata"][COMMIT_MARK]
+    del content["extraMetadata"][NATIVE_ENTRY]
 
     def arrive() -> None:
         for file in copy.rglob(f"*_{instant}.parquet"):

@@ -9,13 +9,14 @@ from typing import Final
 import pyarrow as pa
 
 from rli.hudi.avro_schema import from_avro
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK, CommitMetadata, WriteStat
+from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.store.health import Finding, Verdict
 from rli.view import paths
 from rli.view.file_slice_reader import FileSliceReader, only_base_file
 from rli.view.file_slices import PARTITION_METADATA, FileSlice
 from rli.view.lost_files import lost_files, still_lost
 from rli.view.snapshot import Snapshot
+from rli.view.table_change import TableChange
 
 _NAMED: Final = 5
 
@@ -27,13 +28,13 @@ _PLAIN_TYPES: Final = frozenset(
 _MARK_EXTENSIONS: Final = ("", ".parquet", ".orc")
 """Hudi may write the mark of a partition in the format of its base files."""
 
-Commits = Mapping[str, CommitMetadata]
-"""Instant → the content of the completed write."""
+Commits = Mapping[str, TableChange]
+"""Instant → the change of the completed write."""
 
 
 def commits_of(snapshot: Snapshot) -> Commits:
     """The completed writes of the active timeline; raises ``CorruptTableError`` for one that cannot be read."""
-    return {instant.time: snapshot.commit(instant) for instant in snapshot.timeline.completed_writes}
+    return {instant.time: snapshot.change(instant) for instant in snapshot.timeline.completed_writes}
 
 
 def look_at_files(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]:
@@ -124,9 +125,9 @@ def _unlike_commits(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]:
         )
 
 
-def _stat_of(commit: CommitMetadata, file_slice: FileSlice) -> WriteStat | None:
+def _stat_of(commit: TableChange, file_slice: FileSlice) -> WriteStat | None:
     path = only_base_file(file_slice).path
-    return next((stat for stat in commit.write_stats if stat.path == path), None)
+    return next((stat for stat in commit.written if stat.path == path), None)
 
 
 def _unmarked(snapshot: Snapshot) -> Iterator[Finding]:
@@ -168,7 +169,7 @@ def _without_journals(snapshot: Snapshot, commits: Commits) -> Iterator[Finding]
     """Commits of rli whose journals are gone, though those of an older commit are there, or those of the last one are gone."""
     storage = snapshot.table.storage
     kept = {posixpath.basename(folder) for folder in storage.list_folders(paths.JOURNAL)}
-    own = sorted(time for time, commit in commits.items() if COMMIT_MARK in commit.extra)
+    own = sorted(time for time, commit in commits.items() if commit.is_native)
     oldest = min([*(time for time in own if time in kept), *own[-1:]], default="")
     # A commit that has just been undone has none.
     gone = [time for time in own if time >= oldest and time not in kept]

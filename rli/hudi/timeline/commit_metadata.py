@@ -24,18 +24,6 @@ CLUSTER: Final = "CLUSTER"
 SCHEMA_KEY: Final = "schema"
 """Entry of the extra metadata that holds the table's Avro schema."""
 
-RESERVED_PREFIX: Final = "rli."
-"""Begins the names of entries of the extra metadata that are not the caller's."""
-
-COMMIT_MARK: Final = "rli.journal"
-"""Entry that says that rli made the commit, and that there is a journal of it."""
-
-TRANSACTION_ID: Final = "rli.transaction.id"
-TRANSACTION_NUMBER: Final = "rli.transaction.number"
-
-DELETED_KEYS_FILES: Final = "rli.deletedKeys"
-"""Entry that names the files of deleted keys that the commit needs, one a line."""
-
 _NO_INSTANT: Final = "null"
 
 _ALWAYS_ZERO: Final = (
@@ -80,6 +68,11 @@ class WriteStat:
     written_bytes: int
     file_size: int
 
+    @property
+    def group(self) -> FileGroupId:
+        """The file group."""
+        return FileGroupId(self.partition_path, self.file_id)
+
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
@@ -98,29 +91,6 @@ class CommitMetadata:
     avro_schema: str | None = None
     operation: str = "UNKNOWN"
     extra: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def transaction(self) -> tuple[str, int] | None:
-        """Application id and number of the caller's transaction; None where the commit has none."""
-        number = self.extra.get(TRANSACTION_NUMBER, "")
-        return (self.extra.get(TRANSACTION_ID, ""), int(number)) if number.isdecimal() else None
-
-    @property
-    def caller_metadata(self) -> dict[str, str]:
-        """The texts that the caller of the write has kept with the commit."""
-        return {name: text for name, text in self.extra.items() if not name.startswith(RESERVED_PREFIX)}
-
-    @property
-    def deleted_keys(self) -> list[str]:
-        """The files of deleted keys that the commit needs, relative to the table's folder."""
-        return self.extra.get(DELETED_KEYS_FILES, "").splitlines()
-
-    @property
-    def changed_groups(self) -> set[FileGroupId]:
-        """The file groups that the write has written or replaced."""
-        written = {FileGroupId(stat.partition_path, stat.file_id) for stat in self.write_stats}
-        replaced = {FileGroupId(path, file_id) for path, ids in self.replaced_file_ids.items() for file_id in ids}
-        return written | replaced
 
     def to_json(self) -> bytes:
         """The content as table version 6 keeps it."""

@@ -111,7 +111,7 @@ def changes_between(
 
 def _groups_changed_by(now: Snapshot, instants: Iterable[Instant]) -> set[FileGroupId]:
     """The file groups that commits wrote or replaced."""
-    return {group for instant in instants for group in now.commit(instant).changed_groups}
+    return {group for instant in instants for group in now.change(instant).groups}
 
 
 def _missing_from(other: Mapping[FileGroupId, FileSlice], slices: Mapping[FileGroupId, FileSlice]) -> list[FileSlice]:

@@ -23,7 +23,7 @@ from rli.file_group.writer import WriteContext
 from rli.hudi.timeline.instant import new_instant_time
 from rli.index.any_index import is_built
 from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
-from rli.model import CommitResult, FileGroupId
+from rli.model import CommitResult
 from rli.view.caller_metadata import CallerMetadata
 from rli.view.caller_transactions import RepeatedTransactionError, require_first
 from rli.view.definition import TableDefinition
@@ -108,9 +108,7 @@ def _awaited_state(table: TableDefinition, index: TableIndex) -> IndexState:
 
 
 def _told(prepared: PreparedWrite, write: DryRun) -> CommitResult:
-    groups = sorted(
-        FileGroupId(stat.partition_path, stat.file_id) for stat in prepared.stats if stat.previous_instant is not None
-    )
+    groups = sorted(stat.group for stat in prepared.stats if stat.previous_instant is not None)
     slices = write.snapshot.slices.of_groups(groups)
     bases = [slices[group].base for group in groups]
     paths = tuple(base.path for base in bases if base is not None)

@@ -6,7 +6,6 @@ from typing import Final
 
 from rli.errors import IndexNotReadyError
 from rli.file_group.journal_list import journals_tell_updates
-from rli.hudi.timeline.commit_metadata import COMMIT_MARK
 from rli.hudi.timeline.instant import UNDOING_ACTIONS, WRITE_ACTIONS, Instant
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
@@ -58,7 +57,7 @@ def action_to_follow(snapshot: Snapshot, index: StoredEntries, instant: Instant)
 
 def _has_told_all(snapshot: Snapshot, index: StoredEntries, instant: Instant) -> bool:
     """Whether a commit is of rli, and its journals say all that the index needs to know."""
-    if COMMIT_MARK not in snapshot.commit(instant).extra:
+    if not snapshot.change(instant).is_native:
         return False
     # Without a time to live, writers do not tell which records they updated.
     return index.ttl is None or journals_tell_updates(snapshot.table.storage, instant.time)

@@ -13,7 +13,6 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.sync.following import Evidence, Following, TimelineAction
 from rli.locations import coalesce_updates
-from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.tasks import InProcess, InThreads
 
@@ -32,13 +31,13 @@ class OwnCommit(TimelineAction):
 
     def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
         [instant] = instants
-        stats = following.snapshot.commit(instant).write_stats
+        change = following.snapshot.change(instant)
         return RecordDraft(
             instant=instant.time,
             action=instant.action,
             writer=instant.time,
             located_at=(instant.time, *self._kept(following.storage, instant)),
-            file_groups=tuple(FileGroupId(stat.partition_path, stat.file_id) for stat in stats),
+            file_groups=tuple(stat.group for stat in change.written),
         )
 
     def apply(self, following: Following, record: LogRecord) -> Iterator[None]:

@@ -52,7 +52,7 @@ class Undoing(TimelineAction):
         """The record of one; of a ``Rereading`` if a journal is missing."""
         [instant] = instants
         storage, log = following.storage, following.log
-        undone_instants = following.snapshot.timeline.undone_by(instant).instants
+        undone_instants = following.snapshot.change(instant).undone
         forget_undone(storage, frozenset(undone_instants))
         undone = log.standing(undone_instants)
         found = [_journals(following.index, storage, time) for time in undone]
@@ -164,7 +164,7 @@ def _reread(following: Following, record: LogRecord) -> Iterator[None]:
     if later:
         # Raises if a base file that a later commit built on is gone.
         changed_groups(snapshot, followed, followed | later)
-    undone = snapshot.timeline.undone_by(instant).instants
+    undone = snapshot.change(instant).undone
     remove = partial(remove_entries, index, record.first_sequence, _sequences_of(log, undone))
     indexed: set[int] = set()
     for found in tasks.run(remove, range(index.settings.shard_count)):
@@ -195,10 +195,9 @@ def _sequences_of(log: LogState, instants: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def _touched_groups(snapshot: Snapshot, instant: Instant) -> set[FileGroupId]:
-    files = snapshot.timeline.undone_by(instant).files
     return {
         FileGroupId(partition_path, BaseFileName.parse(name).file_id)
-        for partition_path, names in files.items()
+        for partition_path, names in snapshot.change(instant).removed.items()
         for name in names
         if name.endswith(EXTENSION)
     }

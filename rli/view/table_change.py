@@ -1,0 +1,148 @@
+"""What one instant changes in a table: the description that its writer gives, and that everybody else reads.
+
+A commit keeps it as Hudi's commit metadata, a rollback, a restore or a clean as the metadata of its own. What rli keeps
+with its commits beyond Hudi's fields are entries whose names begin with ``rli.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from rli.hudi.timeline.by_partition import by_partition
+from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.model import FileGroupId
+
+RESERVED_PREFIX: Final = "rli."
+"""Begins the names of entries that are not the caller's."""
+
+TRANSACTION_ID: Final = "rli.transaction.id"
+TRANSACTION_NUMBER: Final = "rli.transaction.number"
+
+NATIVE_ENTRY: Final = "rli.journal"
+"""Entry of a commit of rli; there is a journal of it."""
+
+_NATIVE_VERSION: Final = "1"
+_DELETED_KEYS: Final = "rli.deletedKeys"
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """A change of a table.
+
+    Attributes:
+        written: the base files that come, with their sizes and statistics.
+        replaced: the file groups that go as a whole.
+        removed: partition path → names of the data files that go.
+        undone: the instants that are taken back.
+        avro_schema: of the table as of this change, without meta columns; None if the change names none.
+        operation: Hudi's name of the operation, such as ``UPSERT``.
+        extra: further strings, the caller's among them.
+    """
+
+    written: tuple[WriteStat, ...] = ()
+    replaced: frozenset[FileGroupId] = frozenset()
+    removed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    undone: tuple[str, ...] = ()
+    avro_schema: str | None = None
+    operation: str = "UNKNOWN"
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def native(
+        cls,
+        written: Iterable[WriteStat],
+        replaced: Iterable[FileGroupId],
+        *,
+        avro_schema: str | None,
+        operation: str,
+        extra: Mapping[str, str],
+        deleted_keys: Iterable[str],
+    ) -> Self:
+        """The change of a write of rli, which keeps journals of the keys that come and go.
+
+        Args:
+            written: the base files.
+            replaced: the file groups that are replaced.
+            avro_schema: as the attribute.
+            operation: as the attribute.
+            extra: further strings.
+            deleted_keys: the files of deleted keys that the change needs, relative to the table's folder.
+        """
+        kept = "\n".join(deleted_keys)
+        entries = {**extra, **({_DELETED_KEYS: kept} if kept else {}), NATIVE_ENTRY: _NATIVE_VERSION}
+        return cls(tuple(written), frozenset(replaced), avro_schema=avro_schema, operation=operation, extra=entries)
+
+    @classmethod
+    def of_commit(cls, commit: CommitMetadata) -> Self:
+        """The change that a completed write of any engine describes."""
+        return cls(
+            commit.write_stats,
+            frozenset(FileGroupId(path, file_id) for path, ids in commit.replaced_file_ids.items() for file_id in ids),
+            avro_schema=commit.avro_schema,
+            operation=commit.operation,
+            extra=commit.extra,
+        )
+
+    @classmethod
+    def removing(cls, files: Mapping[str, Iterable[str]], undone: Iterable[str] = ()) -> Self:
+        """The change of a clean, a rollback or a restore.
+
+        Args:
+            files: partition path → paths or names of the files that go.
+            undone: the instants that are taken back.
+        """
+        names = {path: frozenset(file.rpartition("/")[2] for file in of_one) for path, of_one in files.items()}
+        return cls(removed=names, undone=tuple(undone))
+
+    @property
+    def commit_metadata(self) -> CommitMetadata:
+        """The change of a write as its completed instant keeps it."""
+        return CommitMetadata(
+            self.written,
+            by_partition((group.partition_path, [group.file_id]) for group in sorted(self.replaced)),
+            self.avro_schema,
+            self.operation,
+            self.extra,
+        )
+
+    @property
+    def is_native(self) -> bool:
+        """Whether rli has made the change, so that journals tell which keys came and went."""
+        return NATIVE_ENTRY in self.extra
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether data files come or go."""
+        return bool(self.written or self.replaced or self.removed)
+
+    @property
+    def groups(self) -> set[FileGroupId]:
+        """The file groups that are written or replaced."""
+        return {stat.group for stat in self.written} | self.replaced
+
+    @property
+    def partition_paths(self) -> set[str]:
+        """Of the files that come."""
+        return {stat.partition_path for stat in self.written}
+
+    @property
+    def deleted_keys(self) -> list[str]:
+        """The files of deleted keys that the change needs, relative to the table's folder."""
+        return self.extra.get(_DELETED_KEYS, "").splitlines()
+
+    @property
+    def transaction(self) -> tuple[str, int] | None:
+        """Application id and number of the caller's transaction; None if there is none."""
+        number = self.extra.get(TRANSACTION_NUMBER, "")
+        return (self.extra.get(TRANSACTION_ID, ""), int(number)) if number.isdecimal() else None
+
+    @property
+    def caller_metadata(self) -> dict[str, str]:
+        """The strings that the caller of the write has kept with the commit."""
+        return {name: value for name, value in self.extra.items() if not name.startswith(RESERVED_PREFIX)}
+
+
+NO_CHANGE: Final = TableChange()
+"""What a savepoint changes in the table's files: nothing."""

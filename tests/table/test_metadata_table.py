@@ -1,0 +1,55 @@
+"""Hudi's readers take the files that its metadata table lists for all there are: no change of files may leave it behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rli import Table, create_table
+from rli.hudi.properties import Key, load_properties, save_properties
+from tests.support.tables import commit_version
+
+OPERATIONS: dict[str, Callable[[Table, list[str]], object]] = {
+    "upsert": lambda table, _: commit_version(table, 4),
+    "rollback": lambda table, instants: table.rollback(instants[-1]),
+    "restore": lambda table, instants: table.restore(instants[1]),
+    "clean": lambda table, _: table.clean(keep_commits=1),
+    "archive": lambda table, _: table.archive(keep_commits=1),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/index"
+    )
+
+
+def written(table: Table) -> list[str]:
+    """Four commits, and a metadata table that Hudi has made after them."""
+    instants = [commit_version(table, version) for version in range(4)]
+    storage = table.definition.storage
+    save_properties(storage, load_properties(storage).changed({Key.METADATA_PARTITIONS: "files"}))
+    storage.write_bytes(".hoodie/metadata/files/listing", b"")
+    return instants
+
+
+def has_metadata_table(table: Table) -> bool:
+    storage = table.definition.storage
+    return storage.exists(".hoodie/metadata") or bool(load_properties(storage).raw.get(Key.METADATA_PARTITIONS))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_change_of_files_leaves_no_old_listing(table: Table, operation: str) -> None:
+    instants = written(table)
+    OPERATIONS[operation](table, instants)
+    assert not has_metadata_table(table)
+
+
+def test_a_savepoint_keeps_the_metadata_table(table: Table) -> None:
+    instants = written(table)
+    table.savepoint(instants[1])
+    table.delete_savepoint(instants[1])
+    assert has_metadata_table(table)

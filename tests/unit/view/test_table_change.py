@@ -1,0 +1,57 @@
+"""The change of a write as its commit keeps it, and what it tells."""
+
+from __future__ import annotations
+
+from rli.hudi.timeline.commit_metadata import CommitMetadata, WriteStat
+from rli.model import FileGroupId
+from rli.view.table_change import NO_CHANGE, TableChange
+
+WRITTEN = (
+    WriteStat("a-0", "x/a-0_0-1-0_2.parquet", "x", "1", 3, 2, 1, 0, 50, 50),
+    WriteStat("b-0", "y/b-0_0-1-0_2.parquet", "y", None, 3, 3, 0, 0, 60, 60),
+)
+CHANGE = TableChange.native(
+    WRITTEN,
+    [FileGroupId("y", "d-0"), FileGroupId("x", "c-0")],
+    avro_schema="{}",
+    operation="CLUSTER",
+    extra={"mine": "kept", "rli.transaction.id": "job", "rli.transaction.number": "7"},
+    deleted_keys=["k1", "k2"],
+)
+
+
+def test_a_commit_keeps_the_change() -> None:
+    assert TableChange.of_commit(CommitMetadata.from_avro(CHANGE.commit_metadata.to_avro(), "f")) == CHANGE
+    assert TableChange.of_commit(CommitMetadata.from_json(CHANGE.commit_metadata.to_json(), "f")) == CHANGE
+
+
+def test_a_change_names_its_groups() -> None:
+    assert CHANGE.groups == {
+        FileGroupId("x", "a-0"),
+        FileGroupId("y", "b-0"),
+        FileGroupId("x", "c-0"),
+        FileGroupId("y", "d-0"),
+    }
+    assert CHANGE.partition_paths == {"x", "y"}
+
+
+def test_a_change_tells_its_maker() -> None:
+    assert CHANGE.is_native
+    assert not TableChange(WRITTEN, extra={"mine": "kept"}).is_native
+    assert (CHANGE.transaction, CHANGE.caller_metadata, CHANGE.deleted_keys) == (
+        ("job", 7),
+        {"mine": "kept"},
+        ["k1", "k2"],
+    )
+
+
+def test_removed_files_go_by_name() -> None:
+    change = TableChange.removing({"x": ["file:///t/x/a.parquet", "b.parquet"]}, ["1"])
+    assert change.removed == {"x": frozenset({"a.parquet", "b.parquet"})}
+    assert change.undone == ("1",)
+
+
+def test_a_change_of_files_is_told() -> None:
+    assert CHANGE.changes_files
+    assert TableChange.removing({"x": ["a.parquet"]}).changes_files
+    assert not NO_CHANGE.changes_files
