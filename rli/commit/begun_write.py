@@ -27,6 +27,7 @@ from rli.telemetry import events
 from rli.view.caller_metadata import NO_METADATA, CallerMetadata
 from rli.view.caller_transactions import RepeatedTransactionError, require_first
 from rli.view.definition import TableDefinition
+from rli.view.diff import times_of_writes, undone_writes
 from rli.view.registration import require_same_lease
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
@@ -153,8 +154,7 @@ class BegunWrite(WriteBasis):
         if not was_held:
             raise self.announced.taken_for_dead()
         current = self.table.load_timeline()
-        built_on = (instant.time for instant in self.snapshot.timeline.completed_writes)
-        gone = (*self.state.withdrawn, *(time for time in built_on if not current.is_visible(time)))
+        gone = (*self.state.withdrawn, *undone_writes(current, times_of_writes(self.snapshot.timeline)))
         if gone:
             raise ConflictError(
                 f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",

@@ -23,6 +23,7 @@ from rli.index.reports import NO_KEYS, SomeKeys, sum_of
 from rli.model import FileGroupId
 from rli.storage import Storage
 from rli.tasks import TaskRunner
+from rli.view.diff import changed_groups, undone_writes
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import DataFile, FileSlice
 from rli.view.paths import unpublished_file
@@ -124,7 +125,7 @@ def require_same_deletes(read: ReadSet, before: Snapshot, current: Snapshot, now
     known = read.known_deletes
     if known is None or current.timeline.completed_writes == before.timeline.completed_writes:
         return
-    undone = tuple({file.instant for file in known.files if not current.timeline.is_visible(file.instant)})
+    undone = tuple(undone_writes(current.timeline, {file.instant for file in known.files}))
     if undone:
         raise ConflictError(
             f"deletes that this write builds on were undone meanwhile: instants={list(undone)}; write again",
@@ -157,7 +158,8 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
 
 def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
     written = {stat.group: stat for stat in planned.stats}
-    contested = changed_since(planned.state.snapshot, current, planned.read.groups | planned.replaced | written.keys())
+    groups = planned.read.groups | planned.replaced | written.keys()
+    contested = [change.group for change in changed_groups(planned.state.snapshot, current, groups)]
     if not contested:
         return
     storage = current.table.storage
@@ -174,16 +176,6 @@ def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tu
         key_count=keys.count,
         instants=instants,
     )
-
-
-def changed_since(before: Snapshot, now: Snapshot, groups: Collection[FileGroupId]) -> list[FileGroupId]:
-    """Those of some file groups that have another slice than before, or none any more; ordered."""
-    then, since = _instants_of(before, groups), _instants_of(now, groups)
-    return sorted(group for group in groups if since.get(group) != then.get(group))
-
-
-def _instants_of(snapshot: Snapshot, groups: Collection[FileGroupId]) -> dict[FileGroupId, str]:
-    return {group: found.instant for group, found in snapshot.slices.of_groups(groups).items()}
 
 
 def _written_keys(storage: Storage, instant: str, stats: Iterable[WriteStat]) -> SomeKeys:

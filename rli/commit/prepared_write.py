@@ -8,12 +8,13 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from rli.commit.conflicts import ReadSet, changed_since
+from rli.commit.conflicts import ReadSet
 from rli.file_group.journal import Journal
 from rli.file_group.writer import FileGroupResult
 from rli.hudi.timeline.commit_metadata import WriteStat
 from rli.index.placing import Resizing
 from rli.model import CommitResult, FileGroupId, WriteCounts
+from rli.view.diff import changed_groups
 from rli.view.snapshot import Snapshot
 
 
@@ -76,7 +77,7 @@ class PreparedWrite:
 
         If no result would be left, all stay, and the check of conflicts names the other commits.
         """
-        changed = frozenset(changed_since(before, now, self.replaced))
+        changed = {change.group for change in changed_groups(before, now, self.replaced)}
         kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
         return replace(self, results=kept or self.results)
 

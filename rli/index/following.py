@@ -18,6 +18,7 @@ from rli.errors import CorruptTableError
 from rli.file_group.journal import RELOCATION_SCHEMA
 from rli.file_group.journal_list import load_journals
 from rli.storage import Storage
+from rli.view.diff import added_writes, times_of_writes, undone_writes
 from rli.view.snapshot import Snapshot
 
 _LISTS: Final = "|"
@@ -44,9 +45,8 @@ class Position:
     def of(cls, snapshot: Snapshot) -> Position:
         """The position of a copy that holds all of a snapshot."""
         timeline = snapshot.timeline
-        writes = frozenset(instant.time for instant in timeline.completed_writes)
         pending = frozenset(instant.time for instant in timeline.pending if instant.is_write)
-        return cls(snapshot.table.require_settings().table_id, writes, pending)
+        return cls(snapshot.table.require_settings().table_id, times_of_writes(timeline), pending)
 
     @classmethod
     def from_text(cls, text: str) -> Position:
@@ -70,7 +70,7 @@ def unseen_writes(since: Position, now: Snapshot) -> tuple[str, ...] | None:
     timeline = now.timeline
     if since.table_id != now.table.require_settings().table_id:
         return None
-    if not all(timeline.is_visible(time) for time in since.writes):
+    if undone_writes(timeline, since.writes):
         return None
     # A write that the copy does not hold was pending then, or began later and is newer than all that it holds.
     # Instants leave the active timeline in the order of their times.
@@ -79,7 +79,7 @@ def unseen_writes(since: Position, now: Snapshot) -> tuple[str, ...] | None:
         return None
     if not since.writes and now.table.has_archive():
         return None
-    return tuple(write.time for write in timeline.completed_writes if write.time not in since.writes)
+    return tuple(write.time for write in added_writes(timeline, since.writes))
 
 
 def relocations_of(storage: Storage, instant: str) -> pa.Table | None:

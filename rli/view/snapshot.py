@@ -20,7 +20,7 @@ from rli.hudi.timeline.instant import UNDOING_ACTIONS, Instant
 from rli.hudi.timeline.timeline import Timeline, read_commit
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
-from rli.view.file_listing import FolderListing
+from rli.view.file_listing import FileListing, FolderListing
 from rli.view.file_slice_reader import FileSliceReader
 from rli.view.file_slices import FileSlice, latest_slices
 from rli.view.file_system_view import FileSystemView
@@ -40,10 +40,12 @@ class Snapshot:
     Attributes:
         table: its definition.
         timeline: the instants that count.
+        listing: names the data files; None for the folders of the table.
     """
 
     table: TableDefinition
     timeline: Timeline
+    listing: FileListing | None = None
 
     @classmethod
     def now(cls, table: TableDefinition) -> Snapshot:
@@ -52,12 +54,12 @@ class Snapshot:
 
     def as_of(self, instant: str) -> Snapshot:
         """The table as it was at an instant."""
-        return Snapshot(self.table, self.timeline.at(instant))
+        return replace(self, timeline=self.timeline.at(instant))
 
     def reduced_to(self, instants: frozenset[str]) -> Snapshot:
         """The table as if, of the completed instants, only these existed."""
         kept = tuple(i for i in self.timeline.instants if not i.is_completed or i.time in instants)
-        return Snapshot(self.table, replace(self.timeline, instants=kept))
+        return replace(self, timeline=replace(self.timeline, instants=kept))
 
     def change(self, instant: Instant) -> TableChange:
         """What a completed write, rollback or restore changed; the last write is read once, all others each time.
@@ -106,7 +108,8 @@ class Snapshot:
     @cached_property
     def slices(self) -> FileSystemView:
         """The live slice of each file group."""
-        return FileSystemView(FolderListing(self.table.storage), self.table.storage, self.live_slices)
+        storage = self.table.storage
+        return FileSystemView(self.listing or FolderListing(storage), storage, self.live_slices)
 
     @property
     def is_unwritten(self) -> bool:

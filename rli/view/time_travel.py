@@ -8,10 +8,10 @@ from itertools import takewhile
 from rli.errors import InstantNotFoundError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
+from rli.view.diff import FirstChange, first_changes, times_of_writes, undone_writes
 from rli.view.file_slices import FileSlice
 from rli.view.lost_files import require_all_files, require_files
 from rli.view.second_look import Told, read_again
-from rli.view.slice_diff import FirstChange, first_changes
 from rli.view.snapshot import Snapshot
 
 
@@ -144,8 +144,7 @@ def missing_group(
     current: Snapshot, past: Snapshot, groups: Collection[FileGroupId] | None = None
 ) -> FileGroupId | None:
     """The first file group, of some or of all, whose slice is missing from an earlier state; None if none is."""
-    seen = frozenset(instant.time for instant in past.timeline.completed_writes)
-    changes = sorted(first_changes(current, seen).items(), key=lambda item: item[0])
+    changes = sorted(first_changes(current, times_of_writes(past.timeline)).items(), key=lambda item: item[0])
     asked = ((group, change) for group, change in changes if groups is None or group in groups)
     return next((group for group, change in asked if _is_missing(past, past.slices.get(group), change)), None)
 
@@ -155,8 +154,8 @@ def _still_holds(current: Snapshot, earlier: Snapshot) -> bool:
 
     A folder is not listed in one step: of two writes that are published meanwhile, a listing may show the later one alone.
     """
-    seen = {write.time for write in earlier.timeline.completed_writes}
-    if not all(current.timeline.is_visible(time) for time in seen):
+    seen = times_of_writes(earlier.timeline)
+    if undone_writes(current.timeline, seen):
         return False
     last, as_of = earlier.timeline.latest_write, earlier.timeline.as_of
     if last is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -10,12 +10,12 @@ from itertools import chain
 import pyarrow as pa
 
 from rli.file_group.journal import Journal
-from rli.hudi.timeline.instant import Instant
 from rli.index.contract import ChangedKeys
 from rli.index.locators import FileLocator
 from rli.index.reports import NO_KEYS, SomeKeys, sum_of
-from rli.model import FileGroupId, Scope
+from rli.model import Scope
 from rli.tasks import TaskRunner
+from rli.view.diff import diff
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
@@ -90,30 +90,11 @@ def changes_between(
         now: the later one.
         locator_of: locates keys as of a state.
     """
-    then = {instant.time for instant in before.timeline.completed_writes}
-    added = [instant for instant in now.timeline.completed_writes if instant.time not in then]
-    undone = sorted(time for time in then if not now.timeline.is_visible(time))
-    if not added and not undone:
+    found = diff(before, now)
+    if found is None:
         return None
-    instants = tuple(sorted({*(instant.time for instant in added), *undone}))
-    if undone or now.timeline.first != before.timeline.first:
-        # What was undone, or has left the timeline, cannot be asked for the file groups that it changed.
-        then_live, now_live = dict(before.slices), dict(now.slices)
-    else:
-        groups = _groups_changed_by(now, added)
-        then_live, now_live = before.slices.of_groups(groups), now.slices.of_groups(groups)
     return FileChanges(
-        ChangedSlices(before, locator_of(before), _missing_from(now_live, then_live)),
-        ChangedSlices(now, locator_of(now), _missing_from(then_live, now_live)),
-        instants,
+        ChangedSlices(before, locator_of(before), [change.before for change in found.groups if change.before]),
+        ChangedSlices(now, locator_of(now), [change.after for change in found.groups if change.after]),
+        found.instants,
     )
-
-
-def _groups_changed_by(now: Snapshot, instants: Iterable[Instant]) -> set[FileGroupId]:
-    """The file groups that commits wrote or replaced."""
-    return {group for instant in instants for group in now.change(instant).groups}
-
-
-def _missing_from(other: Mapping[FileGroupId, FileSlice], slices: Mapping[FileGroupId, FileSlice]) -> list[FileSlice]:
-    """The slices that another state does not have."""
-    return [held for group, held in slices.items() if group not in other or other[group].instant != held.instant]

@@ -19,25 +19,9 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.sync.written_keys import live_records, place_by_commit_time
 from rli.locations import LocationUpdate
-from rli.model import FileGroupId
+from rli.view.diff import GroupChange, first_changes
 from rli.view.file_slices import FileSlice
-from rli.view.slice_diff import first_changes
 from rli.view.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class GroupChange:
-    """One file group before and after some commits.
-
-    Attributes:
-        group: the file group.
-        before: its live slice before; None if it was not there.
-        after: its live slice after; None if it was replaced.
-    """
-
-    group: FileGroupId
-    before: FileSlice | None
-    after: FileSlice | None
 
 
 def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[str]) -> list[GroupChange]:
@@ -53,12 +37,12 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
     """
     earlier, later = snapshot.reduced_to(before), snapshot.reduced_to(after)
     touched = first_changes(later, before)
-    base_files = [
+    slices = [
         file_slice
         for file_slice in snapshot.slices.all_versions({group.partition_path for group in touched})
         if file_slice.group in touched
     ]
-    old, new = earlier.live_slices(base_files), later.live_slices(base_files)
+    old, new = earlier.live_slices(slices), later.live_slices(slices)
     for group in sorted(touched.keys() - old.keys() - earlier.replaced.keys()):
         prior = touched[group].built_on
         if touched[group].is_replacement or (prior is not None and earlier.timeline.is_visible(prior)):

@@ -1,0 +1,115 @@
+"""What changed between two states of a table: the writes, the file groups, and the file slices before and after.
+
+A file slice counts as changed if any of its files did: its base file, or a log file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable
+from dataclasses import dataclass
+
+from rli.hudi.timeline.instant import Instant
+from rli.hudi.timeline.timeline import Timeline
+from rli.model import FileGroupId
+from rli.view.file_slices import FileSlice
+from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class FirstChange:
+    """The first of some writes' changes of a file group.
+
+    Attributes:
+        built_on: instant of the version that was rewritten; None for a new file group, and where nobody says.
+        is_replacement: whether the file group was replaced as a whole; nobody says which version it had then.
+    """
+
+    built_on: str | None
+    is_replacement: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One file group in two states.
+
+    Attributes:
+        group: the file group.
+        before: its live slice in the earlier state; None if it was not there.
+        after: its live slice in the later state; None if it is not there any more.
+    """
+
+    group: FileGroupId
+    before: FileSlice | None
+    after: FileSlice | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateDiff:
+    """The difference of two states.
+
+    Attributes:
+        instants: of the writes that were added or undone, ascending.
+        groups: the file groups with another slice, in their order.
+    """
+
+    instants: tuple[str, ...]
+    groups: tuple[GroupChange, ...]
+
+
+def added_writes(now: Timeline, seen: Container[str]) -> list[Instant]:
+    """The completed writes of a timeline besides those of ``seen``, in order."""
+    return [write for write in now.completed_writes if write.time not in seen]
+
+
+def undone_writes(now: Timeline, seen: Iterable[str]) -> list[str]:
+    """The times of ``seen`` that a timeline shows no more, ascending; archived writes count as shown."""
+    return sorted(time for time in seen if not now.is_visible(time))
+
+
+def times_of_writes(timeline: Timeline) -> frozenset[str]:
+    """The times of the completed writes."""
+    return frozenset(write.time for write in timeline.completed_writes)
+
+
+def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId, FirstChange]:
+    """The file groups that the completed writes of a snapshot changed, but for those at the instants of ``seen``."""
+    found: dict[FileGroupId, FirstChange] = {}
+    for instant in added_writes(snapshot.timeline, seen):
+        change = snapshot.change(instant)
+        for stat in change.written:
+            found.setdefault(stat.group, FirstChange(stat.previous_instant, is_replacement=False))
+        for group in change.replaced:
+            found.setdefault(group, FirstChange(None, is_replacement=True))
+    return found
+
+
+def changed_groups(
+    before: Snapshot, now: Snapshot, groups: Collection[FileGroupId] | None = None
+) -> tuple[GroupChange, ...]:
+    """The file groups whose slices differ in two states, by their live slices alone.
+
+    Args:
+        before: the earlier state.
+        now: the later one.
+        groups: the file groups that matter; None for all.
+    """
+    if groups is None:
+        then, since = dict(before.slices), dict(now.slices)
+    else:
+        then, since = before.slices.of_groups(groups), now.slices.of_groups(groups)
+    differing = (group for group in then.keys() | since.keys() if then.get(group) != since.get(group))
+    return tuple(GroupChange(group, then.get(group), since.get(group)) for group in sorted(differing))
+
+
+def diff(before: Snapshot, now: Snapshot) -> StateDiff | None:
+    """What changed from one state to a later one; None if no write was added or undone."""
+    seen = times_of_writes(before.timeline)
+    added, undone = added_writes(now.timeline, seen), undone_writes(now.timeline, seen)
+    if not added and not undone:
+        return None
+    instants = tuple(sorted({*(write.time for write in added), *undone}))
+    if undone or now.timeline.first != before.timeline.first:
+        # What was undone, or has left the timeline, cannot be asked for the file groups that it changed.
+        return StateDiff(instants, changed_groups(before, now))
+    groups = {group for write in added for group in now.change(write).groups}
+    return StateDiff(instants, changed_groups(before, now, groups))
