@@ -23,11 +23,12 @@ from rli.hudi.timeline.instant import Action, Instant, instant_before
 from rli.hudi.timeline.timeline import Timeline
 from rli.publication.archiving import archive_instants
 from rli.publication.fence import Fence
-from rli.services.clean import delete_journals, earliest_kept, finish_cleans
+from rli.services.clean import delete_journals, finish_cleans
 from rli.telemetry import events, metrics
 from rli.view.caller_transactions import delete_uncommitted_records
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.kept_instants import KeptInstants
 from rli.view.lost_files import require_all_files
 from rli.view.snapshot import Snapshot
 
@@ -69,12 +70,13 @@ def archive(
     finish_cleans(table, fence)
     timeline = table.load_timeline()
     count = len(timeline.completed_writes)
-    kept = earliest_kept(timeline, max(keep_commits, count - (most_commits or count)))
-    if kept is None:
+    kept = KeptInstants(timeline)
+    earliest = kept.earliest_readable(max(keep_commits, count - (most_commits or count)))
+    if earliest is None:
         return ArchiveResult(0, None, 0)
     snapshot = Snapshot(table, timeline)
     stored = snapshot.slices.all_versions()
-    boundary = _boundary(snapshot, kept.time, stored)
+    boundary = _boundary(snapshot, kept.earliest_active(earliest), stored)
     leaving = _instants_before(timeline, boundary)
     if not leaving:
         # What an archive may have left that was interrupted at its end.
@@ -119,19 +121,12 @@ def _boundary(snapshot: Snapshot, kept: str, stored: list[FileSlice]) -> str:
     timeline = snapshot.timeline
     present = {part.group for part in stored}
     limits = [kept]
-    limits += [instant.time for instant in timeline.pending if instant.action != Action.SAVEPOINT]
-    limits += [_newest_beside(timeline, savepoint.time) for savepoint in timeline.savepoints]
     limits += [
         instant.time
         for instant in timeline.completed_writes
         if instant.action == Action.REPLACE_COMMIT and snapshot.change(instant).replaced & present
     ]
     return min(limits)
-
-
-def _newest_beside(timeline: Timeline, saved: str) -> str:
-    """The commit that stays on the active timeline beside one that a savepoint keeps, for when no other is left."""
-    return max((write.time for write in timeline.unsaved_writes if write.time < saved), default="")
 
 
 def _oldest_write(timeline: Timeline, boundary: str) -> str:

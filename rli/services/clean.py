@@ -32,6 +32,7 @@ from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
+from rli.view.kept_instants import KeptInstants
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -78,19 +79,19 @@ def clean(
     finish_cleans(table, fence)
     table.storage.remove_temporaries()
     remove_unfinished_drafts(fence)
-    timeline = table.load_timeline()
-    earliest = earliest_kept(timeline, keep_commits)
+    kept = KeptInstants(table.load_timeline())
+    earliest = kept.earliest_readable(keep_commits)
     if earliest is None:
         return CleanResult(None, None, 0, 0, 0)
-    found = unneeded_files(Snapshot(table, timeline), earliest)
+    found = unneeded_files(Snapshot(table, kept.timeline), earliest)
     unneeded = sorted(found, key=lambda file_slice: file_slice.instant)[:most_files]
-    instant = _carry_out(table, timeline, earliest, unneeded, fence) if unneeded else None
+    instant = _carry_out(table, kept.timeline, earliest, unneeded, fence) if unneeded else None
     result = CleanResult(
         instant=instant,
         earliest_kept=earliest.time,
         files_deleted=sum(len(file_slice.files) for file_slice in unneeded),
         bytes_deleted=sum(file_slice.size for file_slice in unneeded),
-        journals_deleted=0 if keep_journals else delete_journals(table, _first_journals(timeline, earliest)),
+        journals_deleted=0 if keep_journals else delete_journals(table, kept.earliest_journal(earliest)),
     )
     metrics.SERVICES.add(1, service="clean")
     events.CLEAN_DONE.log(
@@ -111,32 +112,6 @@ def finish_cleans(table: TableDefinition, fence: Fence) -> None:
     for instant in timeline.pending:
         if instant.action == Action.CLEAN:
             finish_clean(table, timeline, instant.time, fence)
-
-
-def earliest_kept(timeline: Timeline, keep_commits: int) -> Instant | None:
-    """The oldest commit to keep; older than the last ``keep_commits`` where a pending write began before those."""
-    writes = timeline.completed_writes
-    if not writes:
-        return None
-    kept = min(writes[-keep_commits:], key=lambda instant: instant.time)
-    pending = min(_at_work(timeline), default=None)
-    if pending is None:
-        return kept
-    before = [instant for instant in writes if (instant.completion_time or instant.time) < pending]
-    return min(kept, before[-1] if before else writes[0], key=lambda instant: instant.time)
-
-
-def _first_journals(timeline: Timeline, earliest: Instant) -> str:
-    """The oldest instant whose journals are kept."""
-    # A write at work may be older than all commits and have its journals already. A restore to a savepoint needs those of
-    # all later commits.
-    return min([earliest.time, *_at_work(timeline), *(instant.time for instant in timeline.savepoints)])
-
-
-def _at_work(timeline: Timeline) -> list[str]:
-    """The instants of the writes that may still be published."""
-    pending = [instant.time for instant in timeline.pending if instant.is_write]
-    return [time for time in pending if time not in timeline.undone]
 
 
 def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:

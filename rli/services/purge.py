@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rli.index.contract import TableIndex
 from rli.index.roles import ForgetsDeletes
-from rli.services.clean import earliest_kept
 from rli.view.definition import TableDefinition
+from rli.view.kept_instants import KeptInstants
 
 
 def purge_tombstones(table: TableDefinition, index: TableIndex, keep_commits: int) -> int:
@@ -18,9 +18,9 @@ def purge_tombstones(table: TableDefinition, index: TableIndex, keep_commits: in
     """
     if not isinstance(index, ForgetsDeletes):
         return 0
-    timeline = table.load_timeline()
-    earliest = earliest_kept(timeline, keep_commits)
+    kept = KeptInstants(table.load_timeline())
+    earliest = kept.earliest_readable(keep_commits)
     if earliest is None:
         return 0
-    oldest = min([earliest.time, *(instant.time for instant in timeline.savepoints)])
-    return index.forget_deletes([instant.time for instant in timeline.completed_writes if instant.time >= oldest])
+    oldest = kept.earliest_delete(earliest)
+    return index.forget_deletes([instant.time for instant in kept.timeline.completed_writes if instant.time >= oldest])

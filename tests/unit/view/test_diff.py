@@ -33,7 +33,9 @@ class Listed:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"memory:{tmp_path.name}")
+    table = create_table(
+        tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"memory:{tmp_path.name}"
+    )
     table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     return table
 
