@@ -39,6 +39,19 @@ def test_one_room_writes_the_timeline(tmp_path: Path, monkeypatch: pytest.Monkey
     assert writers == {"rli.publication.archiving", "rli.publication.instants"}
 
 
+def test_states_with_content_pass_the_fence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="memory:fence")
+    folder, passed = table.definition.timeline_layout.folder, set[bool]()
+
+    def note(path: str) -> None:
+        if posixpath.dirname(path) == folder and _is_of_timeline(path):
+            passed.add("rli.publication.fence" in _modules())
+
+    monkeypatch.setattr(Storage, "publish", _noting_one(Storage.publish, 1, note))
+    run_every_operation(table)
+    assert passed == {True}
+
+
 def _noting_one(inner: Callable[..., Any], position: int, note: Callable[[str], None]) -> Callable[..., Any]:
     def noted(storage: Storage, *given: Any) -> Any:
         note(given[position])
