@@ -14,6 +14,7 @@ from rli.commit.liveness import Holding, writers_at_work
 from rli.commit.recovery import WRITERS, exclusive, recover
 from rli.commit.requests import REQUESTS
 from rli.commit.shared_records import SharedRecords, shared_records
+from rli.commit.turns import end_turn
 from rli.errors import CorruptIndexError
 from rli.hudi.timeline.instant import is_instant_time
 from rli.index.contract import TableIndex
@@ -53,7 +54,7 @@ def lease_holder(table: TableDefinition, index: TableIndex) -> LeaseHolder | Non
 
 
 def break_lease(table: TableDefinition, index: TableIndex) -> LeaseHolder | None:
-    """Take the lease from its holder and clear up after it; also replaces records of writers that are damaged.
+    """Take the lease from its holder and clear up after it; also ends a turn, and replaces records of writers that are damaged.
 
     Returns:
         Who held the lease; None if it was free.
@@ -69,6 +70,7 @@ def break_lease(table: TableDefinition, index: TableIndex) -> LeaseHolder | None
             break
     with exclusive(table, index, writer):
         pass
+    end_turn(records)
     recover(table, index, writer)
     return holder
 

@@ -1,13 +1,14 @@
-"""Waiting for the lease: who holds it, whether it may be taken, and what the waiting process says about that."""
+"""Waiting for the lease, or for a turn: who holds it, whether it may be taken, and what the waiting process says about that."""
 
 from __future__ import annotations
 
 import random
 import time
-from typing import Final
+from typing import ClassVar, Final
 
 from rli.commit.liveness import Holding, Watch
 from rli.telemetry import events, metrics
+from rli.telemetry.events import Event
 
 _LONG_SECONDS: Final = 2.0
 """A process that has waited for so long says so in its log."""
@@ -26,6 +27,10 @@ class LeaseQueue:
     Args:
         writer: identity of the caller.
     """
+
+    _awaited: ClassVar[str] = "the lease"
+    _end: ClassVar[str] = "taken over after {seconds:g} s without a sign of life"
+    _event: ClassVar[Event] = events.LEASE_WAITING
 
     def __init__(self, writer: str) -> None:
         self._writer = writer
@@ -84,15 +89,23 @@ class LeaseQueue:
         host = "this host" if holder.process.is_on_this_host else "another host"
         silent = self._watch.silent_seconds
         return (
-            f"the lease: holder={holder.writer} process={holder.process.pid} on {host}, "
-            f"silent for {silent:.0f} s (taken over after {holder.seconds:g} s without a sign of life)"
+            f"{self._awaited}: holder={holder.writer} process={holder.process.pid} on {host}, "
+            f"silent for {silent:.0f} s ({self._end.format(seconds=holder.seconds)})"
         )
 
     def _log(self, holder: Holding) -> None:
-        events.LEASE_WAITING.log(
+        self._event.log(
             writer=self._writer,
             holder=holder.writer,
             pid=holder.process.pid,
             is_on_this_host=holder.process.is_on_this_host,
             silent_seconds=self._watch.silent_seconds,
         )
+
+
+class TurnQueue(LeaseQueue):
+    """One process that waits for the end of another write's turn (``rli.commit.turns``)."""
+
+    _awaited = "the turn of another write"
+    _end = "over after {seconds:g} s"
+    _event = events.TURN_WAITING

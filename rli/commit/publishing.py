@@ -7,16 +7,21 @@ from rli.commit.leased_write import LeasedWrite, require_files_read
 from rli.commit.outcome import Outcome, Unchanged, Undecided
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
-from rli.commit.recovery import exclusive
+from rli.commit.turns import exclusive_in_turn
 from rli.commit.write_ahead import write_ahead
 from rli.errors import UndecidedCommitError
 from rli.model import LeasePlace, Step
 
 
-def publish(begun: BegunWrite, prepared: PreparedWrite) -> Outcome:
+def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None) -> Outcome:
     """Publish the files of the accepted tasks, and bring the index up to date.
 
     Only an interruption (``KeyboardInterrupt`` and the like) is raised. It leaves nothing of a write that is not published.
+
+    Args:
+        begun: the write, as it began.
+        prepared: the result of the engine's work.
+        turn: name of the write's own turn, if it has one.
     """
     # A repeat of a transaction that changed nothing must change nothing, so it has a commit too.
     if not (prepared.stats or prepared.deleted_keys or begun.caller.is_given):
@@ -26,7 +31,7 @@ def publish(begun: BegunWrite, prepared: PreparedWrite) -> Outcome:
     try:
         write_ahead(begun, prepared)
         begun.on_step(Step.MANIFESTED)
-        with exclusive(begun.table, begun.index, begun.instant, patience=begun.patience) as lease:
+        with exclusive_in_turn(begun.table, begun.index, begun.instant, turn, patience=begun.patience) as lease:
             published = LeasedWrite(begun, lease, promoted).publish(prepared)
             if _shares_index(begun):
                 # The next holder's check of conflicts needs this commit in the index. If the lease were free now, the

@@ -1,13 +1,14 @@
 """Writes that are in conflict with another writer's, or whose tasks went wrong, are tried again a bounded number of times.
 
 The one place for it, whatever engine writes: an attempt begins with a snapshot of its own, and an attempt that is not
-published leaves nothing.
+published leaves nothing. A write that was in conflict twice gets a turn, in which no other write is published.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Final
 
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
@@ -16,6 +17,7 @@ from rli.commit.begun_write import BegunWrite
 from rli.commit.outcome import NotPublished, Outcome, Published, Unchanged, Undecided
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.publishing import publish
+from rli.commit.turns import own_turn
 from rli.commit.write_report import WriteReport
 from rli.errors import NOTHING_WRITTEN, ConflictError, RliError
 from rli.telemetry.waits import waiting
@@ -78,7 +80,17 @@ def write_until_published(
 def _attempt(
     begin: Callable[[], BegunWrite], prepare: Callable[[BegunWrite], PreparedWrite], report: WriteReport
 ) -> Outcome:
-    report.attempt_began()
+    lost = report.attempt_began()
+    with nullcontext() if lost is None else own_turn(lost.table, lost.index) as turn:
+        return _tried(begin, prepare, report, turn)
+
+
+def _tried(
+    begin: Callable[[], BegunWrite],
+    prepare: Callable[[BegunWrite], PreparedWrite],
+    report: WriteReport,
+    turn: str | None,
+) -> Outcome:
     try:
         begun = begin()
     except Exception as error:  # noqa: BLE001  (the outcome tells of it)
@@ -91,7 +103,7 @@ def _attempt(
     except BaseException:
         begun.announced.withdraw()
         raise
-    return publish(begun, prepared)
+    return publish(begun, prepared, turn)
 
 
 def _may_be_repeated(outcome: Outcome) -> bool:

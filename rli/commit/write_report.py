@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rli.commit.begun_write import BegunWrite
 from rli.commit.outcome import Published, Unchanged
@@ -13,6 +13,9 @@ from rli.model import CommitResult, Phase
 from rli.telemetry import events, metrics
 
 Done = TypeVar("Done", bound=Published | Unchanged)
+
+_MOST_CONFLICTS: Final = 2
+"""A write that was in conflict so often has a turn in its next attempt."""
 
 _CHANGES = ("inserted", "updated", "moved", "deleted", "unchanged", "duplicates")
 
@@ -33,10 +36,17 @@ class WriteReport:
         self._conflicts = 0
         self._write: BegunWrite | None = None
 
-    def attempt_began(self) -> None:
-        """An attempt begins, before it has a transaction."""
+    def attempt_began(self) -> BegunWrite | None:
+        """An attempt begins, before it has a transaction. Returns the one before it, if the write should have a turn now.
+
+        A write that takes longer than a turn lasts would hold others up in vain.
+        """
+        before, seconds = self._write, time.monotonic() - self._attempt_began
         self._attempts += 1
         self._attempt_began = time.monotonic()
+        if before is None or self._conflicts < _MOST_CONFLICTS:
+            return None
+        return before if seconds < before.table.require_settings().lease_seconds else None
 
     def attempt_announced(self, write: BegunWrite) -> None:
         """The attempt has an instant."""

@@ -151,6 +151,21 @@ LEASE_TAKEN_OVER: Final = _event(
     "lease.taken_over", logging.WARNING, "took the lease over from a holder that died or gave no sign of life",
     "writer", "displaced", "seconds",
 )  # fmt: skip
+TURN_TAKEN: Final = _event(
+    "turn.taken", logging.INFO, "other writes let this one go first, because it was in conflict several times",
+    "table", "turn", "seconds",
+)  # fmt: skip
+TURN_MISSED: Final = _event(
+    "turn.missed",
+    logging.WARNING,
+    "a write that was in conflict several times goes on without a turn",
+    "table",
+    "cause",
+)
+TURN_WAITING: Final = _event(
+    "turn.waiting", logging.INFO, "letting a write go first that was in conflict several times",
+    "writer", "holder", "pid", "is_on_this_host", "silent_seconds",
+)  # fmt: skip
 WRITER_RECOVERED: Final = _event(
     "writer.recovered", logging.WARNING, "cleared up after a dead writer",
     "table", "instant", "outcome", "pid", "is_on_this_host",

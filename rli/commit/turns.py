@@ -1,0 +1,167 @@
+"""The turn of a write that was in conflict several times: until it is published, other writes let it go first.
+
+A turn is one shared record, and a courtesy: no guarantee of the table rests on it. The write that has it begins, works and commits
+like any other, and takes the lease at the end. Another write that has the lease by then, and finds the turn, gives the lease back
+and waits for the end of the turn. A turn is never renewed, and no write waits for turns longer than the table's ``lease_seconds``.
+So a process that dies or is paused with a turn, or takes long, stops nobody (docs/protocol.md, P45).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Final
+from uuid import uuid4
+
+from rli.commit.lease import HeldLease
+from rli.commit.lease_queue import TurnQueue
+from rli.commit.liveness import Holding
+from rli.commit.recovery import exclusive
+from rli.commit.shared_records import SharedRecords, shared_records
+from rli.errors import LeaseBusyError, RliError
+from rli.index.contract import TableIndex
+from rli.processes import ProcessId
+from rli.telemetry import events
+from rli.telemetry.waits import waiting
+from rli.view.definition import TableDefinition
+
+TURN: Final = "turn"
+"""Name of the shared record that says which write has a turn."""
+
+
+@contextmanager
+def own_turn(table: TableDefinition, index: TableIndex) -> Iterator[str]:
+    """Have a turn, whose name the block gets: no other write is published during the block, up to ``lease_seconds``.
+
+    If the turns of others take too long, or a record cannot be changed, the block goes without: it uses the same records, and tells of
+    their errors.
+    """
+    turn = _OwnTurn(table, index)
+    try:
+        turn.take()
+        yield turn.name
+    finally:
+        # If the store does not answer, or is gone, the turn ends without that.
+        with suppress(OSError, RliError):
+            turn.end()
+
+
+class _OwnTurn:
+    def __init__(self, table: TableDefinition, index: TableIndex) -> None:
+        self.name = f"turn {uuid4().hex} since {datetime.now(UTC).isoformat()}"
+        self._table = table
+        self._index = index
+        self._seconds = table.require_settings().lease_seconds
+        self._records = shared_records(table, index)
+        process, ends_at = ProcessId.current(), time.time() + self._seconds
+        self._record = Holding(self.name, process, ends_at, self._seconds).to_json()
+
+    def take(self) -> None:
+        """Wait for the turns of others, and take one, if that does not fail."""
+        try:
+            seconds = self._await_own()
+            # A write that had the lease before it could see the turn is still published.
+            with exclusive(self._table, self._index, self.name, patience=self._seconds):
+                pass
+        except (OSError, RliError) as error:
+            events.TURN_MISSED.log(table=self._table.location, cause=error)
+        else:
+            events.TURN_TAKEN.log(table=self._table.location, turn=self.name, seconds=seconds)
+
+    def end(self) -> None:
+        """Let the other writes go on."""
+        self._records.compare_and_set(TURN, self._record, None)
+
+    def _await_own(self) -> float:
+        """Take a turn after those of others, and return how many seconds they took.
+
+        Raises:
+            LeaseBusyError: they took ``lease_seconds`` and more.
+        """
+        queue = TurnQueue(self.name)
+        with waiting(queue.describe):
+            while True:
+                stored = self._records.read_control(TURN)
+                if queue.may_take(stored) and self._records.compare_and_set(TURN, stored, self._record):
+                    return queue.seconds
+                if queue.seconds >= self._seconds:
+                    raise _busy(queue)
+                queue.pause()
+
+
+def end_turn(records: SharedRecords) -> None:
+    """End the present turn, whose record may be damaged: other writes no longer wait for it."""
+    records.compare_and_set(TURN, records.read_control(TURN), None)
+
+
+@contextmanager
+def exclusive_in_turn(
+    table: TableDefinition, index: TableIndex, writer: str, own: str | None, *, patience: float
+) -> Iterator[HeldLease]:
+    """Hold the lease (see ``rli.commit.recovery.exclusive``) while no other write has a turn.
+
+    Args:
+        table: the table.
+        index: its index.
+        writer: identity of the caller.
+        own: name of the caller's own turn, if it has one.
+        patience: seconds; for how long to wait at most, for the lease and for turns.
+
+    Raises:
+        LeaseBusyError: others had the lease, or turns, for so long.
+        IndexMismatchError: the table has been given another index since this process opened it.
+    """
+    others = _TurnsOfOthers(table, index, writer, own, patience)
+    while True:
+        with exclusive(table, index, writer, patience=patience) as lease:
+            # Asked under the lease: a write that takes a turn from now on waits until this lease is free.
+            if others.are_over():
+                yield lease
+                return
+        others.wait()
+
+
+class _TurnsOfOthers:
+    """The turns of other writes, as one write sees them that is about to be published."""
+
+    def __init__(
+        self, table: TableDefinition, index: TableIndex, writer: str, own: str | None, patience: float
+    ) -> None:
+        self._records = shared_records(table, index)
+        self._writer = writer
+        self._own = own
+        self._patience = patience
+        self._most_seconds = table.require_settings().lease_seconds
+        self._queue: TurnQueue | None = None
+
+    def are_over(self) -> bool:
+        """Whether no other write has a turn, or such turns have taken too long."""
+        stored = self._records.read_control(TURN)
+        if stored is None or Holding.from_json(stored).writer == self._own:
+            return True
+        # Its seconds count from the first turn that this write has met.
+        queue = self._queue = self._queue or TurnQueue(self._writer)
+        if queue.may_take(stored):
+            # Its process is dead or slow. The next write need not find that out for itself.
+            self._records.compare_and_set(TURN, stored, None)
+            return True
+        return queue.seconds >= self._most_seconds
+
+    def wait(self) -> None:
+        """Return when they are over; raises ``LeaseBusyError`` if the caller is less patient."""
+        queue = self._queue
+        if queue is None:
+            return
+        with waiting(queue.describe):
+            while not self.are_over():
+                if queue.seconds >= self._patience:
+                    raise _busy(queue)
+                queue.pause()
+
+
+def _busy(queue: TurnQueue) -> LeaseBusyError:
+    return LeaseBusyError(
+        f"other writes have their turns: waited={queue.seconds:g} s for {queue.describe()}; try again"
+    )
