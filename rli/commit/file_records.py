@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
+from contextlib import suppress
 from typing import Final
 
 from rli.commit.liveness import Holding, is_older_than_machine, writers_at_work
@@ -78,9 +79,11 @@ class FileRecords:
         versions = self._versions(name)
         if greatest is None or max(versions, default=0) != greatest:
             return False
-        self._storage.delete_files(_path(name, older) for older in versions if older < greatest)
-        if "/" in name:
-            self._remove_traces(posixpath.dirname(name))
+        # It is replaced, whatever fails from here on: the next process that replaces it deletes what stays.
+        with suppress(OSError):
+            self._storage.delete_files(_path(name, older) for older in versions if older < greatest)
+            if "/" in name:
+                self._remove_traces(posixpath.dirname(name))
         return True
 
     def _replace(self, name: str, version: int, stored: bytes | None, value: bytes | None) -> int | None:

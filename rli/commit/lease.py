@@ -25,6 +25,7 @@ LEASE: Final = "lease"
 """Name of the shared record that says who holds the lease."""
 
 _RENEWALS_PER_TERM: Final = 3
+_MOST_RELEASES: Final = 3
 
 
 class HeldLease:
@@ -68,7 +69,13 @@ class HeldLease:
             before = Holding.from_json(over)
             # A successor that died before it had cleared up leaves that to its own successor.
             self._displaced = (before.writer, *before.displaced)
-        taken = self._records.compare_and_set(self._name, over, self._content())
+        try:
+            taken = self._records.compare_and_set(self._name, over, self._content())
+        except BaseException:
+            # The answer may be lost and the record taken: nobody would renew it, and all others would wait until it lapses.
+            with suppress(OSError, RliError):
+                self._give_back()
+            raise
         if taken:
             self._thread.start()
         return taken
@@ -101,6 +108,13 @@ class HeldLease:
         """
         self._ended.set()
         self._thread.join()
+        for _ in range(_MOST_RELEASES - 1):
+            # Else one hiccup of a disk would keep all others waiting until the record lapses.
+            with suppress(OSError):
+                return self._give_back()
+        return self._give_back()
+
+    def _give_back(self) -> bool:
         if self._is_left or self._displaced:
             return False
         own = self._own_record()

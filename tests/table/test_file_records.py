@@ -191,11 +191,11 @@ def test_takers_of_an_emptied_version_hold(records: FileRecords, tmp_path: Path,
 
     def die(point: str) -> None:
         if point.startswith("after empty"):
-            raise InterruptedError
+            raise KeyboardInterrupt
 
     def release(point: str) -> None:
         if point.startswith("before create"):
-            with pytest.raises(InterruptedError):
+            with pytest.raises(KeyboardInterrupt):
                 FileRecords(FullDisk(str(tmp_path), at_point=die)).compare_and_set(name, b"lapsed", None)
 
     class Keeping(PointedStorage):
@@ -251,10 +251,10 @@ def test_what_a_process_left_that_died_as_it_removed_its_record_is_removed(
     class Dying(Storage):
         def delete_files(self, paths: Iterable[str]) -> None:
             _ = paths
-            raise InterruptedError
+            raise KeyboardInterrupt
 
     assert records.compare_and_set("writer/1", None, b"one")
-    with pytest.raises(InterruptedError):
+    with pytest.raises(KeyboardInterrupt):
         FileRecords(Dying(str(tmp_path))).compare_and_set("writer/1", b"one", None)
     assert records.scan_control("writer/") == []
     assert records.compare_and_set("writer/2", None, b"two")
