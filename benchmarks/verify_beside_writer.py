@@ -20,6 +20,7 @@ import pyarrow as pa
 import rli
 from benchmarks.keys import uuid_keys
 from rli.codec import entries
+from rli.table.table import opened_table
 
 _PROCESSES: Final = multiprocessing.get_context("spawn")
 _BATCH: Final = 500_000
@@ -51,8 +52,9 @@ def main(folder: Path, records: int) -> None:
 
 
 def _index(table: rli.Table) -> rli.RecordIndex:
-    assert isinstance(table.index, rli.RecordIndex)
-    return table.index
+    index = opened_table(table).index
+    assert isinstance(index, rli.RecordIndex)
+    return index
 
 
 def _show(when: str, table: rli.Table) -> float:

@@ -34,7 +34,7 @@ from rli.errors import (
     UnsupportedTableError,
     VoidAttemptError,
 )
-from rli.index.contract import TableIndex
+from rli.hudi.timeline.instant import Instant
 from rli.index.record.alone.commits import IndexCommit, PendingTransaction
 from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.entries.self_check import IndexCheck
@@ -61,9 +61,13 @@ from rli.services.restore import RestoreResult
 from rli.settings import Maintenance
 from rli.table.catalog import create_table, open_table
 from rli.table.dropping import DroppedTable, drop_table
+from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.info import IndexInfo, TableInfo
+from rli.table.maintenance import TableMaintenance
 from rli.table.options import TableOptions
 from rli.table.table import Table
+from rli.table.versions import TableVersions
+from rli.tasks import TaskRunner
 from rli.view.history import HistoryEntry
 from rli.view.scan import Scan
 
@@ -89,8 +93,10 @@ __all__ = [
     "IndexMismatchError",
     "IndexNotFoundError",
     "IndexNotReadyError",
+    "IndexOfTable",
     "IndexStats",
     "IndexTransaction",
+    "Instant",
     "InstantNotFoundError",
     "InvalidInputError",
     "InvalidKeyError",
@@ -120,13 +126,16 @@ __all__ = [
     "StoreReadOnlyError",
     "StoreRestartedError",
     "StoreUnavailableError",
+    "SyncResult",
     "Table",
     "TableExistsError",
-    "TableIndex",
     "TableInfo",
+    "TableMaintenance",
     "TableNotFoundError",
     "TableOptions",
     "TableStatistics",
+    "TableVersions",
+    "TaskRunner",
     "TransactionMismatchError",
     "UndecidedCommitError",
     "UnsupportedTableError",

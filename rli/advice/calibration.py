@@ -27,7 +27,7 @@ from rli.index.record.record_index import RecordIndex
 from rli.index_urls import IndexUrl
 from rli.model import Phase
 from rli.table.catalog import create_table
-from rli.table.table import Table
+from rli.table.table import Table, opened_table
 from rli.urls import without_secrets
 
 VERSION: Final = 1
@@ -236,7 +236,7 @@ def _timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
 
 def _locating(table: Table, keys: pa.Array) -> float:
     """Seconds to locate some keys, in the folder ``0`` of the table and all others."""
-    index = table.index
+    index = opened_table(table).index
     paths = sorted({group.partition_path for group in index.sync(table.definition).snapshot.slices})
     wanted = pa.concat_arrays([pa.repeat(pa.scalar(path), len(keys)) for path in paths])
     sought = pa.concat_arrays([keys] * len(paths))

@@ -10,12 +10,21 @@ from typing import Final
 
 from rli.commit.brought_back import require_unique_after
 from rli.commit.exclusive_service import made_ready
+from rli.commit.readiness import require_synced
 from rli.commit.recovery import exclusive, recover
 from rli.errors import ConflictError, InstantNotFoundError, InvalidInputError, LeaseLostError
+from rli.hudi.table_features import require_writable
 from rli.index.contract import IndexState, TableIndex
 from rli.publication.fence import Fence
 from rli.services.clean import finish_cleans
-from rli.services.restore import RestoreResult, commits_after, finish_restore, request_restore, restore_outcome
+from rli.services.restore import (
+    RestoreResult,
+    commits_after,
+    finish_restore,
+    request_restore,
+    restore_outcome,
+    undoable_after,
+)
 from rli.services.rollback import commits_to_undo, finish_rollback, last_commit, request_rollback, require_rollback
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import told_of_now
@@ -73,8 +82,7 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
         instant: of the commit to go back to.
         patience: as for ``roll_back``.
     """
-    if instant == LAST:
-        raise InvalidInputError(_last_is_no_target(table))
+    _require_target(table, instant)
     ready = made_ready(table, index, f"restore to {instant}", patience=patience)
     definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
     index.sync(definition)
@@ -99,6 +107,21 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
             f"instant={instant}; restore again to undo that commit, too"
         )
     return done
+
+
+def foretold_restore(table: TableDefinition, index: TableIndex, instant: str) -> RestoreResult:
+    """Which commits a restore would undo now; raises as ``restore`` does. Nothing is changed, and no lease is needed."""
+    _require_target(table, instant)
+    require_writable(table.properties)
+    state = require_synced(table, index)
+    later = undoable_after(state.snapshot, instant)
+    require_unique_after(index, state, later)
+    return RestoreResult(None, instant, tuple(commit.time for commit in later), dry_run=True)
+
+
+def _require_target(table: TableDefinition, instant: str) -> None:
+    if instant == LAST:
+        raise InvalidInputError(_last_is_no_target(table))
 
 
 def _last_is_no_target(table: TableDefinition) -> str:

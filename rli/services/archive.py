@@ -30,7 +30,7 @@ from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.kept_instants import KeptInstants
 from rli.view.lost_files import require_all_files
-from rli.view.snapshot import Snapshot
+from rli.view.snapshot import Snapshot, told_of_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,13 @@ class ArchiveResult:
         instants_archived: instants that left the active timeline.
         earliest_active: the oldest commit that is still there; None in a table without commits.
         files_deleted: base files of undone or failed writes that were removed.
+        dry_run: whether it only told what it would do.
     """
 
     instants_archived: int
     earliest_active: str | None
     files_deleted: int
+    dry_run: bool = False
 
 
 def archive(
@@ -62,10 +64,7 @@ def archive(
     Raises:
         CorruptTableError: a base file is lost that a commit of the active timeline has written.
     """
-    if keep_commits < 1:
-        raise InvalidInputError(
-            f"an archive leaves at least the last commit: keep_commits={keep_commits}; keep 1 or more"
-        )
+    _require_kept(keep_commits)
     began = time.monotonic()
     finish_cleans(table, fence)
     timeline = table.load_timeline()
@@ -82,12 +81,7 @@ def archive(
         # What an archive may have left that was interrupted at its end.
         delete_journals(table, boundary)
         return ArchiveResult(0, _oldest_write(timeline, ""), 0)
-    dead = [
-        file.path
-        for part in stored
-        if part.instant < boundary and not timeline.is_visible(part.instant)
-        for file in part.files
-    ]
+    dead = _dead_files(timeline, stored, boundary)
     # Nothing would tell of a lost file once the commit that wrote it has left.
     require_all_files(snapshot)
     # The instants of undone commits, too, would come to count as archived.
@@ -106,6 +100,50 @@ def archive(
         seconds=time.monotonic() - began,
     )
     return result
+
+
+def foretold_archive(table: TableDefinition, keep_commits: int) -> ArchiveResult:
+    """What an archive would move now; see ``archive``. Nothing is changed, and no lease is needed.
+
+    Raises:
+        InvalidInputError: ``keep_commits`` is less than 1.
+        CorruptTableError: a base file is lost that a commit of the active timeline has written.
+    """
+    _require_kept(keep_commits)
+    return told_of_now(table, lambda snapshot: _foretold(snapshot, keep_commits))
+
+
+def _foretold(snapshot: Snapshot, keep_commits: int) -> ArchiveResult:
+    timeline = snapshot.timeline
+    kept = KeptInstants(timeline)
+    earliest = kept.earliest_readable(keep_commits)
+    if earliest is None:
+        return ArchiveResult(0, None, 0, dry_run=True)
+    stored = snapshot.slices.all_versions()
+    boundary = _boundary(snapshot, kept.earliest_active(earliest), stored)
+    leaving = _instants_before(timeline, boundary)
+    if not leaving:
+        return ArchiveResult(0, _oldest_write(timeline, ""), 0, dry_run=True)
+    require_all_files(snapshot)
+    dead = _dead_files(timeline, stored, boundary)
+    return ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead), dry_run=True)
+
+
+def _require_kept(keep_commits: int) -> None:
+    if keep_commits < 1:
+        raise InvalidInputError(
+            f"an archive leaves at least the last commit: keep_commits={keep_commits}; keep 1 or more"
+        )
+
+
+def _dead_files(timeline: Timeline, stored: list[FileSlice], boundary: str) -> list[str]:
+    """The files of undone or failed writes older than the boundary."""
+    return [
+        file.path
+        for part in stored
+        if part.instant < boundary and not timeline.is_visible(part.instant)
+        for file in part.files
+    ]
 
 
 def _tidy_up_deleted_keys(table: TableDefinition, timeline: Timeline, fence: Fence) -> None:

@@ -33,7 +33,7 @@ from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.file_slices import FileSlice
 from rli.view.kept_instants import KeptInstants
-from rli.view.snapshot import Snapshot
+from rli.view.snapshot import Snapshot, told_of_now
 from rli.view.table_change import TableChange
 
 
@@ -47,6 +47,7 @@ class CleanResult:
         files_deleted: base files.
         bytes_deleted: their size.
         journals_deleted: journals of older commits.
+        dry_run: whether it only told what it would do.
     """
 
     instant: str | None
@@ -54,6 +55,7 @@ class CleanResult:
     files_deleted: int
     bytes_deleted: int
     journals_deleted: int
+    dry_run: bool = False
 
 
 def clean(
@@ -73,8 +75,7 @@ def clean(
         most_files: base files to delete at most, the oldest first; by default all.
         keep_journals: whether to leave the journals for the archive: they bring an index up to date that is behind.
     """
-    if keep_commits < 1:
-        raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
+    _require_kept(keep_commits)
     began = time.monotonic()
     finish_cleans(table, fence)
     table.storage.remove_temporaries()
@@ -104,6 +105,37 @@ def clean(
         seconds=time.monotonic() - began,
     )
     return result
+
+
+def foretold_clean(table: TableDefinition, keep_commits: int) -> CleanResult:
+    """What a clean would remove now; see ``clean``. Nothing is changed, and no lease is needed.
+
+    Raises:
+        InvalidInputError: ``keep_commits`` is less than 1.
+    """
+    _require_kept(keep_commits)
+    return told_of_now(table, lambda snapshot: _foretold(snapshot, keep_commits))
+
+
+def _foretold(snapshot: Snapshot, keep_commits: int) -> CleanResult:
+    kept = KeptInstants(snapshot.timeline)
+    earliest = kept.earliest_readable(keep_commits)
+    if earliest is None:
+        return CleanResult(None, None, 0, 0, 0, dry_run=True)
+    unneeded = unneeded_files(snapshot, earliest)
+    return CleanResult(
+        instant=None,
+        earliest_kept=earliest.time,
+        files_deleted=sum(len(file_slice.files) for file_slice in unneeded),
+        bytes_deleted=sum(file_slice.size for file_slice in unneeded),
+        journals_deleted=len(_journals(snapshot.table, kept.earliest_journal(earliest))),
+        dry_run=True,
+    )
+
+
+def _require_kept(keep_commits: int) -> None:
+    if keep_commits < 1:
+        raise InvalidInputError(f"a clean keeps at least the last commit: keep_commits={keep_commits}; keep 1 or more")
 
 
 def finish_cleans(table: TableDefinition, fence: Fence) -> None:
@@ -179,7 +211,12 @@ def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence
 
 def delete_journals(table: TableDefinition, earliest: str) -> int:
     """Remove the journals of all older commits, undone ones too; returns of how many."""
-    folders = [name for name in table.storage.list_folders(paths.JOURNAL) if posixpath.basename(name) < earliest]
+    folders = _journals(table, earliest)
     for folder in folders:
         table.storage.delete_folder(folder)
     return len(folders)
+
+
+def _journals(table: TableDefinition, earliest: str) -> list[str]:
+    """The folders of the journals of all commits older than an instant."""
+    return [name for name in table.storage.list_folders(paths.JOURNAL) if posixpath.basename(name) < earliest]

@@ -36,11 +36,13 @@ class RestoreResult:
         instant: of the restore; None if there was no later commit to undo.
         restored_to: the commit that the table is as of.
         undone: the later commits, the newest first.
+        dry_run: whether it only told what it would do.
     """
 
     instant: str | None
     restored_to: str
     undone: tuple[str, ...]
+    dry_run: bool = False
 
 
 def request_restore(table: TableDefinition, snapshot: Snapshot, instant_time: str, fence: Fence) -> str | None:
@@ -57,15 +59,22 @@ def request_restore(table: TableDefinition, snapshot: Snapshot, instant_time: st
         InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
         UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps one.
     """
-    later = commits_after(snapshot.timeline, instant_time)
+    later = undoable_after(snapshot, instant_time)
     if not later:
         return None
-    require_undoable(snapshot, later)
-    require_files_as_of(snapshot, snapshot.as_of(instant_time))
     restore = snapshot.timeline.next_time(table.now())
     plan = RestorePlan(instant_time, tuple((instant.time, instant.action) for instant in later))
     fence.announce(TableInstant(table, restore, Action.RESTORE), plan.to_avro())
     return restore
+
+
+def undoable_after(snapshot: Snapshot, instant_time: str) -> list[Instant]:
+    """The commits that a restore undoes, the newest first; raises as ``request_restore`` if it cannot."""
+    later = commits_after(snapshot.timeline, instant_time)
+    if later:
+        require_undoable(snapshot, later)
+        require_files_as_of(snapshot, snapshot.as_of(instant_time))
+    return later
 
 
 def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> RestoreResult | None:

@@ -15,7 +15,7 @@ from rli.index.registry import index_kind
 from rli.model import LeasePlace
 from rli.settings import TableSettings
 from rli.table.options import OF_INDEX, TableOptions, given_settings
-from rli.table.table import Table
+from rli.table.table import Table, opened_table
 from rli.urls import without_password, without_secrets
 
 
@@ -96,7 +96,7 @@ class Wanted:
             yield f"schema.{field.name}", str(field.type), None if at < 0 else str(found.field(at).type)
 
     def _compared_index(self, table: Table) -> Iterator[tuple[str, object, object]]:
-        facts = facts_of(table.index)
+        facts = facts_of(opened_table(table).index)
         if self.options.get("shards") is not None:
             yield "shards", self.options["shards"], facts.shards
         if "key_mode" in self.options:

@@ -41,7 +41,7 @@ from rli.index.record.table.location import known_locations
 from rli.index.registry import index_kind
 from rli.index.roles import KeptInStore
 from rli.storage import Storage
-from rli.table.table import Table
+from rli.table.opened import OpenTable
 from rli.urls import without_password
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
@@ -68,12 +68,14 @@ class DroppedTable:
         index: store URL of the index that is gone, without a password; None if there was none.
         files: how many files are gone, those of rli and of Hudi in ``.hoodie`` among them.
         left: files in the table's folder that belong to no table, so that they stay.
+        dry_run: whether it only told what it would remove.
     """
 
     location: str
     index: str | None
     files: int
     left: tuple[str, ...]
+    dry_run: bool = False
 
 
 def drop_table(
@@ -81,6 +83,7 @@ def drop_table(
     *,
     index: str | None = None,
     force: bool = False,
+    dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> DroppedTable:
     """Remove a table with its index, for good. Call it again after an interruption: it finishes.
@@ -90,6 +93,7 @@ def drop_table(
         index: store URL of the index, in place of the stored one.
         force: also while writers are at work, which fail then, and may leave empty folders, and where the index's store does not
             answer, which keeps the index.
+        dry_run: only tell what would be removed now, or why nothing would. Nothing is changed.
         storage_options: of an object store, as for ``create_table``.
 
     Example:
@@ -105,6 +109,8 @@ def drop_table(
         StoreUnavailableError: the index's store does not answer; nothing was removed.
     """
     storage = Storage(os.fspath(path), storage_options or {})
+    if dry_run:
+        return _foretold(storage, index, force=force)
     # A mark beside the properties: a drop was interrupted, or refused, before the table was gone.
     if storage.exists(PROPERTIES_PATH) or not storage.exists(paths.DROPPING):
         _end_table(storage, index, force=force)
@@ -136,20 +142,48 @@ def require_unused(index: RecordIndex) -> None:
             )
 
 
-def _end_table(storage: Storage, index: str | None, *, force: bool) -> None:
-    """From here on nobody can open the table."""
+def _foretold(storage: Storage, index: str | None, *, force: bool) -> DroppedTable:
+    """What a drop would remove; raises as it would."""
+    found = [file.path for file in storage.list_files(recursive=True)]
+    left = tuple(path for path in found if not _is_ours(path))
+    if storage.exists(paths.DROPPING) and not storage.exists(PROPERTIES_PATH):
+        # An interrupted drop may have dropped the index already.
+        return DroppedTable(storage.location, None, len(found) - len(left), left, dry_run=True)
+    table = _own_definition(storage, index)
+    url = None
+    try:
+        with closing(OpenTable(table).index) as opened:
+            url = without_password(opened.url)
+            if not force:
+                _require_no_writers(table, opened)
+    except (IndexNotReadyError, IndexMismatchError):
+        # There is none of the table.
+        pass
+    except StoreUnavailableError:
+        if not force:
+            raise
+    return DroppedTable(storage.location, url, len(found) - len(left), left, dry_run=True)
+
+
+def _own_definition(storage: Storage, index: str | None) -> TableDefinition:
+    """The table, with an index that is given in place of the stored one; refuses tables of other engines."""
     definition = load_definition(storage)
     if definition.settings is None:
         raise UnsupportedTableError(
             f"rli has no index of this table, so it may be another engine's: table={storage.location}; drop it with that "
             "engine, or delete its folder"
         )
-    table = Table(definition if index is None else with_index_at(definition, index)).definition
+    return definition if index is None else with_index_at(definition, index)
+
+
+def _end_table(storage: Storage, index: str | None, *, force: bool) -> None:
+    """From here on nobody can open the table."""
+    table = _own_definition(storage, index)
     if force:
         _mark(table)
         return
     try:
-        opened = Table(table).index
+        opened = OpenTable(table).index
     except (IndexNotReadyError, IndexMismatchError):
         # Writers need the index, so there are none.
         _mark(table)

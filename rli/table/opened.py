@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import date
 from threading import Lock
 from typing import TypeVar
 
 from rli.commit.exclusive_service import table_service
-from rli.errors import RliError
+from rli.errors import InvalidInputError, RliError
+from rli.hudi.timeline.instant import parse_instant_time
 from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind
 from rli.index.registry import index_kind
@@ -17,6 +19,8 @@ from rli.publication.fence import Fence
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
 from rli.view.registration import as_stored_now, has_index_of, has_other_index
+from rli.view.snapshot import Snapshot
+from rli.view.time_travel import told_of_whole
 
 Found = TypeVar("Found")
 
@@ -119,6 +123,20 @@ class OpenTable:
             else:
                 if not has_other_index(definition):
                     return found
+
+    def told(self, as_of: str | date | None, tell: Callable[[Snapshot], Found]) -> Found:
+        """What a function tells of the table's state as of a time; it is called again if others have overtaken it.
+
+        Raises:
+            InvalidInputError: ``as_of`` is neither an instant nor a time.
+            InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
+        """
+        if not isinstance(as_of, str | date | None):
+            raise InvalidInputError(
+                f"neither an instant nor a time: as_of={as_of!r}; give a string, a date or a datetime"
+            )
+        given = as_of.isoformat() if isinstance(as_of, date) else as_of
+        return told_of_whole(self.reloaded(), tell, None if given is None else parse_instant_time(given))
 
     @contextmanager
     def service(self, name: str, patience: float) -> Iterator[tuple[TableDefinition, Fence]]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any, Final, Self, TypeVar
@@ -15,8 +12,6 @@ import pyarrow as pa
 
 from rli.arrow_tables import as_arrow_table
 from rli.commit.readiness import await_synced
-from rli.commit.step_clock import OnStep
-from rli.commit.undo import restore, roll_back
 from rli.errors import (
     CorruptIndexError,
     IndexMismatchError,
@@ -25,51 +20,45 @@ from rli.errors import (
     SettingsError,
     StoreUnavailableError,
 )
-from rli.hudi.timeline.instant import Instant, parse_instant_time
-from rli.index.any_index import locate_now, verified
-from rli.index.contract import LOOKUP_SECONDS, IndexState, TableIndex
-from rli.index.kinds import IndexOptions
+from rli.hudi.timeline.instant import Instant
+from rli.index.any_index import locate_now
+from rli.index.contract import LOOKUP_SECONDS, TableIndex
 from rli.index.reports import VerifyReport
 from rli.model import (
     CommitResult,
     KeyMode,
     MigrationResult,
+    MigrationStep,
     MissingColumns,
     OnDuplicates,
     OnExisting,
     OnPartitionChange,
+    Step,
 )
 from rli.reads.point_reads import get_records
-from rli.services.archive import ArchiveResult, archive
-from rli.services.clean import CleanResult, clean
-from rli.services.purge import purge_tombstones
+from rli.services.archive import ArchiveResult
+from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
-from rli.services.savepoint import create_savepoint, delete_savepoint
 from rli.settings import Maintenance, TableSettings
 from rli.store.retries import answers_within
-from rli.table import index_upkeep
 from rli.table.deletes import requested_deletes
+from rli.table.index_of_table import IndexOfTable, SyncResult
 from rli.table.info import TableInfo, table_info
-from rli.table.migration import OnMigrationStep
+from rli.table.maintenance import TableMaintenance
 from rli.table.opened import OpenTable
-from rli.table.options import parse_tombstones
-from rli.tasks import InProcess, TaskRunner
+from rli.table.versions import TableVersions
+from rli.tasks import TaskRunner
 from rli.urls import without_password
-from rli.view import paths
-from rli.view.deep_check import damaged_files
-from rli.view.definition import TableDefinition, load_definition
+from rli.view.definition import TableDefinition
 from rli.view.given_keys import given_keys, key_rows
 from rli.view.history import HistoryEntry, history
-from rli.view.registration import has_index_of, stored_form
 from rli.view.scan import Scan
 from rli.view.snapshot import Snapshot, told_of_now
-from rli.view.time_travel import told_of_whole
 from rli.write.engine.local import LocalEngine
 from rli.write.operations.delete import delete
 from rli.write.operations.insert import insert
 from rli.write.operations.upsert import upsert
 from rli.write.options import WriteOptions, pass_over
-from rli.write.rewrites.clustering import cluster
 
 Found = TypeVar("Found")
 
@@ -103,27 +92,19 @@ class Table:
         return self.definition.require_settings()
 
     @property
-    def index(self) -> TableIndex:
-        """The table's index.
+    def maintenance(self) -> TableMaintenance:
+        """Cluster, clean and archive, and how often writers do: ``table.maintenance.clean()``."""
+        return TableMaintenance(self._opened)
 
-        Raises:
-            IndexNotReadyError: it is missing.
-            IndexMismatchError: the index at the URL belongs to another table.
-            StoreUnavailableError: its store does not answer.
-        """
-        return self._opened.index
+    @property
+    def versions(self) -> TableVersions:
+        """Savepoints, rollback and restore: ``table.versions.savepoint()``."""
+        return TableVersions(self._opened)
 
-    def refreshed(self) -> tuple[TableDefinition, TableIndex]:
-        """For engines: see ``OpenTable``."""
-        return self._opened.refreshed()
-
-    def write_with(self, write: Callable[[TableDefinition, TableIndex], Found]) -> Found:
-        """For engines: see ``OpenTable``."""
-        return self._opened.write_with(write)
-
-    def look_up_with(self, look_up: Callable[[TableDefinition, TableIndex], Found]) -> Found:
-        """For engines: see ``OpenTable``."""
-        return self._opened.look_up_with(look_up)
+    @property
+    def index(self) -> IndexOfTable:
+        """The table's index: ``table.index.verify()``."""
+        return IndexOfTable(self._opened)
 
     # Writing ---------------------------------------------------------------------------------------------------
 
@@ -138,7 +119,7 @@ class Table:
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
         dry_run: bool = False,
-        on_step: OnStep = pass_over,
+        on_step: Callable[[Step], None] = pass_over,
     ) -> CommitResult:
         """Insert records with new keys, update those with known keys, move those whose partition changed.
 
@@ -185,7 +166,7 @@ class Table:
         """
         source = as_arrow_table(records)
         options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
-        return self.write_with(
+        return self._opened.write_with(
             lambda definition, index: upsert(
                 definition,
                 index,
@@ -207,7 +188,7 @@ class Table:
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
         dry_run: bool = False,
-        on_step: OnStep = pass_over,
+        on_step: Callable[[Step], None] = pass_over,
     ) -> CommitResult:
         """Insert the records whose keys are new to the whole table: the first record of a key wins.
 
@@ -237,7 +218,7 @@ class Table:
         """
         source = as_arrow_table(records)
         options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
-        return self.write_with(
+        return self._opened.write_with(
             lambda definition, index: insert(definition, index, LocalEngine(), source, options, on_existing=on_existing)
         )
 
@@ -250,7 +231,7 @@ class Table:
         transaction: tuple[str, int] | None = None,
         metadata: Mapping[str, str] | None = None,
         dry_run: bool = False,
-        on_step: OnStep = pass_over,
+        on_step: Callable[[Step], None] = pass_over,
     ) -> CommitResult:
         """Remove records by their keys; keys that the table does not hold are counted as unchanged.
 
@@ -289,97 +270,25 @@ class Table:
             key_rows(self.definition, keys), ordering, self.definition.properties.ordering_field
         )
         options = WriteOptions.of(attempts, transaction, metadata, on_step, dry_run=dry_run)
-        return self.write_with(
+        return self._opened.write_with(
             lambda definition, index: delete(definition, index, LocalEngine(), source, options, column)
         )
 
     def rollback(self, instant: str, *, timeout: float | None = None) -> str:
-        """Undo the last completed commit; returns the instant of the rollback.
-
-        Clusterings of rli that came after it change no record, and are undone with it. Files, index and timeline are as
-        before the commit, in time proportional to the commit; of a commit of another engine the index is scanned once.
-        A rollback that was interrupted may be called again, and is finished.
-
-        Args:
-            instant: of the last commit, or "last", which passes over clusterings: a write may make one after its commit. If
-                an earlier rollback was interrupted, "last" finishes that one and undoes nothing more.
-            timeout: seconds; for how long to wait for the table's lease, whenever it is needed. None: until it is free.
-
-        Example:
-            >>> wrong = table.delete(["a"])
-            >>> undone_by = table.rollback("last")
-            >>> table.lookup(["a"])["file_id"].null_count
-            0
-
-        Raises:
-            InstantNotFoundError: it is not the last completed commit, or what it replaced was cleaned.
-            UnsupportedTableError: the commit is another engine's and replaced whole file groups, a savepoint keeps it, or
-                record keys would be in several partitions again, which the index does not allow.
-            LeaseBusyError: the lease was not free in that time.
-            LeaseLostError: this process was paused so long that another one took over; nothing was rolled back.
-        """
-        return roll_back(*self.refreshed(), instant, patience=_patience(timeout))
+        """As ``versions.rollback``."""
+        return self.versions.rollback(instant, timeout=timeout)
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, timeout: float | None = None) -> str:
-        """Keep the table's state as of a commit, until ``delete_savepoint``; returns the commit's instant.
-
-        No clean removes files that it needs, by any engine, and the commit is not rolled back. A commit that has a
-        savepoint keeps that one.
-
-        Args:
-            instant: of a completed commit; by default of the last one.
-            comment: kept with the savepoint.
-            timeout: as for ``rollback``.
-
-        Example:
-            >>> saved = table.savepoint(comment="before the import")
-            >>> table.delete_savepoint(saved)
-
-        Raises:
-            InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
-            UnsupportedTableError: rli does not write such tables.
-            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
-            LeaseLostError: this process was paused so long that another one took over; there is no savepoint.
-        """
-        with self._opened.service("savepoint", _patience(timeout)) as (definition, fence):
-            return create_savepoint(definition, instant, comment, fence)
+        """As ``versions.savepoint``."""
+        return self.versions.savepoint(instant, comment, timeout=timeout)
 
     def delete_savepoint(self, instant: str, *, timeout: float | None = None) -> None:
-        """Keep the table's state as of a commit no longer; ``timeout`` as for ``rollback``.
+        """As ``versions.delete_savepoint``."""
+        self.versions.delete_savepoint(instant, timeout=timeout)
 
-        Raises:
-            InstantNotFoundError: the commit has no savepoint.
-            UnsupportedTableError, IndexNotReadyError, LeaseLostError: as ``savepoint``.
-        """
-        with self._opened.service("deletion of a savepoint", _patience(timeout)) as (definition, fence):
-            delete_savepoint(definition, instant, fence)
-
-    def restore(self, instant: str, *, timeout: float | None = None) -> RestoreResult:
-        """Go back to a commit: all later ones are undone, and gone for good.
-
-        Rows, files and index are as they were after that commit, in time proportional to the commits undone; where one
-        of them is another engine's, the index is scanned once. Writers at work go on, and meet a conflict where they
-        build on what is undone. A restore that was interrupted is finished by the next write, or by the same call.
-
-        Args:
-            instant: of a completed commit; a savepoint (``savepoint``) sees to it that its files are kept.
-            timeout: as for ``rollback``.
-
-        Example:
-            >>> before = table.timeline()[-1].time
-            >>> wrong = table.delete(["a", "b"])
-            >>> undone = table.restore(before)
-            >>> table.read().num_rows
-            4
-
-        Raises:
-            InstantNotFoundError: there is no such commit, or files that it needs were cleaned.
-            UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps
-                one.
-            LeaseLostError: this process was paused so long that another one took over; nothing was undone.
-            ConflictError: another writer committed before the restore was done; call it again.
-        """
-        return restore(*self.refreshed(), instant, patience=_patience(timeout))
+    def restore(self, instant: str, *, timeout: float | None = None, dry_run: bool = False) -> RestoreResult:
+        """As ``versions.restore``."""
+        return self.versions.restore(instant, timeout=timeout, dry_run=dry_run)
 
     def cluster(
         self,
@@ -387,126 +296,29 @@ class Table:
         smaller_than: int | None = None,
         tasks: TaskRunner | None = None,
         attempts: int | None = None,
-        on_step: OnStep = pass_over,
+        on_step: Callable[[Step], None] = pass_over,
         timeout: float | None = None,
     ) -> CommitResult:
-        """Rewrite the small base files of each partition into fewer, of about the table's ``target_file_size``.
-
-        With the index ``consistent-bucket:``, buckets that are too large are split, and small neighbours are merged. With
-        ``bucket:`` it is refused, because the number of buckets is fixed.
-
-        No record changes: each keeps its version, and look-ups report the instant that they did before. So it takes no
-        transaction: a clustering that is repeated does no harm, and finds nothing more to do. File groups
-        that another writer changes meanwhile are left as they are.
-
-        Args:
-            smaller_than: bytes from which on a base file is left alone; by default half of ``target_file_size``.
-            tasks: runs the work on each new base file; in this process by default.
-            attempts: as for ``upsert``; another attempt is made where other writers have changed every file group.
-            on_step: as for ``upsert``.
-            timeout: as for ``rollback``.
-
-        Returns:
-            What was committed: ``files_replaced`` base files have become ``files_created``.
-
-        Raises:
-            InvalidInputError: ``smaller_than`` is less than 1.
-            RliError: otherwise as for ``upsert``.
-        """
-        if smaller_than is not None and smaller_than < 1:
-            raise InvalidInputError(f"smaller_than must be at least 1: smaller_than={smaller_than}; give bytes")
-        patience = _patience(timeout)
-        return self.write_with(
-            lambda definition, index: cluster(
-                definition,
-                index,
-                smaller_than,
-                tasks=tasks or InProcess(),
-                attempts=WriteOptions(attempts).attempts_of(definition),
-                on_step=on_step,
-                patience=patience,
-            )
+        """As ``maintenance.cluster``."""
+        return self.maintenance.cluster(
+            smaller_than=smaller_than, tasks=tasks, attempts=attempts, on_step=on_step, timeout=timeout
         )
 
-    def clean(self, keep_commits: int = 10, *, timeout: float | None = None) -> CleanResult:
-        """Remove the base files that only readers of older commits need, and what rli kept to roll those back.
+    def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:
+        """As ``maintenance.clean``."""
+        return self.maintenance.clean(keep_commits, timeout=timeout, dry_run=dry_run)
 
-        Now and as of each of the last ``keep_commits`` commits, or of any savepoint, the table reads as before. A
-        write that began earlier and is still at work keeps what it builds on. A clean that was interrupted is
-        finished by the next one, also by Hudi's. In LMDB, Redis and memory, tombstones of older commits leave the index
-        if one entry in five is a tombstone.
+    def archive(self, keep_commits: int = 30, *, timeout: float | None = None, dry_run: bool = False) -> ArchiveResult:
+        """As ``maintenance.archive``."""
+        return self.maintenance.archive(keep_commits, timeout=timeout, dry_run=dry_run)
 
-        Args:
-            keep_commits: 1 or more.
-            timeout: as for ``rollback``.
+    def set_maintenance(self, maintenance: Maintenance, *, timeout: float | None = None) -> None:
+        """As ``maintenance.set``."""
+        self.maintenance.set(maintenance, timeout=timeout)
 
-        Example:
-            >>> table.clean(keep_commits=5).instant is None  # there is nothing to remove yet
-            True
-
-        Raises:
-            InvalidInputError: ``keep_commits`` is less than 1.
-            UnsupportedTableError: rli does not write such tables.
-            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
-            LeaseLostError: this process was paused so long that another one took over, which finishes the clean if it
-                was announced.
-        """
-        with self._opened.service("clean", _patience(timeout)) as (definition, fence):
-            cleaned = clean(definition, keep_commits, fence)
-            purge_tombstones(definition, self.index, keep_commits)
-            return cleaned
-
-    def archive(self, keep_commits: int = 30, *, timeout: float | None = None) -> ArchiveResult:
-        """Move old commits from the active timeline to Hudi's archive, so that reading the timeline stays cheap.
-
-        Rows and index stay as they are. The table can no longer be read as of the commits that leave, nor go back to
-        them. Savepoints, pending instants, and replaced files that are not cleaned yet keep all that is newer. An
-        archive that was interrupted is finished by the next one.
-
-        Args:
-            keep_commits: how many commits stay at least, 1 or more; not fewer than cleans keep.
-            timeout: as for ``rollback``.
-
-        Raises:
-            InvalidInputError: ``keep_commits`` is less than 1.
-            UnsupportedTableError: rli does not write such tables.
-            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
-            LeaseLostError: this process was paused so long that another one took over; nothing was archived.
-        """
-        with self._opened.service("archive", _patience(timeout)) as (definition, fence):
-            return archive(definition, keep_commits, fence)
-
-    def set_maintenance(self, maintenance: Maintenance) -> None:
-        """Change what writers do for the table after their commits; running ones follow at the next occasion.
-
-        Args:
-            maintenance: the new settings; ``Maintenance.off()`` for nothing.
-        """
-        self._change_settings("change of the maintenance", {"maintenance": maintenance})
-
-    def set_tombstones(self, tombstones: str) -> None:
-        """Change for how long deleted keys keep the ordering values of their deletes; what is kept already follows.
-
-        Args:
-            tombstones: as the option of ``create_table``: a length of time such as "30d", or "off".
-
-        Raises:
-            SettingsError: it is neither.
-        """
-        self._change_settings("change of the tombstones", {"tombstones": parse_tombstones(tombstones)})
-
-    def _change_settings(self, service: str, changes: Mapping[str, object]) -> None:
-        stored = load_definition(self.definition.storage)
-        # This handle may have an index of its own; if it has the table's, it may know a password of it.
-        is_same = has_index_of(self.definition, stored)
-        opened = OpenTable(replace(stored, given_url=self.definition.given_url) if is_same else stored)
-        # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
-        with closing(opened), opened.service(service, math.inf) as (_, fence):
-            stored = load_definition(self.definition.storage)
-            changed = stored.require_settings().model_copy(update=changes)
-            fence.replace(paths.SETTINGS, stored_form(stored.with_settings(changed)))
-        mine = self.settings.model_copy(update=changes)
-        self._opened.definition = self.definition.with_settings(mine)
+    def set_tombstones(self, tombstones: str, *, timeout: float | None = None) -> None:
+        """As ``maintenance.set_tombstones``."""
+        self.maintenance.set_tombstones(tombstones, timeout=timeout)
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -532,7 +344,7 @@ class Table:
             CorruptTableError: a base file or the timeline cannot be read, and a second look finds the same.
             TableNotFoundError: the table was dropped.
         """
-        return self.told(as_of, lambda snapshot: snapshot.scan(columns, filters).to_table())
+        return self._opened.told(as_of, lambda snapshot: snapshot.scan(columns, filters).to_table())
 
     def get(
         self,
@@ -564,7 +376,7 @@ class Table:
             CorruptIndexError, CorruptTableError: index or table is damaged.
         """
         record_keys = given_keys(self.definition, keys)
-        return self.look_up_with(
+        return self._opened.look_up_with(
             lambda definition, index: get_records(definition, index, record_keys, columns, timeout)
         )
 
@@ -586,16 +398,7 @@ class Table:
             InvalidInputError: ``as_of`` is neither an instant nor a time.
             InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
         """
-        return self.told(as_of, lambda snapshot: snapshot)
-
-    def told(self, as_of: str | date | None, tell: Callable[[Snapshot], Found]) -> Found:
-        """What a function tells of a ``snapshot``; it is called again if others have overtaken it. Raises as ``snapshot``."""
-        if not isinstance(as_of, str | date | None):
-            raise InvalidInputError(
-                f"neither an instant nor a time: as_of={as_of!r}; give a text, a date or a datetime"
-            )
-        text = as_of.isoformat() if isinstance(as_of, date) else as_of
-        return told_of_whole(self._opened.reloaded(), tell, None if text is None else parse_instant_time(text))
+        return self._opened.told(as_of, lambda snapshot: snapshot)
 
     def lookup(self, keys: Any, *, timeout: float = LOOKUP_SECONDS) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.
@@ -625,7 +428,7 @@ class Table:
             wait = partial(await_synced, definition, index)
             return locate_now(definition, index, record_keys, timeout=left, await_synced=wait)
 
-        return self.look_up_with(locate)
+        return self._opened.look_up_with(locate)
 
     def history(self, limit: int | None = None) -> tuple[HistoryEntry, ...]:
         """What has become of the table: the instants of the active timeline, the oldest first.
@@ -660,7 +463,7 @@ class Table:
         """
         try:
             with answers_within(_INFO_SECONDS):
-                return self.look_up_with(table_info)
+                return self._opened.look_up_with(table_info)
         except (
             IndexNotReadyError,
             IndexMismatchError,
@@ -689,25 +492,8 @@ class Table:
         key_mode: KeyMode | str = KeyMode.EXACT,
         tasks: TaskRunner | None = None,
     ) -> int:
-        """Build the index again from the table's files; returns how many records it holds.
-
-        It waits for nobody. A write at work fails with ``IndexNotFoundError`` when it finds the index that it began with
-        dropped; what the write left is removed by the next one. With another ``url``, all who have opened the table go
-        over to the new index; ``migrate_index`` builds that one first, and lets writers go on meanwhile.
-
-        Args:
-            url: where; by default where the table's index is. A table of another engine that has none yet gets it in
-                its own folder, if it is on this machine.
-            shards: see ``create_index``.
-            key_mode: see ``create_index``.
-            tasks: runs the work on each base file; in this process by default.
-
-        Raises:
-            IndexMismatchError: there is an index of something else at the URL.
-            CorruptTableError: a record key lives in more than one place, or a file cannot be read.
-            UnsupportedTableError: the records have no keys.
-        """
-        return index_upkeep.bootstrap(self._opened, url, IndexOptions(shards, key_mode), tasks or InProcess())
+        """As ``index.bootstrap``."""
+        return self.index.bootstrap(url, shards=shards, key_mode=key_mode, tasks=tasks)
 
     def migrate_index(
         self,
@@ -718,113 +504,42 @@ class Table:
         drop_old: bool = False,
         tasks: TaskRunner | None = None,
         timeout: float | None = None,
-        on_step: OnMigrationStep = lambda _: None,
+        on_step: Callable[[MigrationStep], None] = lambda _: None,
     ) -> MigrationResult:
-        """Give the table another index, of any kind and in any store, while others write and read it.
-
-        The new index is built from a snapshot, follows the commits made meanwhile, and is compared with the table. Then
-        writers wait for a moment, and one change of the table's settings switches to it. Who has opened the table goes
-        over to the new index; a write at work is tried again with it. A migration that was interrupted changed nothing
-        that others see: call it again, and it goes on. The former index stays until it is dropped.
-
-        Args:
-            to: URL of the new index. An index of this table that is there already is used if it agrees with the table.
-            shards: see ``create_index``.
-            key_mode: see ``create_index``.
-            drop_old: drop the former index after the switch; also one that an earlier call to this URL has kept.
-            tasks: runs the work on each base file and on shards; in this process by default.
-            timeout: as for ``rollback``.
-            on_step: called after each step.
-
-        Example:
-            >>> table.migrate_index("global-simple:").index
-            'global-simple:'
-
-        Raises:
-            SettingsError: the URL or an option is wrong, or record keys are in several partitions and the new index wants
-                them unique in the table; the table keeps its index.
-            IndexMismatchError: there is an index of something else at the URL, or another migration gave the table another
-                index first.
-            IndexNotReadyError: the table has no index, or the new index could not follow the table.
-            LeaseBusyError: the lease was not free in that time, or another migration did not end in it.
-            LeaseLostError: this process was paused so long that another one took over; call it again.
-        """
-        options, patience = IndexOptions(shards, key_mode), _patience(timeout)
-        return index_upkeep.change(
-            self._opened, to, options, tasks or InProcess(), drop_old=drop_old, patience=patience, on_step=on_step
+        """As ``index.migrate``."""
+        return self.index.migrate(
+            to,
+            shards=shards,
+            key_mode=key_mode,
+            drop_old=drop_old,
+            tasks=tasks,
+            timeout=timeout,
+            on_step=on_step,
         )
 
-    def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> IndexState:
-        """Apply all completed instants that the index has not applied, of any writer.
-
-        What dead writers and power cuts left is cleaned up first: a rollback that was interrupted is finished.
-        ``timeout`` is as for ``rollback``; only a table that needs such a cleanup needs the lease.
-        """
-        return index_upkeep.sync(self._opened, tasks or InProcess(), _patience(timeout))
+    def sync_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> SyncResult:
+        """As ``index.sync``."""
+        return self.index.sync(tasks, timeout=timeout)
 
     def verify_index(
         self, tasks: TaskRunner | None = None, *, timeout: float = LOOKUP_SECONDS, deep: bool = False
     ) -> VerifyReport:
-        """Compare index and table, key by key, as of one commit sequence. Writers may go on.
+        """As ``index.verify``."""
+        return self.index.verify(tasks, timeout=timeout, deep=deep)
 
-        Args:
-            tasks: runs the work on each base file and on shards; in this process by default.
-            timeout: seconds; for how long to wait until the index has applied all commits of the table, as a look-up does.
-            deep: also read every column of every live base file: whether all values can be read, pages fit their
-                checksums, and keys, meta columns and partitions fit the values (``VerifyReport.damaged``).
-
-        Example:
-            >>> table.verify_index(deep=True).agrees
-            True
-
-        Raises:
-            CorruptIndexError: the index holds entries of commits that it does not know.
-            CorruptTableError: a base file is lost or damaged, or a commit cannot be read.
-            IndexNotReadyError: the index has not seen all commits of the table after that time.
-        """
-        runs = tasks or InProcess()
-
-        def verify(definition: TableDefinition, index: TableIndex) -> VerifyReport:
-            return verified(definition, index, runs, partial(await_synced, definition, index, timeout))
-
-        report = self.look_up_with(verify)
-        if not deep:
-            return report
-        return replace(report, damaged=tuple(map(str, damaged_files(self._opened.reloaded(), runs))))
-
-    def repair_index(self, tasks: TaskRunner | None = None, *, timeout: float | None = None) -> VerifyReport:
-        """Make the index say what the table says; returns what was wrong. ``timeout`` is as for ``rollback``.
-
-        Raises:
-            CorruptTableError: a base file is damaged, or holds a record key twice.
-            SettingsError: the index keeps digests, and some of them have no record.
-        """
-        return index_upkeep.repair(self._opened, tasks or InProcess(), _patience(timeout))
+    def repair_index(
+        self, tasks: TaskRunner | None = None, *, timeout: float | None = None, dry_run: bool = False
+    ) -> VerifyReport:
+        """As ``index.repair``."""
+        return self.index.repair(tasks, timeout=timeout, dry_run=dry_run)
 
     def relocate(self, *, also: bool = False) -> tuple[str, ...]:
-        """Let the index serve the table where it is now, after the table was moved.
-
-        An index in the table's own folder needs no call.
-
-        Args:
-            also: keep the locations that the index knows: hosts see the table under different paths.
-
-        Returns:
-            The locations that the index knows from now on.
-
-        Raises:
-            IndexMismatchError: the table is a copy of one that is still there, or the index is of another table.
-            IndexNotFoundError: there is no index at its URL.
-            StoreUnavailableError: its store does not answer.
-        """
-        return index_upkeep.relocate(self._opened, also=also)
+        """As ``index.relocate``."""
+        return self.index.relocate(also=also)
 
     def drop_index(self) -> None:
-        """Remove the index; the table stays, and its index can be bootstrapped again.
-
-        An index that has lost what says whose it is can be removed too: the table's settings name it as the table's.
-        """
-        index_upkeep.drop(self._opened)
+        """As ``index.drop``."""
+        self.index.drop()
 
     def close(self) -> None:
         """Give the index's connections back."""
@@ -846,16 +561,6 @@ class Table:
         return Table, (self.definition,)
 
 
-def _patience(timeout: float | None) -> float:
-    """Seconds to wait for the lease.
-
-    Raises:
-        InvalidInputError: they are negative, or not a number.
-    """
-    if timeout is None:
-        return math.inf
-    if not timeout >= 0:
-        raise InvalidInputError(
-            f"timeout must be 0 or more seconds: timeout={timeout}; None waits until the lease is free"
-        )
-    return timeout
+def opened_table(table: Table) -> OpenTable:
+    """For engines and operators' tools: definition and index of a table, as they are now."""
+    return table._opened  # noqa: SLF001  (users of a table need none of it)

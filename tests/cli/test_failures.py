@@ -8,6 +8,7 @@ from rli import errors, open_table
 from rli.cli.failures import exit_status
 from rli.commit.lease import LEASE, HeldLease
 from rli.commit.shared_records import shared_records
+from rli.table.table import opened_table
 from tests.cli.conftest import Rli
 
 _DEAD = "redis://127.0.0.1:1/0?timeout=0.1"
@@ -42,7 +43,7 @@ def test_a_dead_store_has_its_status(rli: Rli) -> None:
 
 def test_a_held_lease_has_its_status(rli: Rli, trips: str) -> None:
     with open_table(trips) as table:
-        holder = HeldLease(shared_records(table.definition, table.index), LEASE, "a long service")
+        holder = HeldLease(shared_records(table.definition, opened_table(table).index), LEASE, "a long service")
         assert holder.take(over=None)
         failed = rli("clean", trips, "--timeout", "0", "--json", status=3)
         assert holder.release()

@@ -11,13 +11,14 @@ import pytest
 from rli import create_table
 from rli.commit.lease import LEASE, HeldLease
 from rli.commit.shared_records import shared_records
+from rli.table.table import opened_table
 
 
 def test_a_command_says_who_holds_the_lease_that_it_waits_for(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": "a"}\n')
     with create_table(tmp_path / "t", record_key="id") as table:
-        holder = HeldLease(shared_records(table.definition, table.index), LEASE, "a long service")
+        holder = HeldLease(shared_records(table.definition, opened_table(table).index), LEASE, "a long service")
         assert holder.take(over=None)
         command = [sys.executable, "-m", "rli", "upsert", str(tmp_path / "t"), str(rows)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:

@@ -20,13 +20,15 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
-from rli import RliError, Scope, Step, Table, TableIndex, open_table, processes
+from rli import RliError, Scope, Step, Table, open_table, processes
 from rli.codec.key_arrays import as_key_array
 from rli.commit import leased_write
 from rli.hudi.timeline.timeline import Timeline
+from rli.index.contract import TableIndex
 from rli.index.record.table.index import RecordTableIndex
 from rli.storage.publications import Publications
 from rli.store.contract import Store, Watermarks
+from rli.table.table import opened_table
 from rli.view.definition import TableDefinition
 from tests.concurrency.history import (
     Cluster,
@@ -262,7 +264,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
     if off is not None:
         _SWITCH_OFF[off]()
     table = open_table(location, index=index, storage_options=options)
-    opened = told = table.index
+    opened = told = opened_table(table).index
     connection.send(_READY)
     try:
         while True:
@@ -273,7 +275,7 @@ def _serve(location: str, number: int, circumstances: _Circumstances, connection
             )
             _report_decisions(hold)
             # The table may have got another index since.
-            opened = opened if table.refreshed()[1] is told else table.index
+            opened = opened if opened_table(table).refreshed()[1] is told else opened_table(table).index
             told = _told_of(opened, hold)
             table._opened._index = told  # noqa: SLF001
             called = time.monotonic()

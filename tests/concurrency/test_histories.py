@@ -21,6 +21,7 @@ from rli.commit.exclusive_service import table_service
 from rli.index.record.entries.purging import floor_of
 from rli.index.record.table import index as table_index
 from rli.services import purge
+from rli.table.table import opened_table
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, Host, clients, history_of
 from tests.concurrency.history import (
@@ -146,8 +147,8 @@ def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: py
         with open_table(table.location) as own:
             while not ended.is_set():
                 if own.index.stats().tombstones:
-                    with table_service(own.definition.reloaded(), own.index, "purge") as (definition, _):
-                        purge.purge_tombstones(definition, own.index, 1)
+                    with table_service(own.definition.reloaded(), opened_table(own).index, "purge") as (definition, _):
+                        purge.purge_tombstones(definition, opened_table(own).index, 1)
 
     with ThreadPoolExecutor(1) as threads:
         purging = threads.submit(purge_on)
@@ -161,8 +162,8 @@ def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: py
     for number in range(2):
         table.upsert(records((f"gone-{number}", "x", 1, 1.0)))
         table.delete([f"gone-{number}"])
-    with table_service(table.definition.reloaded(), table.index, "purge") as (definition, _):
-        purge.purge_tombstones(definition, table.index, 1)
+    with table_service(table.definition.reloaded(), opened_table(table).index, "purge") as (definition, _):
+        purge.purge_tombstones(definition, opened_table(table).index, 1)
     assert floor_of(record_index(table)) > 0
     assert table.verify_index().agrees
 

@@ -15,6 +15,7 @@ from rli import LeasePlace, Step, Table, create_table
 from rli.commit.liveness import Holding
 from rli.commit.recovery import writer_record
 from rli.commit.shared_records import shared_records
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Point, clients, history_of
@@ -86,7 +87,7 @@ def await_takeover(table: Table) -> None:
     name = writer_record(instant_under_way(table))
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while True:
-        record = shared_records(table.definition, table.index).read_control(name)
+        record = shared_records(table.definition, opened_table(table).index).read_control(name)
         if record is None or Holding.from_json(record).is_mark:
             return
         assert time.monotonic() < deadline, f"nobody has taken over: record={name}"
@@ -154,7 +155,9 @@ def test_a_stopped_write_of_a_table_that_nobody_else_writes_goes_on(table: Table
     with clients(table.location, 1) as (client,):
         events = [client.do(BASE)]
         with client.stopped(PAUSED, Step.PROMOTED, attempts=1):
-            record = shared_records(table.definition, table.index).read_control(writer_record(instant_under_way(table)))
+            record = shared_records(table.definition, opened_table(table).index).read_control(
+                writer_record(instant_under_way(table))
+            )
             assert record is not None
             while not Holding.from_json(record).is_over(time.time()):
                 time.sleep(LEASE_SECONDS)

@@ -13,6 +13,7 @@ import pytest
 
 from rli import Table, open_table
 from rli.index.contract import SyncOptions
+from rli.table.table import opened_table
 from tests.concurrency.checker import check
 from tests.concurrency.clients import do, history_of
 from tests.concurrency.history import Committed, Event
@@ -81,5 +82,5 @@ def test_a_sync_does_not_count_commits_that_another_thread_has_read_of_meanwhile
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(table.lookup, ["b"]).result()
 
-        synced = table.index.sync(table.definition.reloaded(), SyncOptions(on_registered=let_others_work))
+        synced = opened_table(table).index.sync(table.definition.reloaded(), SyncOptions(on_registered=let_others_work))
         assert synced.sequence == len(synced.timeline.completed_writes) == 1

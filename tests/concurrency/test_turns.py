@@ -18,6 +18,7 @@ from rli import CommitResult, ConflictError, LeasePlace, Step, Table, create_tab
 from rli.commit.lease_breaking import break_lease
 from rli.commit.shared_records import shared_records
 from rli.commit.turns import TURN
+from rli.table.table import opened_table
 from rli.telemetry.waits import current_waits
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, clients, do, history_of
@@ -62,7 +63,7 @@ def filled(table: Table) -> Table:
 
 
 def turn_of(table: Table) -> bytes | None:
-    return shared_records(table.definition, table.index).read_control(TURN)
+    return shared_records(table.definition, opened_table(table).index).read_control(TURN)
 
 
 def is_waiting_for_turn() -> bool:
@@ -156,7 +157,7 @@ def test_breaking_the_lease_ends_a_turn(new_table: NewTable) -> None:
     def break_it(step: Step) -> None:
         rival(step)
         if step is Step.WRITTEN and turn_of(table) is not None:
-            break_lease(table.definition, table.index)
+            break_lease(table.definition, opened_table(table).index)
             rival.finish()
 
     with pytest.raises(ConflictError):

@@ -14,6 +14,7 @@ from rli.commit.lease import LEASE
 from rli.commit.recovery import WRITERS
 from rli.commit.shared_records import shared_records
 from rli.settings import MOST_LEASE_SECONDS
+from rli.table.table import opened_table
 from tests.crash.writes import pointed
 from tests.support.full_disk import SmallDisk, small_disk
 from tests.support.soak import EVERY_POINT
@@ -73,7 +74,7 @@ def test_a_full_disk_keeps_no_lease(tmp_path: Path, operation: str, index: str) 
                 except OSError:
                     assert fill.passed >= number
                 disk.free()
-                kept = shared_records(table.definition, table.index)
+                kept = shared_records(table.definition, opened_table(table).index)
                 assert kept.read_control(LEASE) is None
                 assert [name for name, _ in kept.scan_control(WRITERS)] == []
                 if operation != "upsert":

@@ -13,6 +13,7 @@ from typing import Final
 from rli import IndexNotReadyError, Step, Table, open_table
 from rli.hudi.timeline.instant import UNDOING_ACTIONS
 from rli.index.record.table.index import RecordTableIndex
+from rli.table.table import opened_table
 from rli.tasks import Item, Result
 from tests.support.faults import AtPoint, PointedStorage, PointedStore
 from tests.support.table_model import Rows, Version, deleted, upserted
@@ -148,7 +149,7 @@ def pointed(table: Table, at_point: AtPoint) -> Table:
     """The same table over a storage and a store that report their changes."""
     options = table.definition.storage.options
     definition = replace(table.definition, storage=PointedStorage(table.location, options, at_point=at_point))
-    index, reporting = table.index, Table(definition)
+    index, reporting = opened_table(table).index, Table(definition)
     if isinstance(index, RecordTableIndex):
         reporting._opened._index = RecordTableIndex(PointedStore(index.store, at_point), index.settings)  # noqa: SLF001
     return reporting

@@ -45,5 +45,6 @@ def test_an_example_does_what_it_shows(
 
 
 def test_everyday_calls_have_an_example() -> None:
-    everyday = {f"rli.Table.{name}" for name in ("upsert", "delete", "read", "lookup", "rollback", "restore", "clean")}
+    everyday = {f"rli.Table.{name}" for name in ("upsert", "delete", "read", "lookup")}
+    everyday |= {"rli.TableVersions.rollback", "rli.TableVersions.restore", "rli.TableMaintenance.clean"}
     assert everyday | {*_CREATING, "rli.open_table", "rli.IndexTransaction"} <= {test.name for test in EXAMPLES}

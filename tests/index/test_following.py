@@ -15,6 +15,7 @@ from rli import Maintenance, Step, Table, create_table, open_table
 from rli.index.contract import FileIndex
 from rli.index.following import Position, relocated, relocations_of, unseen_writes
 from rli.locations import LOCATION_SCHEMA
+from rli.table.table import opened_table
 from rli.view import paths
 from rli.view.snapshot import Snapshot
 from tests.support.tables import forget_the_journal, records
@@ -58,7 +59,7 @@ def snapshot_of(table: Table) -> Snapshot:
 
 def copy_of(table: Table) -> Copy:
     """All locations, as the files have them."""
-    index = table.index
+    index = opened_table(table).index
     assert isinstance(index, FileIndex)
     locator = index.locator_of(index.sync(table.definition).snapshot)
     found = pa.concat_tables(list(locator.stored(locator.candidates(None))) or [LOCATION_SCHEMA.empty_table()])

@@ -41,6 +41,7 @@ from rli.index.record.table.index import RecordTableIndex
 from rli.publication.fence import Fence
 from rli.table.dropping import require_unused
 from rli.table.migration import MIGRATION_LEASE, Migration, target_of
+from rli.table.table import opened_table
 from rli.tasks import InProcess
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -190,7 +191,7 @@ def test_keys_in_several_partitions_keep_a_table_from_a_global_index(tmp_path: P
     assert settings_of(table) == before
     assert table.upsert(records(("a", "z", 1, 1.0))).inserted == 1
     with pytest.raises(IndexNotReadyError, match="missing"):
-        _ = open_table(table.location, index=OTHER.format(folder=tmp_path)).index
+        _ = open_table(table.location, index=OTHER.format(folder=tmp_path)).index.url
 
 
 @pytest.mark.invariant("P37")
@@ -205,7 +206,7 @@ def test_a_key_that_comes_to_another_partition_before_the_switch_is_seen(tmp_pat
 
     with pytest.raises(SettingsError, match=r"several partitions.*'a'"):
         table.migrate_index(after.format(folder=tmp_path), on_step=insert_twice)
-    assert table.index.kind == "simple"
+    assert opened_table(table).index.kind == "simple"
     assert table.delete(["a"]).deleted == 2
 
 
@@ -349,7 +350,7 @@ def test_a_migration_that_was_paused_leaves_the_index_alone_that_another_one_has
         monkeypatch.undo()
         # Others take this process for dead, so its lease is theirs.
         with open_table(table.location) as other:
-            shared = shared_records(*other.refreshed())
+            shared = shared_records(*opened_table(other).refreshed())
             assert shared.compare_and_set(MIGRATION_LEASE, shared.read_control(MIGRATION_LEASE), None)
             with pytest.raises(IndexNotReadyError) as missing:
                 opened(kind, target)
@@ -361,7 +362,7 @@ def test_a_migration_that_was_paused_leaves_the_index_alone_that_another_one_has
     monkeypatch.setattr(RecordKind, "open", open_and_pause)
     with pytest.raises((IndexMismatchError, LeaseLostError)):
         table.migrate_index(to)
-    table.refreshed()
+    opened_table(table).refreshed()
     assert [record_index(table).identity] == made
     assert table.verify_index().records == 4
     assert table.upsert(records(("e", "x", 3, 3.0))).inserted == 1
@@ -439,7 +440,9 @@ def test_an_index_of_the_callers_is_not_migrated(tmp_path: Path) -> None:
 
 def test_one_process_migrates_at_a_time(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    held = table_lease(shared_records(table.definition, table.index), "another migration", name=MIGRATION_LEASE)
+    held = table_lease(
+        shared_records(table.definition, opened_table(table).index), "another migration", name=MIGRATION_LEASE
+    )
     with held, pytest.raises(LeaseBusyError, match="another process holds the migration-lease"):
         table.migrate_index(OTHER.format(folder=tmp_path), timeout=0.1)
     assert table.migrate_index(OTHER.format(folder=tmp_path), timeout=60).is_former_kept
@@ -448,7 +451,7 @@ def test_one_process_migrates_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lease", ["index", "table"])
 def test_a_migration_that_waited_for_another_one_is_refused(tmp_path: Path, lease: str) -> None:
     first = create_table(tmp_path / "t", record_key="id", index=RECORD.format(folder=tmp_path), lease=lease)
-    definition, index = open_table(first.location).refreshed()
+    definition, index = opened_table(open_table(first.location)).refreshed()
     target = target_of(definition, f"lmdb://{tmp_path}/third", IndexOptions())
     first.migrate_index(OTHER.format(folder=tmp_path))
     with pytest.raises(IndexMismatchError, match="has been given another index"):
@@ -477,8 +480,8 @@ def test_a_service_goes_over_to_the_new_index(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("rli.table.opened.table_service", enter_late)
     SERVICES[service](table)
-    assert table.refreshed()[1].url == to
-    assert table.refreshed()[0].require_settings().index_url == to
+    assert opened_table(table).refreshed()[1].url == to
+    assert opened_table(table).refreshed()[0].require_settings().index_url == to
 
 
 def test_the_options_of_an_index_in_memory_are_changed(tmp_path: Path) -> None:
@@ -578,7 +581,7 @@ def test_a_file_group_that_is_no_bucket_is_seen_before_the_switch(tmp_path: Path
 
     with pytest.raises(IndexMismatchError, match="bucket"):
         table.migrate_index("bucket:?buckets=2", on_step=insert)
-    assert table.index.kind == "simple"
+    assert opened_table(table).index.kind == "simple"
     assert table.delete(["a"]).deleted == 1
 
 

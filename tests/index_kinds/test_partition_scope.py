@@ -119,7 +119,7 @@ def test_an_index_is_opened_with_the_scope_that_it_was_made_with(table: Table, t
         assert index.lookup(["k", "nobody"])["partition_path"].to_pylist() == ["x", "y", None]
         assert (index.url, index.scope) == (f"{url}?scope=partition", Scope.PARTITION)
     with pytest.raises(IndexMismatchError, match="another scope"):
-        _ = open_table(table.location, index=url).index
+        _ = open_table(table.location, index=url).index.url
     with KINDS["record"].create(tmp_path / "global") as other:
         other.upsert(records(*TWICE[1:]))
     with pytest.raises(IndexMismatchError, match="scope=global; name it lmdb:"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rli import CommitResult, IndexMismatchError, LeasePlace, SettingsError, Step, create_table, open_table
+from rli.table.table import opened_table
 from tests.support.index_kinds import KINDS, Kind, every_kind, stored_rows
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records
@@ -47,11 +48,11 @@ def test_a_table_changes_its_kind_and_its_lease_goes_with_it(tmp_path: Path) -> 
     table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     assert table.bootstrap_index("global-simple:") == 2
     with open_table(table.location) as again:
-        assert (again.index.kind, again.settings.lease) == ("global-simple", LeasePlace.TABLE)
+        assert (again.index.stats().kind, again.settings.lease) == ("global-simple", LeasePlace.TABLE)
         assert again.upsert(records(("a", "y", 2, 2.0))).moved == 1
         assert again.bootstrap_index(f"lmdb://{tmp_path}/other") == 2
     with open_table(table.location) as again:
-        assert (again.index.kind, again.settings.lease) == ("record", LeasePlace.TABLE)
+        assert (again.index.stats().kind, again.settings.lease) == ("record", LeasePlace.TABLE)
         assert again.upsert(records(("b", "y", 2, 2.0))).moved == 1
         assert stored_rows(again) == {("a", "y", 2, 2.0), ("b", "y", 2, 2.0)}
         check_stored(again)
@@ -125,7 +126,7 @@ def test_a_write_at_work_begins_again_where_its_table_gets_another_index(tmp_pat
 
     assert table.upsert(records(("k", "x", 2, 2.0)), on_step=change_the_kind).moved == 1
     assert len(rivals) == 1
-    assert table.index.kind == "global-simple"
+    assert opened_table(table).index.kind == "global-simple"
     assert stored_rows(table) == {("a", "x", 1, 1.0), ("k", "x", 2, 2.0)}
     check_stored(table)
 

@@ -19,6 +19,7 @@ from rli.file_group.work_rows import Change
 from rli.file_group.writer import WriteContext
 from rli.model import FileGroupId
 from rli.storage import Storage
+from rli.table.table import opened_table
 from rli.view.file_slices import FileSlice
 from rli.write.engine.write_plan import FileGroupWriting
 from rli.write.operations.upsert import upsert
@@ -124,7 +125,9 @@ def test_a_write_whose_tasks_add_up_the_headings(spark: SparkSession, table: rli
     batch = [(f"k{n}", f"city{(n + n % 2) % 7}", 4 + 2 * (n // 2 % 2), 2.0) for n in range(40)]
     with small_writes(spark, 0):
         frame = spark.createDataFrame([*batch, ("new", "city0", 9, 2.0)], COLUMNS)
-        result = table.write_with(lambda definition, index: upsert(definition, index, engine, frame, WriteOptions()))
+        result = opened_table(table).write_with(
+            lambda definition, index: upsert(definition, index, engine, frame, WriteOptions())
+        )
     expected = [(n, "late" if n // 2 % 2 == 0 else "moved" if n % 2 else "updated") for n in range(40)]
     fates = [fate for _, fate in expected]
     assert (result.inserted, result.updated, result.moved) == (1, fates.count("updated"), fates.count("moved"))

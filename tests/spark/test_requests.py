@@ -19,6 +19,7 @@ from rli import RliError, Step
 from rli.commit.requests import remove_abandoned_requests
 from rli.commit.shared_records import shared_records
 from rli.storage import Storage
+from rli.table.table import opened_table
 from rli.view import paths
 from rli.write.rows.tally import Tally
 from rli_spark.requests.request_files import RequestFile
@@ -95,7 +96,7 @@ def test_a_void_attempt_is_tried_again(spark: SparkSession, table: rli.Table) ->
 
 
 def test_a_request_that_others_removed_is_no_empty_one(spark: SparkSession, table: rli.Table) -> None:
-    shared = shared_records(table.definition, table.index)
+    shared = shared_records(table.definition, opened_table(table).index)
 
     def remove(step: Step) -> None:
         if step is Step.INFLIGHT:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rli
 import rli_spark
+from rli.table.table import opened_table
 from rli.write.operations.delete import delete
 from rli.write.operations.upsert import upsert
 from rli.write.options import WriteOptions
@@ -75,13 +76,17 @@ def test_a_large_write_is_three_jobs_and_one_more_if_records_move(spark: SparkSe
 def upsert_within(limits: Limits, frame: DataFrame, table: rli.Table) -> rli.CommitResult:
     """As ``rli_spark.upsert``, with other limits of the driver's work."""
     engine = SparkEngine(frame.sparkSession, limits=limits)
-    return table.write_with(lambda definition, index: upsert(definition, index, engine, frame, WriteOptions()))
+    return opened_table(table).write_with(
+        lambda definition, index: upsert(definition, index, engine, frame, WriteOptions())
+    )
 
 
 def delete_within(limits: Limits, frame: DataFrame, table: rli.Table) -> rli.CommitResult:
     """As ``rli_spark.delete``, with other limits of the driver's work."""
     engine = SparkEngine(frame.sparkSession, limits=limits)
-    return table.write_with(lambda definition, index: delete(definition, index, engine, frame, WriteOptions()))
+    return opened_table(table).write_with(
+        lambda definition, index: delete(definition, index, engine, frame, WriteOptions())
+    )
 
 
 def stages_of(caplog: pytest.LogCaptureFixture, work: Callable[[], object]) -> dict[str, logging.LogRecord]:

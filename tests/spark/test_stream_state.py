@@ -14,6 +14,7 @@ from pyspark.sql.streaming.state import GroupState
 import rli
 from rli.file_group import work_rows
 from rli.index.following import Position
+from rli.table.table import opened_table
 from rli.view.given_keys import table_keys
 from rli.view.snapshot import Snapshot
 from rli.write.rows.keying import RecordKeying
@@ -61,7 +62,7 @@ def test_a_key_forgotten_in_one_partition_is_not_new_there_once_it_came_to_anoth
 
 def test_a_stream_ends_where_its_table_is_given_an_index_of_another_scope(tmp_path: Path) -> None:
     table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", index="simple:")
-    definition, index = table.refreshed()
+    definition, index = opened_table(table).refreshed()
     keying = RecordKeying(table_keys(definition), None, index.scope)
     # By one key of the whole table, one of two records would have been left out.
     engine = StreamEngine(cast("SparkSession", None), records().schema, rli.Scope.GLOBAL, [])

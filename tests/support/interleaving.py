@@ -17,6 +17,7 @@ from rli.index.record.table.index import RecordTableIndex
 from rli.storage import Storage
 from rli.storage.contract import OpenedStorage
 from rli.store.contract import Watermarks
+from rli.table.table import opened_table
 from tests.support.faults import PointedStore
 
 
@@ -129,8 +130,8 @@ def watched_storage(storage: Storage, intruder: Intruder) -> Storage:
 def watched_table(location: str, intruder: Intruder, options: dict[str, str] | None = None) -> Table:
     """The open table, whose requests to files and to the index's store are reported."""
     table = open_table(location, storage_options=options)
-    index = table.index
-    opened = table._opened  # noqa: SLF001
+    opened = opened_table(table)
+    index = opened.index
     opened.definition = replace(opened.definition, storage=watched_storage(opened.definition.storage, intruder))
     if isinstance(index, RecordTableIndex):
         opened._index = RecordTableIndex(_WatchedStore(index.store, intruder), index.settings)  # noqa: SLF001

@@ -6,13 +6,14 @@ from rli import Table
 from rli.commit.recovery import exclusive
 from rli.publication.fence import Fence
 from rli.services.rollback import request_rollback
+from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 
 
 def roll_back_in_part(table: Table, instant: str) -> None:
     """Begin a rollback whose process dies when the commit is pending again."""
     definition = table.definition
-    with exclusive(definition, table.index, "rollback") as lease:
+    with exclusive(definition, opened_table(table).index, "rollback") as lease:
         [completed] = (found for found in table.timeline() if found.time == instant)
         request_rollback(definition, Snapshot.now(definition), completed, Fence(definition, lease.require_held))
         definition.storage.delete_files([definition.timeline_layout.path(completed.file_name)])

@@ -17,6 +17,7 @@ from rli import LeaseLostError, Table, TransactionMismatchError, create_table, o
 from rli.commit.lease_breaking import break_lease
 from rli.storage import Storage
 from rli.storage.storage import StoredFile
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.tables import check_stored, records
 
@@ -55,7 +56,7 @@ class Successor:
         self._left -= 1
         if self._left < 0:
             self.has_come = True
-            break_lease(self._table.definition, self._table.index)
+            break_lease(self._table.definition, opened_table(self._table).index)
             self._table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2))
             self._table.delete(["gone"], ordering=[9])
 

@@ -14,6 +14,7 @@ from rli import CorruptIndexError, LeaseLostError, LeasePlace, Step, Table, crea
 from rli.commit.lease_breaking import break_lease, lease_holder
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
+from rli.table.table import opened_table
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, commit_version, records, rows_of
 
@@ -51,7 +52,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
 
 
 def records_of(table: Table) -> SharedRecords:
-    return shared_records(table.definition, table.index)
+    return shared_records(table.definition, opened_table(table).index)
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
@@ -60,11 +61,11 @@ def test_a_damaged_lease_is_an_error_until_it_is_broken(table: Table, content: b
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
 
-    holder = break_lease(table.definition, table.index)
+    holder = break_lease(table.definition, opened_table(table).index)
 
     assert holder is not None
     assert holder.damage is not None
-    assert lease_holder(table.definition, table.index) is None
+    assert lease_holder(table.definition, opened_table(table).index) is None
     assert commit_version(table, 2)
     check_stored(table)
 
@@ -75,7 +76,7 @@ def test_a_damaged_record_of_a_writer_is_an_error_until_the_lease_is_broken(tabl
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
 
-    break_lease(table.definition, table.index)
+    break_lease(table.definition, opened_table(table).index)
 
     assert commit_version(table, 2)
     check_stored(table)
@@ -96,7 +97,7 @@ def test_a_living_writer_that_loses_its_lease_publishes_nothing(table: Table, st
     before = rows_of(table)
 
     def break_in() -> None:
-        held = break_lease(table.definition, table.index)
+        held = break_lease(table.definition, opened_table(table).index)
         assert held is not None
         assert held.pid == ProcessId.current().pid
 
@@ -111,7 +112,8 @@ def test_a_living_writer_that_loses_its_lease_publishes_nothing(table: Table, st
 @pytest.mark.parametrize("step", [Step.PUBLISHED, Step.REGISTERED, Step.APPLIED])
 def test_a_published_commit_stays_when_the_lease_is_broken(table: Table, step: Step) -> None:
     result = table.upsert(
-        records(("new", "z", 9, 9.0)), on_step=at(step, lambda: break_lease(table.definition, table.index))
+        records(("new", "z", 9, 9.0)),
+        on_step=at(step, lambda: break_lease(table.definition, opened_table(table).index)),
     )
     assert result.inserted == 1
     assert [row["city"] for row in rows_of(table) if row["id"] == "new"] == ["z"]
@@ -124,14 +126,14 @@ def test_a_writer_holds_the_lease_until_the_index_that_others_share_has_its_comm
 
     def look(reached: Step) -> None:
         if reached in {Step.CHANGES_APPLIED, Step.APPLIED}:
-            is_held.append(lease_holder(table.definition, table.index) is not None)
+            is_held.append(lease_holder(table.definition, opened_table(table).index) is not None)
 
     table.upsert(records(("new", "z", 9, 9.0)), on_step=look)
     assert is_held == [table.settings.lease is LeasePlace.INDEX, False]
 
 
 def test_breaking_a_free_lease_changes_nothing(table: Table) -> None:
-    assert break_lease(table.definition, table.index) is None
+    assert break_lease(table.definition, opened_table(table).index) is None
     assert commit_version(table, 2)
 
 
@@ -141,7 +143,7 @@ def test_a_damaged_record_of_a_request_is_an_error_until_the_lease_is_broken(tab
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
 
-    break_lease(table.definition, table.index)
+    break_lease(table.definition, opened_table(table).index)
 
     assert commit_version(table, 2)
 
@@ -163,7 +165,7 @@ def test_a_record_that_a_power_cut_tore_is_that_of_a_dead_process(tmp_path: Path
     assert records_of(table).compare_and_set(name, None, TORN)
     make_older_than_machine(tmp_path / "t/.hoodie/.rli/records")
 
-    holder = lease_holder(table.definition, table.index)
+    holder = lease_holder(table.definition, opened_table(table).index)
     assert holder is None or holder.damage is None
     assert commit_version(table, 2)
     assert commit_version(other, 3)

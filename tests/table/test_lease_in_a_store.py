@@ -11,6 +11,7 @@ import pytest
 from rli import IndexNotFoundError, LeaseBusyError, LeasePlace, SettingsError, Step, Table, create_table, open_table
 from rli.commit.lease import LEASE
 from rli.commit.shared_records import shared_records
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.children import was_killed
 from tests.support.tables import assert_nothing_left_over, by_key, check_stored, records, rows_of
@@ -30,7 +31,7 @@ def test_writers_agree_in_the_store(tmp_path: Path, index: str) -> None:
     def look(step: Step) -> None:
         if step is Step.LEASED:
             other = open_table(table.location)
-            held.append(shared_records(other.definition, other.index).read_control(LEASE))
+            held.append(shared_records(other.definition, opened_table(other).index).read_control(LEASE))
             with pytest.raises(LeaseBusyError):
                 other.clean(timeout=0)
 
@@ -38,7 +39,7 @@ def test_writers_agree_in_the_store(tmp_path: Path, index: str) -> None:
     assert held[0] is not None
     assert table.settings.lease == f"lmdb://{tmp_path}/leases"
     check_stored(table)
-    assert shared_records(table.definition, table.index).scan_control("") == []
+    assert shared_records(table.definition, opened_table(table).index).scan_control("") == []
 
 
 def test_tables_share_a_store_and_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_the_next_writer_clears_up_after_a_dead_one(tmp_path: Path, step: Step) 
         again.upsert(records(("b", "x", 1, 1.0)))
         assert by_key(rows_of(again)) == by_key(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)).to_pylist())
         assert_nothing_left_over(again)
-        assert [name for name, _ in shared_records(again.definition, again.index).scan_control("")] == []
+        assert [name for name, _ in shared_records(again.definition, opened_table(again).index).scan_control("")] == []
 
 
 def _die_at(location: str, step: Step) -> None:

@@ -20,6 +20,7 @@ from rli.commit.shared_records import shared_records
 from rli.hudi.timeline.timeline import Timeline
 from rli.publication.fence import Fence
 from rli.services.rollback import request_rollback
+from rli.table.table import opened_table
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from tests.crash.writes import pointed
@@ -95,7 +96,7 @@ def test_many_look_ups_apply_one_commit_beside_each_other(table: Table) -> None:
 def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None:
     undone = table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or ""
     definition = table.definition
-    with exclusive(definition, table.index, "rollback") as lease:
+    with exclusive(definition, opened_table(table).index, "rollback") as lease:
         snapshot = Snapshot.now(definition)
         request_rollback(definition, snapshot, snapshot.timeline.find(undone), Fence(definition, lease.require_held))
         # The commit becomes pending again, and nobody but the holder of the lease may go on from there.
@@ -127,7 +128,7 @@ def test_a_look_up_does_not_wait_for_the_lease_for_longer_than_it_may(table: Tab
 
         def at_point(point: str) -> None:
             if point == "before compare_and_set lease":
-                held.enter_context(table_lease(shared_records(table.definition, table.index), "clean"))
+                held.enter_context(table_lease(shared_records(table.definition, opened_table(table).index), "clean"))
 
         with pytest.raises(IndexNotReadyError, match="being rolled back"):
             where(pointed(table, at_point), timeout=1)

@@ -17,6 +17,7 @@ from rli.commit.lease import LEASE, HeldLease
 from rli.commit.shared_records import shared_records
 from rli.storage import Storage
 from rli.storage.storage import StoredFile
+from rli.table.table import opened_table
 from rli.view import paths
 from rli.write import maintenance
 from tests.crash.writes import pointed
@@ -77,7 +78,7 @@ def files_of(table: Table) -> list[str]:
 def test_what_a_commit_and_a_lookup_cost_does_not_grow(table: Table) -> None:
     counting = CountingStorage(table.location)
     counted = Table(replace(table.definition, storage=counting))
-    counted._opened._index = table.index  # noqa: SLF001  (an index in memory is known to its process alone)
+    counted._opened._index = opened_table(table).index  # noqa: SLF001  (an index in memory is known to its process alone)
     costs: list[Counter[str]] = []
     for number in range(64):
         counting.counted.clear()
@@ -202,7 +203,7 @@ def test_a_commit_does_not_wait_for_a_lease_that_its_maintenance_needs(
     table: Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "_PATIENCE_SECONDS", 0.0)
-    other = HeldLease(shared_records(table.definition, table.index), LEASE, "a long service")
+    other = HeldLease(shared_records(table.definition, opened_table(table).index), LEASE, "a long service")
 
     def take_lease(step: Step) -> None:
         if step is Step.FINISHED:
@@ -239,5 +240,5 @@ def test_a_clean_deletes_several_files_at_once(tmp_path: Path, memory_url: str) 
     for number in range(5):
         made.upsert(records(("a", "x", number, 1.0)))
     meeting = Table(replace(made.definition, storage=MeetingStorage(made.location)))
-    meeting._opened._index = made.index  # noqa: SLF001  (an index in memory is known to its process alone)
+    meeting._opened._index = opened_table(made).index  # noqa: SLF001  (an index in memory is known to its process alone)
     assert meeting.clean(keep_commits=2).files_deleted == 2

@@ -22,6 +22,7 @@ from rli.commit.begun_write import BegunWrite
 from rli.commit.recovery import recover
 from rli.index.record.table.index import RecordTableIndex
 from rli.storage import Storage
+from rli.table.table import opened_table
 from rli.tasks import InProcess
 from rli.view import paths
 from rli.view.table_change import NATIVE_ENTRY
@@ -371,7 +372,7 @@ def test_a_write_that_begins_in_the_middle_of_a_rollback_is_made_again(trips: Ta
 def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(trips: Table, other: Table) -> None:
     """Its work folder is found, and so is the record that says that it lives."""
     begun: list[BegunWrite] = []
-    definition, index = other.definition, other.index
+    definition, index = other.definition, opened_table(other).index
 
     class Listing(Storage):
         def list_folders(self, path: str = "") -> list[str]:
@@ -379,7 +380,7 @@ def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(tr
                 begun.append(BegunWrite.begin(definition, index, InProcess(), pass_over))
             return super().list_folders(path)
 
-    recover(replace(trips.definition, storage=Listing(trips.location)), trips.index, "recovery")
+    recover(replace(trips.definition, storage=Listing(trips.location)), opened_table(trips).index, "recovery")
     storage = trips.definition.storage
     assert storage.list_folders(paths.WORK) == [paths.work_folder(begun[0].instant)]
     assert [instant.time for instant in trips.timeline()] == [begun[0].instant]
@@ -408,7 +409,7 @@ def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after
                 action()
 
     write = BegunWrite.begin(
-        pointed(table, at_point).definition, pointed(table, at_point).index, InProcess(), pass_over
+        pointed(table, at_point).definition, opened_table(pointed(table, at_point)).index, InProcess(), pass_over
     )
     known = {instant.time for instant in write.snapshot.timeline.completed}
     index, sequences = write.index, np.arange(1, (write.state.sequence or 0) + 1)

@@ -14,6 +14,7 @@ from rli import CommitResult, ConflictError, Step, StoreUnavailableError, Table,
 from rli.commit.lease_breaking import break_lease
 from rli.errors import UndecidedCommitError
 from rli.storage import Draft, Storage
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.crash.writes import pointed
 from tests.support.tables import check_stored, records, rows_of
@@ -93,7 +94,7 @@ def test_the_store_goes_at_a_step(table: Table, step: Step, failure: Callable[[]
         assert result.inserted == 1
     assert raised is None or says_nothing_was_written(raised)
     assert [row["id"] for row in rows_of(table)] == (["a", "b"] if raised is None else ["a"])
-    break_lease(table.definition, table.index)
+    break_lease(table.definition, opened_table(table).index)
     table.upsert(records(("c", "x", 1, 1.0)))
     assert table.verify_index().agrees
 
@@ -103,7 +104,7 @@ def test_a_store_that_fails_leaves_the_index_behind(table: Table, caplog: pytest
         result = FailingAt(table, Step.PUBLISHED, StoreUnavailableError("gone")).upsert(("b", "x", 1, 1.0))
     assert (result.inserted, result.index_behind) == (1, True)
     assert "its index could not follow it" in caplog.text
-    break_lease(table.definition, table.index)
+    break_lease(table.definition, opened_table(table).index)
     assert table.lookup(["b"])["partition_path"].to_pylist() == ["x"]
     check_stored(table)
 
@@ -117,7 +118,7 @@ def test_a_write_without_changes_survives_a_lost_store(table: Table) -> None:
 def test_a_lease_that_is_lost_before_publication_writes_nothing(table: Table) -> None:
     def on_step(reached: Step) -> None:
         if reached is Step.PROMOTED:
-            break_lease(table.definition, table.index)
+            break_lease(table.definition, opened_table(table).index)
 
     before = rows_of(table)
     with pytest.raises(ConflictError, match="nothing was written"):
@@ -169,7 +170,7 @@ def test_a_commit_that_gets_no_name_writes_nothing(table: Table) -> None:
 def test_an_undecided_commit_is_told_as_such(table: Table, *, names: bool, rows: list[str]) -> None:
     with pytest.raises(UndecidedCommitError, match="it is not known whether the commit stands"):
         failing(table, names=names, stays=True).upsert(records(("b", "x", 1, 1.0)))
-    break_lease(table.definition, table.index)
+    break_lease(table.definition, opened_table(table).index)
     table.upsert(records(("c", "x", 1, 1.0)))
     assert [row["id"] for row in rows_of(table)] == rows
     assert not table.definition.storage.list_folders(paths.WORK)

@@ -14,6 +14,7 @@ from rli.commit.liveness import Holding
 from rli.commit.requests import RequestFolder, remove_abandoned_requests, request_folder
 from rli.commit.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
+from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.children import was_killed
 from tests.support.indexes import record_index
@@ -29,7 +30,7 @@ def new_table(folder: Path, lease: LeasePlace) -> rli.Table:
 
 
 def records_of(table: rli.Table) -> SharedRecords:
-    return shared_records(table.definition, table.index)
+    return shared_records(table.definition, opened_table(table).index)
 
 
 def write_request(table: rli.Table, folder: RequestFolder) -> str:

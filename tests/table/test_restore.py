@@ -22,6 +22,7 @@ from rli.model import Step
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.restore import RestoreResult, finish_restore, request_restore
+from rli.table.table import opened_table
 from tests.support.faults import PointedStorage
 from tests.support.indexes import record_index
 from tests.support.tables import (
@@ -240,7 +241,7 @@ def test_writes_that_others_repeat_after_a_restore(table: Table) -> None:
 
 def _announce_restore(table: Table, instant: str) -> None:
     """What a process leaves that dies when it has planned a restore."""
-    with exclusive(table.definition, table.index, "restore that dies") as lease:
+    with exclusive(table.definition, opened_table(table).index, "restore that dies") as lease:
         fence = Fence(table.definition, lease.require_held)
         assert request_restore(table.definition, table.snapshot(), instant, fence)
 

@@ -20,6 +20,7 @@ from rli.commit.recovery import exclusive
 from rli.hudi.file_names import BaseFileName
 from rli.publication.fence import Fence
 from rli.services.rollback import request_rollback
+from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
 
@@ -86,7 +87,7 @@ def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) 
     planner.upsert(records(("a", "x", 1, 1.0)))
     undone = planner.upsert(records(("b", "x", 1, 1.0), ("c", "y", 1, 1.0))).instant or ""
     definition = planner.definition
-    with exclusive(definition, planner.index, "rollback") as lease:
+    with exclusive(definition, opened_table(planner).index, "rollback") as lease:
         snapshot = Snapshot.now(definition)
         request_rollback(definition, snapshot, snapshot.timeline.find(undone), Fence(definition, lease.require_held))
     planner.close()

@@ -22,7 +22,7 @@ from rli.index.contract import PointIndex, TableIndex
 from rli.index.registry import default_lease, index_kind
 from rli.storage import Storage
 from rli.store.health import Finding, Verdict
-from rli.table.table import Table
+from rli.table.opened import OpenTable
 from rli.view import paths
 from rli.view.definition import TableDefinition, load_definition
 from rli.view.file_slice_reader import FileSliceReader
@@ -200,7 +200,7 @@ class TableCheckup:
         if any(found.verdict is Verdict.PROBLEM and found.check in ("store", "index") for found in self.findings):
             return
         elsewhere = self._index_url if definition.settings is not None else None
-        table = Table(
+        table = OpenTable(
             definition if elsewhere is None else with_index_at(definition, elsewhere, default_lease(elsewhere))
         )
         try:

@@ -9,6 +9,7 @@ import typer
 
 import rli
 from rli.cli.options import (
+    DryRunOption,
     IndexOption,
     JsonOption,
     LeaseTimeoutOption,
@@ -27,11 +28,11 @@ _NAMED: Final = 5
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --json")
+    add_command(app, clean, "rli clean trips", "rli clean trips --keep 24 --dry-run")
     add_command(app, maintenance, "rli maintenance trips", "rli maintenance trips --off")
     add_command(app, tombstones, "rli tombstones trips", "rli tombstones trips --keep 30d")
     add_command(app, archive, "rli archive trips", "rli archive trips --keep 100 --json")
-    add_command(app, drop, "rli drop trips", "rli drop trips --yes --json")
+    add_command(app, drop, "rli drop trips", "rli drop trips --dry-run", "rli drop trips --yes --json")
     add_command(app, relocate, "rli relocate /data/trips", "rli relocate /mnt/trips --also")
 
 
@@ -41,19 +42,21 @@ def clean(
     keep: Annotated[int, typer.Option("--keep", metavar="N", min=1, help="The last N commits stay readable.")] = 10,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Remove base files and journals that only older commits need."""
-    done = rli.open_table(table, index=index).clean(keep_commits=keep, timeout=timeout)
+    done = rli.open_table(table, index=index).maintenance.clean(keep_commits=keep, timeout=timeout, dry_run=dry_run)
+    verb = "to remove" if dry_run else "removed"
     report(
         done,
         as_json=as_json,
         render=lambda: print_facts(
             {
-                "base files removed": f"{done.files_deleted:,}, {human_bytes(done.bytes_deleted)}",
-                "journals removed": f"{done.journals_deleted:,}",
+                f"base files {verb}": f"{done.files_deleted:,}, {human_bytes(done.bytes_deleted)}",
+                f"journals {verb}": f"{done.journals_deleted:,}",
                 "readable as of": done.earliest_kept or "now, as there is no commit yet",
-                "instant of the clean": done.instant or "none, no file to remove",
+                "instant of the clean": done.instant or _why_no_instant("no file to remove", dry_run=dry_run),
             }
         ),
     )
@@ -67,24 +70,29 @@ def archive(
     ] = 30,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Move old commits from the active timeline to the archive; rows stay as they are.
 
     Keep at least as many commits as rli clean does: archived commits can no longer be queried or restored.
     """
-    done = rli.open_table(table, index=index).archive(keep_commits=keep, timeout=timeout)
+    done = rli.open_table(table, index=index).maintenance.archive(keep_commits=keep, timeout=timeout, dry_run=dry_run)
     report(
         done,
         as_json=as_json,
         render=lambda: print_facts(
             {
-                "instants archived": f"{done.instants_archived:,}",
+                "instants to archive" if dry_run else "instants archived": f"{done.instants_archived:,}",
                 "oldest active commit": done.earliest_active or "none, no commit yet",
-                "base files of undone writes removed": f"{done.files_deleted:,}",
+                f"base files of undone writes {'to remove' if dry_run else 'removed'}": f"{done.files_deleted:,}",
             }
         ),
     )
+
+
+def _why_no_instant(reason: str, *, dry_run: bool) -> str:
+    return "none, this was a dry run" if dry_run else f"none, {reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +187,7 @@ def drop(
             help="Also while writers are at work, which fail then, and if the index's store does not answer.",
         ),
     ] = False,
+    dry_run: DryRunOption = False,
     index: IndexOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -187,16 +196,17 @@ def drop(
     After an interruption, the same command finishes the removal.
     """
     require_table(table)
-    require_confirmation(f"Remove the table {table} and its index, for good?", yes=yes, refusal="nothing was removed")
-    done = rli.drop_table(table, index=index, force=force)
+    question = f"Remove the table {table} and its index, for good?"
+    require_confirmation(question, yes=yes or dry_run, refusal="nothing was removed")
+    done = rli.drop_table(table, index=index, force=force, dry_run=dry_run)
     report(
         done,
         as_json=as_json,
         render=lambda: print_facts(
             {
-                "dropped": done.location,
+                "to drop" if dry_run else "dropped": done.location,
                 "index": done.index or "none was there",
-                "files removed": done.files,
+                "files to remove" if dry_run else "files removed": done.files,
                 **({"files left": ", ".join(done.left[:_NAMED])} if done.left else {}),
             }
         ),

@@ -10,6 +10,7 @@ import typer
 
 import rli
 from rli.cli.options import (
+    DryRunOption,
     IndexOption,
     JsonOption,
     KeyModeOption,
@@ -190,12 +191,14 @@ def repair(
     table: TableArgument,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Correct the index from the table, and report the differences."""
     opened = rli.open_table(table, index=index)
-    found = opened.repair_index(ShownTasks("comparing and mending"), timeout=timeout)
-    report(found, as_json=as_json, render=lambda: _print_differences(found, table, repaired=True))
+    tasks = ShownTasks("comparing" if dry_run else "comparing and mending")
+    found = opened.index.repair(tasks, timeout=timeout, dry_run=dry_run)
+    report(found, as_json=as_json, render=lambda: _print_differences(found, table, repaired=not dry_run))
     if is_kind(opened.index.url) and not as_json:
         print_note("this index reads the table's own files: its keys were checked, and there was nothing to repair")
 

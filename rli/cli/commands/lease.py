@@ -10,6 +10,7 @@ import rli
 from rli.cli.options import IndexOption, JsonOption, TableArgument, YesOption, add_command, require_confirmation
 from rli.cli.output import print_facts, print_note, report
 from rli.commit.lease_breaking import LeaseHolder, break_lease, lease_holder
+from rli.table.table import opened_table
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def show(table: TableArgument, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Show who holds the lease of a table."""
     opened = rli.open_table(table, index=index)
-    _report(lease_holder(opened.definition, opened.index), as_json=as_json)
+    _report(lease_holder(opened.definition, opened_table(opened).index), as_json=as_json)
 
 
 def break_(
@@ -43,9 +44,9 @@ def break_(
     present write and reports LeaseLostError; no committed record is lost.
     """
     opened = rli.open_table(table, index=index)
-    held_by = _name(lease_holder(opened.definition, opened.index))
+    held_by = _name(lease_holder(opened.definition, opened_table(opened).index))
     require_confirmation(f"The lease is held by {held_by}. Break it?", yes=yes, refusal="the lease was not broken")
-    _report(break_lease(opened.definition, opened.index), as_json=as_json)
+    _report(break_lease(opened.definition, opened_table(opened).index), as_json=as_json)
     print_note("the lease is free")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import rli
-from rli.cli.options import IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command
+from rli.cli.options import DryRunOption, IndexOption, JsonOption, LeaseTimeoutOption, TableArgument, add_command
 from rli.cli.output import print_facts, report
 from rli.errors import InvalidInputError
 
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
         "rli savepoint trips 20240531120000123 --json",
         "rli savepoint trips 20240531120000123 --delete",
     )
-    add_command(app, restore, "rli restore trips 20240531120000123")
+    add_command(app, restore, "rli restore trips 20240531120000123", "rli restore trips 20240531120000123 --dry-run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +106,22 @@ def savepoint(
 def restore(
     table: TableArgument,
     instant: Annotated[str, typer.Argument(metavar="INSTANT", help="The commit to go back to.", show_default=False)],
+    *,
     index: IndexOption = None,
     timeout: LeaseTimeoutOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Go back to a commit. All later commits are undone for good."""
-    done = rli.open_table(table, index=index).restore(instant, timeout=timeout)
+    done = rli.open_table(table, index=index).versions.restore(instant, timeout=timeout, dry_run=dry_run)
     report(
         done,
         as_json=as_json,
         render=lambda: print_facts(
             {
-                "restored to": done.restored_to,
-                "commits undone": ", ".join(done.undone) or "none, no later commit",
-                "instant of the restore": done.instant,
+                "to restore to" if dry_run else "restored to": done.restored_to,
+                "commits to undo" if dry_run else "commits undone": ", ".join(done.undone) or "none, no later commit",
+                "instant of the restore": "none, this was a dry run" if dry_run else done.instant,
             }
         ),
     )

@@ -19,6 +19,7 @@ from rli.hudi.table_keys import TableKeys
 from rli.index.locators import Locator
 from rli.model import FileGroupId
 from rli.reads import point_reads
+from rli.table.table import opened_table
 from rli.view.file_slices import FileSlice
 from rli.view.given_keys import table_keys
 from rli.view.second_look import OVERTAKEN, SecondLook
@@ -78,7 +79,7 @@ def look_up(table: Table, keys: DataFrame, timeout: float) -> LocatedFrame:
         SchemaError: a record-key column is missing.
         IndexNotReadyError: the index has not seen all commits of the table after that time.
     """
-    definition, index = table.refreshed()
+    definition, index = opened_table(table).refreshed()
     require_reachable(keys.sparkSession, index)
     forming = table_keys(definition)
     forming.record_keys(arrow_schema(keys).empty_table())

@@ -20,6 +20,7 @@ from rli.filters.predicates import columns_of
 from rli.hudi.meta_columns import with_meta_columns
 from rli.index.contract import LOOKUP_SECONDS
 from rli.storage import Storage
+from rli.table.table import opened_table
 from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -79,7 +80,7 @@ def read(
             )
         return _read_keys(table, keys, columns, filters, timeout)
     _require_portable(filters)
-    return table.told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters))
+    return opened_table(table).told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters))
 
 
 def _read_state(

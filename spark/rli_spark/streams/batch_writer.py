@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from rli import InvalidInputError, Table
+from rli.table.table import opened_table
 from rli.write.engine.contract import Engine
 from rli.write.operations.insert import insert as write_insert
 from rli.write.operations.upsert import upsert as write_upsert
@@ -35,7 +36,7 @@ def batch_writer(
             raise InvalidInputError("a micro-batch belongs to no query: start the writer that write_stream returns")
         options = for_replays(WriteOptions.of(None, (query, number), None, pass_over), spark)
         write, engine = write_upsert if mode is StreamMode.UPSERT else write_insert, engine_for(spark)
-        table.write_with(lambda definition, index: write(definition, index, engine, batch, options))
+        opened_table(table).write_with(lambda definition, index: write(definition, index, engine, batch, options))
 
     return write_batch
 

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from rli import InvalidInputError, SettingsError, Table
 from rli.index.contract import FileIndex
 from rli.index.placing import PlacesRecords
+from rli.table.table import opened_table
 from rli.view.caller_metadata import ComparedBy
 from rli.view.definition import TableDefinition
 from rli.view.given_keys import table_keys
@@ -36,7 +37,7 @@ def tagged_by_state(
 ) -> DataStreamWriter:
     """Spark's writer of a stream that Spark's state tags; see ``write_stream``."""
     spark = df.sparkSession
-    definition, index = table.refreshed()
+    definition, index = opened_table(table).refreshed()
     _require_rocksdb(spark)
     if ttl is not None and ttl <= timedelta(0):
         raise InvalidInputError(f"ttl must be longer than nothing: ttl={ttl}; leave it out to keep all keys")
@@ -60,7 +61,7 @@ def tagged_by_state(
     def write_batch(batch: DataFrame, number: int) -> None:
         engine = StreamEngine(batch.sparkSession, schema, index.scope, [])
         batch_writer(table, mode, lambda _: engine)(batch, number)
-        present = table.index
+        present = opened_table(table).index
         if any(known.is_wanting for known in engine.requested) and isinstance(present, FileIndex):
             build_base(batch.sparkSession, definition.reloaded(), present, folder, base.buckets)
 

@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from rli import KeyMode, MigrationResult, Table, VerifyReport
 from rli.index.contract import LOOKUP_SECONDS
+from rli.table.table import opened_table
 from rli_spark.session.arguments import require_session_and_table
 from rli_spark.session.executors import require_reachable
 from rli_spark.tasks import SparkTasks
@@ -44,5 +45,5 @@ def migrate_index(
 def verify_index(spark: SparkSession, table: Table, *, timeout: float = LOOKUP_SECONDS) -> VerifyReport:
     """Compare index and table, a base file or a part of the index in each task; see ``Table.verify_index``."""
     require_session_and_table(spark, table)
-    require_reachable(spark, table.refreshed()[1])
+    require_reachable(spark, opened_table(table).refreshed()[1])
     return table.verify_index(SparkTasks(spark), timeout=timeout)

@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from rli import CommitResult, Table
 from rli.commit.step_clock import OnStep
+from rli.table.table import opened_table
 from rli.write.options import pass_over
 from rli_spark.session.arguments import require_session_and_table
 from rli_spark.session.executors import require_reachable
@@ -22,5 +23,5 @@ def cluster(
 ) -> CommitResult:
     """Rewrite small base files into fewer, a new file group in each task; see ``Table.cluster``."""
     require_session_and_table(spark, table)
-    require_reachable(spark, table.refreshed()[1])
+    require_reachable(spark, opened_table(table).refreshed()[1])
     return table.cluster(smaller_than=smaller_than, tasks=SparkTasks(spark), attempts=attempts, on_step=on_step)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from rli import CommitResult, SchemaError, Table
 from rli.commit.step_clock import OnStep
+from rli.table.table import opened_table
 from rli.write.operations.delete import delete as write_deletes
 from rli.write.options import WriteOptions, pass_over
 from rli_spark.engine import SparkEngine
@@ -55,7 +56,7 @@ def delete(
         )
     options = WriteOptions.of(attempts, transaction, metadata, on_step)
     engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)
-    return table.write_with(
+    return opened_table(table).write_with(
         lambda definition, index: write_deletes(
             definition,
             index,

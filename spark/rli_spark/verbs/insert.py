@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from rli import CommitResult, OnDuplicates, OnExisting, Table
 from rli.commit.step_clock import OnStep
+from rli.table.table import opened_table
 from rli.write.operations.insert import insert as write_insert
 from rli.write.options import WriteOptions, pass_over
 from rli_spark.engine import SparkEngine
@@ -47,7 +48,7 @@ def insert(
     require_frame_and_table(df, table)
     options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
     engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)
-    return table.write_with(
+    return opened_table(table).write_with(
         lambda definition, index: write_insert(
             definition,
             index,

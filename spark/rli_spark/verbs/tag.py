@@ -17,6 +17,7 @@ from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, FileIndex, TableIndex
 from rli.index.locators import FileLocator
 from rli.model import Scope
+from rli.table.table import opened_table
 from rli_spark.planning.resources import parallelism_of
 from rli_spark.requests.file_probes import shared_slices
 from rli_spark.session.arguments import require_frame_and_table
@@ -64,7 +65,7 @@ def tag(
     schema = arrow_schema(df)
     tagged = pa.schema([*schema, *(pa.field(name, pa.string()) for name in TAG_COLUMNS)])
     if isinstance(target, Table):
-        definition, index = target.refreshed()
+        definition, index = opened_table(target).refreshed()
         require_reachable(df.sparkSession, index)
         state = await_synced(definition, index, timeout)
         keys = state.snapshot.table_keys

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from rli import CommitResult, MissingColumns, OnDuplicates, OnPartitionChange, Table
 from rli.commit.step_clock import OnStep
+from rli.table.table import opened_table
 from rli.write.operations.upsert import upsert as write_upsert
 from rli.write.options import WriteOptions, pass_over
 from rli_spark.engine import SparkEngine
@@ -57,7 +58,7 @@ def upsert(  # noqa: PLR0913  (the choices are named)
     require_frame_and_table(df, table)
     options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
     engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)
-    return table.write_with(
+    return opened_table(table).write_with(
         lambda definition, index: write_upsert(
             definition,
             index,

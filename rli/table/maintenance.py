@@ -1,0 +1,165 @@
+"""What keeps a table small and fast: cluster, clean, archive, and the settings by which writers do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+
+from rli.errors import InvalidInputError
+from rli.model import CommitResult, Step
+from rli.services.archive import ArchiveResult, archive, foretold_archive
+from rli.services.clean import CleanResult, clean, foretold_clean
+from rli.services.purge import purge_tombstones
+from rli.settings import Maintenance
+from rli.table.opened import OpenTable
+from rli.table.options import parse_tombstones
+from rli.table.patience import patience
+from rli.tasks import InProcess, TaskRunner
+from rli.view import paths
+from rli.view.definition import load_definition
+from rli.view.registration import has_index_of, stored_form
+from rli.write.options import WriteOptions, pass_over
+from rli.write.rewrites.clustering import cluster
+
+
+class TableMaintenance:
+    """``table.maintenance``: cluster, clean and archive now, or say how often writers do."""
+
+    def __init__(self, opened: OpenTable) -> None:
+        self._opened = opened
+
+    def cluster(
+        self,
+        *,
+        smaller_than: int | None = None,
+        tasks: TaskRunner | None = None,
+        attempts: int | None = None,
+        on_step: Callable[[Step], None] = pass_over,
+        timeout: float | None = None,
+    ) -> CommitResult:
+        """Rewrite the small base files of each partition into fewer, of about the table's ``target_file_size``.
+
+        With the index ``consistent-bucket:``, buckets that are too large are split, and small neighbours are merged. With
+        ``bucket:`` it is refused, because the number of buckets is fixed.
+
+        No record changes: each keeps its version, and look-ups report the instant that they did before. So it takes no
+        transaction: a clustering that is repeated does no harm, and finds nothing more to do. File groups
+        that another writer changes meanwhile are left as they are.
+
+        Args:
+            smaller_than: bytes from which on a base file is left alone; by default half of ``target_file_size``.
+            tasks: runs the work on each new base file; in this process by default.
+            attempts: as for ``Table.upsert``; another attempt is made where other writers have changed every file group.
+            on_step: as for ``Table.upsert``.
+            timeout: as for ``clean``.
+
+        Returns:
+            What was committed: ``files_replaced`` base files have become ``files_created``.
+
+        Raises:
+            InvalidInputError: ``smaller_than`` is less than 1.
+            RliError: otherwise as for ``Table.upsert``.
+        """
+        if smaller_than is not None and smaller_than < 1:
+            raise InvalidInputError(f"smaller_than must be at least 1: smaller_than={smaller_than}; give bytes")
+        seconds = patience(timeout)
+        return self._opened.write_with(
+            lambda definition, index: cluster(
+                definition,
+                index,
+                smaller_than,
+                tasks=tasks or InProcess(),
+                attempts=WriteOptions(attempts).attempts_of(definition),
+                on_step=on_step,
+                patience=seconds,
+            )
+        )
+
+    def clean(self, keep_commits: int = 10, *, timeout: float | None = None, dry_run: bool = False) -> CleanResult:
+        """Remove the base files that only readers of older commits need, and what rli kept to roll those back.
+
+        Now and as of each of the last ``keep_commits`` commits, or of any savepoint, the table reads as before. A
+        write that began earlier and is still at work keeps what it builds on. A clean that was interrupted is
+        finished by the next one, also by Hudi's. In LMDB, Redis and memory, tombstones of older commits leave the index
+        if one entry in five is a tombstone.
+
+        Args:
+            keep_commits: 1 or more.
+            timeout: seconds; for how long to wait for the table's lease, whenever it is needed. None: until it is free.
+            dry_run: only tell what would be removed now. Nothing is changed, and no lease is waited for.
+
+        Example:
+            >>> table.maintenance.clean(keep_commits=5).instant is None  # there is nothing to remove yet
+            True
+
+        Raises:
+            InvalidInputError: ``keep_commits`` is less than 1.
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+            LeaseLostError: this process was paused so long that another one took over, which finishes the clean if it
+                was announced.
+        """
+        if dry_run:
+            return foretold_clean(self._opened.reloaded(), keep_commits)
+        with self._opened.service("clean", patience(timeout)) as (definition, fence):
+            cleaned = clean(definition, keep_commits, fence)
+            purge_tombstones(definition, self._opened.index, keep_commits)
+            return cleaned
+
+    def archive(self, keep_commits: int = 30, *, timeout: float | None = None, dry_run: bool = False) -> ArchiveResult:
+        """Move old commits from the active timeline to Hudi's archive, so that reading the timeline stays cheap.
+
+        Rows and index stay as they are. The table can no longer be read as of the commits that leave, nor go back to
+        them. Savepoints, pending instants, and replaced files that are not cleaned yet keep all that is newer. An
+        archive that was interrupted is finished by the next one.
+
+        Args:
+            keep_commits: how many commits stay at least, 1 or more; not fewer than cleans keep.
+            timeout: as for ``clean``.
+            dry_run: only tell what would be archived now. Nothing is changed, and no lease is waited for.
+
+        Raises:
+            InvalidInputError: ``keep_commits`` is less than 1.
+            UnsupportedTableError: rli does not write such tables.
+            IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
+            LeaseLostError: this process was paused so long that another one took over; nothing was archived.
+        """
+        if dry_run:
+            return foretold_archive(self._opened.reloaded(), keep_commits)
+        with self._opened.service("archive", patience(timeout)) as (definition, fence):
+            return archive(definition, keep_commits, fence)
+
+    def set(self, maintenance: Maintenance, *, timeout: float | None = None) -> None:
+        """Change what writers do for the table after their commits; running ones follow at the next occasion.
+
+        Args:
+            maintenance: the new settings; ``Maintenance.off()`` for nothing.
+            timeout: as for ``clean``.
+        """
+        self._change_settings("change of the maintenance", {"maintenance": maintenance}, timeout)
+
+    def set_tombstones(self, tombstones: str, *, timeout: float | None = None) -> None:
+        """Change for how long deleted keys keep the ordering values of their deletes; what is kept already follows.
+
+        Args:
+            tombstones: as the option of ``create_table``: a length of time such as "30d", or "off".
+            timeout: as for ``clean``.
+
+        Raises:
+            SettingsError: it is neither.
+        """
+        self._change_settings("change of the tombstones", {"tombstones": parse_tombstones(tombstones)}, timeout)
+
+    def _change_settings(self, service: str, changes: Mapping[str, object], timeout: float | None) -> None:
+        stored = load_definition(self._opened.definition.storage)
+        # This handle may have an index of its own; if it has the table's, it may know a password of it.
+        is_same = has_index_of(self._opened.definition, stored)
+        opened = OpenTable(replace(stored, given_url=self._opened.definition.given_url) if is_same else stored)
+        # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
+        with closing(opened), opened.service(service, patience(timeout)) as (_, fence):
+            stored = load_definition(self._opened.definition.storage)
+            changed = stored.require_settings().model_copy(update=changes)
+            fence.replace(paths.SETTINGS, stored_form(stored.with_settings(changed)))
+        mine = self._opened.definition.require_settings().model_copy(update=changes)
+        self._opened.definition = self._opened.definition.with_settings(mine)
