@@ -57,6 +57,14 @@ class RliError(Exception):
         return self
 
 
+def as_nothing_written(error: Exception) -> Exception:
+    """The error, with the words that nothing was written."""
+    if isinstance(error, RliError):
+        return error.that_wrote_nothing()
+    error.add_note(NOTHING_WRITTEN)
+    return error
+
+
 # Fix the input -------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +195,7 @@ class VoidAttemptError(RliError):
 
 
 class UndecidedCommitError(RliError):
-    """The storage failed in the one step that publishes a commit: the next write of the table decides whether it stands."""
+    """Storage or store failed in the one step that publishes a commit. What comes next decides whether it stands: see ``remedy``."""
 
 
 class StoreUnavailableError(RliError):

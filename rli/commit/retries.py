@@ -19,7 +19,7 @@ from rli.commit.prepared_write import PreparedWrite
 from rli.commit.publishing import publish
 from rli.commit.turns import own_turn
 from rli.commit.write_report import WriteReport
-from rli.errors import NOTHING_WRITTEN, ConflictError, RliError
+from rli.errors import ConflictError, as_nothing_written
 from rli.telemetry.waits import waiting
 from rli.view.caller_transactions import RepeatedTransactionError
 
@@ -70,7 +70,7 @@ def write_until_published(
             return Unchanged(report.repeated(repeated.result))
         case NotPublished(reason):
             report.failed(reason)
-            raise _as_nothing_written(reason)
+            raise as_nothing_written(reason)
         case Undecided(reason):
             report.failed(reason)
             raise reason
@@ -137,11 +137,3 @@ def _failure_of(state: RetryCallState) -> Exception:
     if not isinstance(outcome, NotPublished):
         raise TypeError(f"an attempt that is not to be repeated: outcome={outcome!r}")
     return outcome.reason
-
-
-def _as_nothing_written(reason: Exception) -> Exception:
-    """The error, with the words that nothing was written."""
-    if isinstance(reason, RliError):
-        return reason.that_wrote_nothing()
-    reason.add_note(NOTHING_WRITTEN)
-    return reason

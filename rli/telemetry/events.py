@@ -190,6 +190,16 @@ LEFTOVER: Final = _event(
 
 # The index -----------------------------------------------------------------------------------------------------
 
+TRANSACTION_BEHIND: Final = _event(
+    "transaction.index_behind", logging.WARNING,
+    "a transaction is committed, but not all of its changes are in the index; the next one brings them in",
+    "index", "instant", "cause",
+)  # fmt: skip
+TRANSACTION_LEFTOVER: Final = _event(
+    "transaction.left_behind", logging.WARNING,
+    "staged changes of a transaction without effect could not be removed; a sweep removes them",
+    "index", "instant", "cause",
+)  # fmt: skip
 SYNC_APPLIED: Final = _event(
     "sync.applied", logging.DEBUG, "applied commits to the index", "table", "index", "instants", "sequence", "seconds"
 )

@@ -13,7 +13,7 @@ from rli import ConflictError, RecordIndex, create_index, open_index
 from rli.codec.encoded_keys import EncodedKeys
 from rli.codec.entries import Entries
 from rli.errors import LeaseLostError
-from rli.index.record.alone import key_watch, staging, transaction
+from rli.index.record.alone import key_check, key_watch, staging
 from rli.index.record.index_alone import IndexAlone
 from rli.model import FileGroupId
 from rli.store.contract import Store
@@ -53,8 +53,8 @@ class BusyStore(PointedStore):
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction of thousands of keys works as one of a million does."""
-    monkeypatch.setattr(transaction, "_KEYS_LOOKED_UP", 500)
-    monkeypatch.setattr(transaction, "_FEWEST_LOOKED_UP", 200)
+    monkeypatch.setattr(key_check, "_KEYS_LOOKED_UP", 500)
+    monkeypatch.setattr(key_check, "_FEWEST_LOOKED_UP", 200)
     monkeypatch.setattr(key_watch, "_LOOK_UPS_PER_READ", 100)
     monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 2_000)
 

@@ -8,7 +8,7 @@ import pytest
 
 from rli import create_index, open_index
 from rli.errors import LeaseLostError
-from rli.index.record.alone import applying, key_watch, staging, transaction
+from rli.index.record.alone import applying, key_check, key_watch, staging
 from tests.index.test_large_transactions import MANY, B, busy
 from tests.index.test_sweeping import A, seem_elsewhere
 from tests.support.docker import Service
@@ -38,7 +38,7 @@ def test_a_large_transaction_commits_beside_a_stream_of_small_ones(
 ) -> None:
     for module in (applying, key_watch):
         monkeypatch.setattr(module, "TRANSACTIONS_KEPT", 8)
-    monkeypatch.setattr(transaction, "_KEYS_LOOKED_UP", 2_000)
+    monkeypatch.setattr(key_check, "_KEYS_LOOKED_UP", 2_000)
     monkeypatch.setattr(key_watch, "_LOOK_UPS_PER_READ", 100)
     monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 4_000)
     with busy(index_url) as (index, appends):

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from rli.errors import ConflictError
+from rli.errors import ConflictError, RliError, UndecidedCommitError, as_nothing_written
+from rli.index.record.alone.applying import apply_transactions
 from rli.index.record.alone.prepared import advance, finish_abort, finish_commit, finish_decided, read_prepared
 from rli.index.record.alone.prepared_record import Prepared, State
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import TRANSACTION
 from rli.index.record.log.record import LogRecord
 from rli.index.record.log.state import LogState
+from rli.telemetry import events
 from rli.view.caller_metadata import CallerMetadata
 
 
@@ -27,6 +29,8 @@ class IndexCommit:
         placed: record keys that got a location; None if an older version of rli committed it.
         deleted: record keys that were removed, known to the index or not; None as for ``placed``.
         metadata: names and texts that the caller gave.
+        index_behind: whether the store failed after the commit, so that the changes are not all in the index yet. The next
+            transaction brings them in; then the history has the ``sequence``, if that is None here.
     """
 
     instant: str | None
@@ -34,12 +38,14 @@ class IndexCommit:
     placed: int | None
     deleted: int | None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    index_behind: bool = False
 
     @classmethod
-    def of(cls, record: LogRecord) -> Self:
+    def of(cls, record: LogRecord, *, is_behind: bool = False) -> Self:
         """The commit that a record of the log is."""
+        staged = record.staged
         return cls(
-            record.instant, record.first_sequence, record.staged.placed, record.staged.deleted, dict(record.metadata)
+            record.instant, record.first_sequence, staged.placed, staged.deleted, dict(record.metadata), is_behind
         )
 
 
@@ -123,11 +129,19 @@ def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str
 
     Raises:
         ConflictError: it was aborted.
+        UndecidedCommitError: the store failed while it was decided.
     """
-    while (found := read_prepared(index, prepared.writer)) is not None and found.state is not State.ABORTING:
+    while (found := _read_before_commit(index, prepared)) is not None and found.state is not State.ABORTING:
         if found.state is State.COMMITTING:
-            return IndexCommit.of(finish_commit(index, found))
-        advance(index, found, State.COMMITTING, metadata=texts)
+            return _finished(index, found)
+        try:
+            advance(index, found, State.COMMITTING, metadata=texts)
+        except Exception as error:
+            raise UndecidedCommitError(
+                f"the store failed while a prepared transaction was committed, and it is not known whether it took effect: "
+                f"url={index.url} instant={prepared.instant}",
+                remedy="commit it again once the store answers; RecordIndex.pending has it if it did not take effect",
+            ) from error
     record = prepared.commit_in(index.log.refresh())
     if record is None:
         raise ConflictError(
@@ -136,6 +150,35 @@ def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str
             instants=(prepared.instant,),
         )
     return IndexCommit.of(record)
+
+
+def applied_after_commit(index: StoredEntries, instant: str) -> bool:
+    """Apply what is committed; False if that failed, which is logged: the commit stands."""
+    try:
+        apply_transactions(index)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the commit stands)
+        events.TRANSACTION_BEHIND.log(index=index.url, instant=instant, cause=error)
+        return False
+    return True
+
+
+def _read_before_commit(index: StoredEntries, prepared: Prepared) -> Prepared | None:
+    try:
+        return read_prepared(index, prepared.writer)
+    except (OSError, RliError) as error:
+        raise as_nothing_written(error) from error.__cause__
+
+
+def _finished(index: StoredEntries, committing: Prepared) -> IndexCommit:
+    """Finish what is decided; if that fails, the next transaction does it."""
+    try:
+        return IndexCommit.of(finish_commit(index, committing))
+    except Exception as error:  # noqa: BLE001  (whatever it is, the commit is decided)
+        events.TRANSACTION_BEHIND.log(index=index.url, instant=committing.instant, cause=error)
+        staged = committing.staged
+        return IndexCommit(
+            committing.instant, None, staged.placed, staged.deleted, dict(committing.metadata), index_behind=True
+        )
 
 
 def abort_prepared(index: StoredEntries, prepared: Prepared) -> None:

@@ -60,7 +60,7 @@ def _remove_transactions(index: StoredEntries, token: str) -> int:
         unneeded = [name for name in staging.names_of(index.store, token) if name not in needed]
         ended = {p.writer for p in prepared} | {record.writer for record in newest if record.action == TRANSACTION}
         lost = sorted({staging.writer_of(name) for name in unneeded} - ended)
-        if not lost or _is_announced(index, log, lost):
+        if not lost or is_withdrawn(index, log, lost):
             break
     for name in unneeded:
         staging.remove(index.store, name)
@@ -81,7 +81,7 @@ def _newest(log: LogState) -> Sequence[LogRecord]:
     return log.records_after(max(0, log.head - TRANSACTIONS_KEPT - 1))
 
 
-def _is_announced(index: StoredEntries, log: LogState, writers: list[str]) -> bool:
+def is_withdrawn(index: StoredEntries, log: LogState, writers: Sequence[str]) -> bool:
     """Append a record that names transactions which cannot commit any more; False if another process was first."""
     instant = new_instant_time(datetime.now(UTC), log.last_instant)
     draft = RecordDraft(instant=instant, action=SWEEP, writer=uuid4().hex, located_at=(instant,), swept=tuple(writers))

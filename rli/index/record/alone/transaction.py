@@ -6,48 +6,41 @@ the log, and adding the record is the commit: whatever dies afterwards, the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rli.arrow_tables import as_arrow_table
 from rli.codec.key_arrays import as_key_array
-from rli.errors import ConflictError, InvalidInputError, LeaseLostError
-from rli.hudi.timeline.instant import new_instant_time
-from rli.index.record.alone import staging
-from rli.index.record.alone.applying import apply_transactions
-from rli.index.record.alone.changed_keys import ChangedKeys
-from rli.index.record.alone.commits import NOTHING_COMMITTED, IndexCommit, abort_prepared, commit_prepared
-from rli.index.record.alone.key_watch import KeyWatch, Verdict
-from rli.index.record.alone.prepared import (
-    advance,
-    finish_decided,
-    require_not_held,
-    transaction_draft,
-    write_preparing,
+from rli.errors import (
+    ConflictError,
+    InvalidInputError,
+    RliError,
+    StoreUnavailableError,
+    UndecidedCommitError,
+    as_nothing_written,
 )
-from rli.index.record.alone.prepared_record import Prepared, State
-from rli.index.record.alone.staged_counts import StagedCounts
-from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep
-from rli.index.record.alone.transaction_tasks import StagedPart, TransactionTasks, placing, require_distinct, tag_as_of
+from rli.hudi.timeline.instant import new_instant_time
+from rli.index.record.alone.applying import apply_transactions
+from rli.index.record.alone.commits import NOTHING_COMMITTED, IndexCommit
+from rli.index.record.alone.prepared import finish_decided
+from rli.index.record.alone.states import (
+    Begun,
+    CommittingTransaction,
+    OpenTransaction,
+    PreparedTransaction,
+    PreparingTransaction,
+)
+from rli.index.record.alone.transaction_tasks import StagedPart, TransactionTasks, placing, tag_as_of
 from rli.index.record.entries.stored_entries import StoredEntries
-from rli.index.record.log.actions import PREPARE, TRANSACTION
-from rli.index.record.log.record import LogRecord, RecordDraft
-from rli.index.record.log.staged import Staged
-from rli.index.record.log.state import LogState
 from rli.locations import LocationUpdate
-from rli.model import FileGroupId
-from rli.processes import ProcessId
+from rli.telemetry import events
 from rli.view.caller_metadata import CallerMetadata
 
-_KEYS_LOOKED_UP: Final = 16_384
-"""Keys that are looked up between two looks at the commit log; fewer where more transactions are committed (P29)."""
-
-_FEWEST_LOOKED_UP: Final = 1024
+_State: TypeAlias = OpenTransaction | CommittingTransaction | PreparingTransaction | PreparedTransaction
 
 
 class IndexTransaction:
@@ -76,19 +69,10 @@ class IndexTransaction:
     """
 
     def __init__(self, index: StoredEntries, snapshot: int, instant: str) -> None:
-        self._index = index
-        self._snapshot = snapshot
-        self.id = index.owner.new_writer()
-        self._chunk_sizes: dict[str, int] = {}
-        self._watch = KeyWatch(index.store, snapshot)
-        self._counts = StagedCounts()
-        self._file_groups: set[FileGroupId] = set()
-        self._has_parts = False
-        self._has_unwatched_keys = False
-        self._open = True
-        self._preparing: Prepared | None = None
-        self._is_prepared = False
+        self._begun = Begun(index, snapshot, index.owner.new_writer(), instant)
+        self.id = self._begun.writer
         self.instant = instant
+        self._state: _State | None = OpenTransaction(self._begun)
 
     @classmethod
     def begin(cls, index: StoredEntries) -> IndexTransaction:
@@ -104,7 +88,8 @@ class IndexTransaction:
             ConflictError: a key was changed by a commit after the snapshot: begin again. Or a prepared transaction holds
                 it: its table may have changes that the index does not show yet.
         """
-        return tag_as_of(self._index, self._snapshot, self.id, as_key_array(record_keys))
+        begun = self._begun
+        return tag_as_of(begun.index, begun.snapshot, begun.writer, as_key_array(record_keys))
 
     def stage(self, locations: Any) -> None:
         """Stage new locations of record keys.
@@ -119,27 +104,19 @@ class IndexTransaction:
             SchemaError: a column is missing.
             InvalidKeyError: a value is null or not text, or a key occurs twice.
         """
-        self._stage(placing(as_arrow_table(locations)))
+        self._opened().stage(placing(as_arrow_table(locations)))
 
     def stage_deletes(self, record_keys: Sequence[str] | pa.Array | pa.ChunkedArray) -> None:
         """Stage the removal of record keys; they may repeat, and keys that the index does not hold are no error."""
-        self._stage(LocationUpdate.removing(as_key_array(record_keys).unique()))
+        self._opened().stage(LocationUpdate.removing(as_key_array(record_keys).unique()))
 
     def for_tasks(self) -> TransactionTasks:
         """This transaction for the tasks of an engine, in other processes; ``accept`` takes what they staged."""
-        self._require_unprepared()
-        self._announce()
-        self._has_parts = True
-        return TransactionTasks(self._index, self._snapshot, self.id)
+        return self._opened().for_tasks()
 
     def accept(self, parts: Iterable[StagedPart]) -> None:
         """Take the changes that tasks have staged: one attempt of each task, and no key in two of them."""
-        self._require_unprepared()
-        for part in parts:
-            self._chunk_sizes.update(part.chunk_sizes)
-            self._file_groups |= part.file_groups
-            self._counts.add_unseen(part.placed, part.deleted)
-            self._has_unwatched_keys = True
+        self._opened().accept(parts)
 
     def prepare(self, metadata: Mapping[str, str] | None = None) -> None:
         """Make all staged changes durable and hold their keys, so that ``commit`` meets no conflict any more.
@@ -157,20 +134,15 @@ class IndexTransaction:
                 transaction stays.
             LeaseLostError: this process was taken for dead, and the staged changes were removed.
         """
-        self._require_unprepared()
-        texts = CallerMetadata.of(None, metadata).texts
-        self._announce()
-        self._remove_others()
-        self._preparing = write_preparing(self._index, self._as_prepared(texts))
+        opened, texts = self._opened(), CallerMetadata.of(None, metadata).texts
+        preparing: PreparingTransaction | None = None
         try:
-            announcement = RecordDraft(instant=None, action=PREPARE, writer=self.id, located_at=(self.instant,))
-            fence = self._appended(announcement).first_sequence
-            if advance(self._index, self._preparing, State.PREPARED, fence=fence) is None:
-                raise self._taken_for_dead()
-        except ConflictError:
-            self.abort()
-            raise
-        self._is_prepared = True
+            self._state = preparing = opened.preparing(texts)
+            self._state = preparing.announced()
+        except (OSError, RliError) as error:
+            if preparing is not None and isinstance(error, ConflictError):
+                self._end(preparing.abort)
+            raise as_nothing_written(error) from error.__cause__
 
     def commit(self, metadata: Mapping[str, str] | None = None) -> IndexCommit:
         """Make all staged changes visible.
@@ -180,29 +152,22 @@ class IndexTransaction:
                 addition to those of ``prepare``.
 
         Returns:
-            What was committed. Without changes and without metadata, nothing is.
+            What was committed. Without changes and without metadata, nothing is. If the store failed after that, so that the
+            changes are not all in the index yet, ``index_behind`` is set.
 
         Raises:
             ConflictError: a later commit took one of the keys, or a prepared transaction holds it; nothing of this
                 transaction stays. A prepared transaction meets this error only if another process aborted it.
             LeaseLostError: this process was taken for dead, and the staged changes were removed.
+            UndecidedCommitError: the store failed in the one step that commits, and does not tell whether that was done.
+                Commit again once it answers.
+            RliError: any other one says that nothing was written.
         """
-        self._require_open()
-        texts = CallerMetadata.of(None, metadata).texts
-        self._remove_others()
-        if self._preparing is not None:
-            if not self._is_prepared:
-                raise InvalidInputError("this transaction failed to be prepared; abort it, and begin a new one")
-            committed = commit_prepared(self._index, self._preparing, texts)
-        elif self._chunk_sizes or texts:
-            try:
-                committed = self._committed(texts)
-            except ConflictError:
-                self.abort()
-                raise
-        else:
-            committed = NOTHING_COMMITTED
-        self._open = False
+        state, texts = self._state, CallerMetadata.of(None, metadata).texts
+        if isinstance(state, PreparingTransaction):
+            raise InvalidInputError("this transaction failed to be prepared; abort it, and begin a new one")
+        committed = state.commit(texts) if isinstance(state, PreparedTransaction) else self._committed(texts)
+        self._state = None
         return committed
 
     def abort(self) -> None:
@@ -210,158 +175,66 @@ class IndexTransaction:
 
         Raises:
             ConflictError: the transaction was prepared, and another process has committed it.
+            UndecidedCommitError: a commit failed before, and it is not known whether it took effect.
+            StoreUnavailableError: the transaction was prepared, and the store does not answer; abort it again.
         """
-        if not self._open:
+        state = self._state
+        if state is None:
             return
-        self._open = False
-        if self._preparing is not None:
-            abort_prepared(self._index, self._preparing)
-        elif self._record_in(self._index.log.refresh()) is None:
-            staging.remove_chunks(self._index.store, self.id, tuple(self._chunk_sizes))
-            self._remove_others()
+        if isinstance(state, OpenTransaction):
+            self._end(state.abort)
+            return
+        try:
+            state.abort()
+        except ConflictError:
+            self._state = None
+            raise
+        self._state = None
 
     def _committed(self, texts: Mapping[str, str]) -> IndexCommit:
-        """Add the record of this transaction to the log, which is the commit, and apply it."""
-        draft = transaction_draft(self.id, self.instant, self._file_groups, self._staged(), texts)
-        return IndexCommit.of(self._appended(draft))
+        opened = self._state
+        try:
+            committing = opened if isinstance(opened, CommittingTransaction) else self._opened().committing(texts)
+        except (OSError, StoreUnavailableError) as error:
+            raise as_nothing_written(error) from error.__cause__
+        if committing is None:
+            return NOTHING_COMMITTED
+        # Whatever comes in between: from here on, an abort asks the log first.
+        self._state = committing
+        try:
+            return committing.commit()
+        except UndecidedCommitError:
+            raise
+        except (OSError, RliError) as error:
+            if isinstance(error, ConflictError) or committing.is_asked:
+                self._end(committing.remove)
+            else:
+                self._state = opened
+            raise as_nothing_written(error) from error.__cause__
 
-    def _appended(self, draft: RecordDraft) -> LogRecord:
-        """Append a record of this transaction right behind all others, once its keys are free; returns it."""
-        index = self._index
-        free: set[str] = set()
-        while True:
-            log = apply_transactions(index)
-            record = self._record_in(log, draft.action)
-            if record is not None:
-                return record
-            try:
-                checked = self._checked(log)
-                if any(self.id in record.swept for record in checked.records_after(self._snapshot)):
-                    raise self._taken_for_dead()
-                require_not_held(index, self._shared, self.id, checked, free)
-            except staging.ChunksGoneError:
-                record = self._record_in(index.log.refresh(), draft.action)
-                if record is not None:
-                    return record
-                raise self._taken_for_dead() from None
-            index.log.append(checked, draft)
+    def _end(self, remove: Callable[[], None]) -> None:
+        """End the transaction, which takes no effect, and remove what it has staged; if the store fails, a sweep does that."""
+        self._state = None
+        try:
+            remove()
+        except (OSError, RliError) as error:
+            events.TRANSACTION_LEFTOVER.log(index=self._begun.index.url, instant=self.instant, cause=error)
 
-    def _checked(self, log: LogState) -> LogState:
-        """The log up to where nobody else has changed a staged key since the snapshot; at least up to ``log``.
-
-        Raises:
-            ConflictError: somebody has.
-        """
-        if not self._chunk_sizes:
-            return log
-        if log.head > self._snapshot:
-            self._watch_all()
-        if self._watch.follow(log) is Verdict.UNCHANGED:
-            return log
-        keys_at_once = _KEYS_LOOKED_UP
-        while (checked := self._looked_up(log, keys_at_once)) is None:
-            log = apply_transactions(self._index)
-            keys_at_once = max(keys_at_once // 4, _FEWEST_LOOKED_UP)
-        return checked
-
-    def _watch_all(self) -> None:
-        """Watch the keys that tasks have staged, too: they are hashed once they have to be compared."""
-        if self._has_unwatched_keys:
-            for changes in staging.read_chunks(self._index.store, self.id, tuple(self._chunk_sizes)):
-                self._watch.add(changes.record_keys)
-            self._has_unwatched_keys = False
-
-    def _shared(self, record_keys: pa.Array) -> pa.Array:
-        """Those of some keys that this transaction has staged, too; its chunks are read only if it seems so."""
-        self._watch_all()
-        found = self._watch.among(record_keys)
-        if not len(found):
-            return found
-        own = (keys.filter(pc.is_in(keys, value_set=found)) for keys in self._staged_keys(_KEYS_LOOKED_UP))
-        return pa.concat_arrays(list(own))
-
-    def _looked_up(self, log: LogState, keys_at_once: int) -> LogState | None:
-        """Look all staged keys up as of the log, and follow it meanwhile; None if it grew too fast for that."""
-        self._watch.restart(log.head)
-        reached = log
-        changed = ChangedKeys(self._index, self._snapshot)
-        for keys in self._staged_keys(keys_at_once):
-            changed.add(keys, self._index.get(keys, log.head))
-            # Once there is a conflict, the rest is looked up to count it.
-            if not changed:
-                reached = self._index.log.refresh()
-                if self._watch.follow(reached) is not Verdict.UNCHANGED:
-                    return None
-        changed.require_none()
-        return reached
-
-    def _staged_keys(self, count: int) -> Iterator[pa.Array]:
-        for changes in staging.read_chunks(self._index.store, self.id, tuple(self._chunk_sizes)):
-            for start in range(0, len(changes.record_keys), count):
-                yield changes.record_keys.slice(start, count)
-
-    def _record_in(self, log: LogState, action: str = TRANSACTION) -> LogRecord | None:
-        # The answer to an append may have been lost, so that only the log can tell whether it was done.
-        found = (r for r in log.records_after(self._snapshot) if r.writer == self.id and r.action == action)
-        return next(found, None)
-
-    def _taken_for_dead(self) -> LeaseLostError:
-        return LeaseLostError(
-            f"the staged changes of this transaction were removed: url={self._index.url} instant={self.instant}; "
-            "this process was taken for dead: begin a new transaction and tag again"
-        )
-
-    def _stage(self, changes: LocationUpdate) -> None:
-        self._require_unprepared()
-        require_distinct(changes.record_keys)
-        self._file_groups |= changes.file_groups()
-        self._announce()
-        chunks = staging.write_chunks(self._index.store, self.id, changes, first=len(self._chunk_sizes))
-        self._chunk_sizes.update(chunks)
-        self._counts.add(self._watch.add(changes.record_keys), is_deleted=changes.file_ids.null_count > 0)
-
-    def _announce(self) -> None:
-        """Show a sign of life, and look for processes that died, before anything is staged."""
-        if self._index.owner.announce():
-            sweep(self._index, SILENT_SECONDS)
-
-    def _remove_others(self) -> None:
-        """Remove the chunks of attempts that no task's result names."""
-        if self._has_parts:
-            staging.remove_others(self._index.store, self.id, tuple(self._chunk_sizes))
-
-    def _staged(self) -> Staged:
-        keeps_chunks = staging.may_stay(list(self._chunk_sizes.values()))
-        return Staged(tuple(self._chunk_sizes), keeps_chunks, *self._counts.totals())
-
-    def _as_prepared(self, texts: Mapping[str, str]) -> Prepared:
-        return Prepared(
-            writer=self.id,
-            state=State.PREPARING,
-            instant=self.instant,
-            snapshot=self._snapshot,
-            fence=0,
-            staged=self._staged(),
-            metadata=tuple(sorted(texts.items())),
-            prepared_at=0.0,
-            process=ProcessId.current(),
-        )
-
-    def _require_open(self) -> None:
-        if not self._open:
+    def _opened(self) -> OpenTransaction:
+        if isinstance(self._state, OpenTransaction):
+            return self._state
+        if self._state is None:
             raise InvalidInputError("this transaction has ended; begin a new one")
-
-    def _require_unprepared(self) -> None:
-        self._require_open()
-        if self._preparing is not None:
-            raise InvalidInputError(
-                "this transaction is prepared, or failed to be; commit or abort it, and begin a new one"
-            )
+        if isinstance(self._state, CommittingTransaction):
+            raise InvalidInputError("a commit of this transaction failed, and may have taken effect; commit it again")
+        raise InvalidInputError(
+            "this transaction is prepared, or failed to be; commit or abort it, and begin a new one"
+        )
 
     def __reduce__(self) -> NoReturn:
         # A copy would stage under the same names, and compare hashes that have no meaning in another process.
         raise InvalidInputError(
-            f"a transaction belongs to one process, and cannot be pickled: url={self._index.url}; to stage from Spark, call "
+            f"a transaction belongs to one process, and cannot be pickled: url={self._begun.index.url}; to stage from Spark, call "
             "rli_spark.stage in the driver, or begin a transaction of its own in the other process"
         )
 
@@ -372,5 +245,10 @@ class IndexTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Of a prepared transaction only the table of the caller knows whether it is to be committed.
-        if not self._is_prepared:
+        if isinstance(self._state, PreparedTransaction):
+            return
+        if self._state is None or error is None:
             self.abort()
+        else:
+            # The error is what the caller is to see.
+            self._end(self._state.abort)

@@ -1,0 +1,87 @@
+"""Are the keys of a transaction free? Nobody has changed them since its snapshot, and no prepared transaction holds them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rli.index.record.alone.applying import apply_transactions
+from rli.index.record.alone.changed_keys import ChangedKeys
+from rli.index.record.alone.key_watch import Verdict
+from rli.index.record.alone.prepared import require_not_held
+from rli.index.record.alone.staged_changes import StagedChanges
+from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.log.state import LogState
+
+_KEYS_LOOKED_UP: Final = 16_384
+"""Keys that are looked up between two looks at the commit log; fewer where more transactions are committed (P29)."""
+
+_FEWEST_LOOKED_UP: Final = 1024
+
+
+class KeyCheck:
+    """Checks the keys of one transaction; called again, it checks against what is new.
+
+    Args:
+        index: the index.
+        writer: identity of the transaction.
+        snapshot: the commit sequence that it builds on.
+        changes: that it has staged.
+    """
+
+    def __init__(self, index: StoredEntries, writer: str, snapshot: int, changes: StagedChanges) -> None:
+        self._index = index
+        self._writer = writer
+        self._snapshot = snapshot
+        self._changes = changes
+        self._free: set[str] = set()
+
+    def checked(self, log: LogState) -> LogState:
+        """The log up to where the keys are free; at least up to ``log``, all of which is applied.
+
+        Raises:
+            ConflictError: somebody has changed a key, or holds it.
+            ChunksGoneError: the staged changes are not in the store any more.
+        """
+        unchanged = self._unchanged(log)
+        require_not_held(self._index, self._shared, self._writer, unchanged, self._free)
+        return unchanged
+
+    def _unchanged(self, log: LogState) -> LogState:
+        if not self._changes:
+            return log
+        # Without commits since the snapshot, there is nothing to compare hashes with.
+        watch = self._changes.watched() if log.head > self._snapshot else self._changes.hashed
+        if watch.follow(log) is Verdict.UNCHANGED:
+            return log
+        keys_at_once = _KEYS_LOOKED_UP
+        while (reached := self._looked_up(log, keys_at_once)) is None:
+            log = apply_transactions(self._index)
+            keys_at_once = max(keys_at_once // 4, _FEWEST_LOOKED_UP)
+        return reached
+
+    def _looked_up(self, log: LogState, keys_at_once: int) -> LogState | None:
+        """Look all staged keys up as of the log, and follow it meanwhile; None if it grew too fast for that."""
+        watch = self._changes.watched()
+        watch.restart(log.head)
+        reached = log
+        changed = ChangedKeys(self._index, self._snapshot)
+        for keys in self._changes.keys(keys_at_once):
+            changed.add(keys, self._index.get(keys, log.head))
+            # Once there is a conflict, the rest is looked up to count it.
+            if not changed:
+                reached = self._index.log.refresh()
+                if watch.follow(reached) is not Verdict.UNCHANGED:
+                    return None
+        changed.require_none()
+        return reached
+
+    def _shared(self, record_keys: pa.Array) -> pa.Array:
+        """Those of some keys that this transaction has staged, too; its chunks are read only if it seems so."""
+        found = self._changes.watched().among(record_keys)
+        if not len(found):
+            return found
+        own = (keys.filter(pc.is_in(keys, value_set=found)) for keys in self._changes.keys(_KEYS_LOOKED_UP))
+        return pa.concat_arrays(list(own))
