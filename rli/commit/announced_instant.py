@@ -1,16 +1,14 @@
-"""An instant that this process has requested, and the shared record that says so."""
+"""An instant that this process has requested, and its entry in the registry of writers."""
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from rli.commit.beginnings import note_beginning
-from rli.commit.lease import HeldLease
-from rli.commit.recovery import is_published, undo_unpublished, writer_record
-from rli.commit.shared_records import shared_records
+from rli.commit.recovery import is_published, undo_unpublished
+from rli.coordination.contract import SignsOfLife
+from rli.coordination.of_table import coordination_of
 from rli.errors import LeaseLostError
 from rli.hudi.timeline.instant import Action, new_instant_time
 from rli.hudi.timeline.timeline import Timeline
@@ -22,32 +20,27 @@ from rli.view.definition import TableDefinition
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedInstant:
-    """A requested instant. Others leave its files alone as long as its record shows signs of life.
+    """A requested instant. Others leave its files alone as long as its writer gives signs of life.
 
     Attributes:
         on_timeline: the instant.
-        record: of this writer, renewed until it is released.
+        signs: of life of this writer, until they are released.
     """
 
     on_timeline: TableInstant
-    record: HeldLease
+    signs: SignsOfLife
 
     @classmethod
     def request(cls, table: TableDefinition, index: TableIndex, timeline: Timeline, action: Action) -> Self:
-        """Request a new instant, after registering this writer in the shared records."""
-        records, latest = shared_records(table, index), timeline.latest_time
+        """Request a new instant, after registering this writer."""
+        writers, latest = coordination_of(table, index).writers, timeline.latest_time
         while True:
             instant = new_instant_time(table.now(), latest)
-            record = HeldLease(records, writer_record(instant), instant, table.require_settings().lease_seconds)
-            announced = cls(TableInstant(table, instant, action), record)
-            if record.take(over=None):
-                try:
-                    if announced._was_requested():
-                        return announced
-                except BaseException:
-                    record.release()
-                    raise
-                record.release()
+            signs = writers.register(instant)
+            if signs is not None:
+                announced = cls(TableInstant(table, instant, action), signs)
+                if announced._was_requested():
+                    return announced
             latest = instant
 
     @property
@@ -65,7 +58,7 @@ class AnnouncedInstant:
 
     def require_not_undone(self) -> None:
         """Raise ``LeaseLostError`` if another writer took this one for dead before it had the lease."""
-        self.record.require_held()
+        self.signs.require_held()
         # A process that undoes a write removes its request before its record, and a record in files may have been made again
         # by a renewal that was paused. The folder does not tell: this write may have made it again.
         if self.on_timeline.plan() is None:
@@ -105,16 +98,17 @@ class AnnouncedInstant:
                 undo_unpublished(self.table, self.time, promoted)
         finally:
             # A record that is renewed without a write behind it would keep others from clearing up.
-            was_held = self.record.release()
+            was_held = self.signs.release()
         return was_held
 
     def _was_requested(self) -> bool:
-        storage = self.table.storage
-        # By its folder the write is found, after a power cut too, whatever else is left of it.
-        storage.make_folder(self.folder)
-        note_beginning(storage, self.time, self.table.require_settings().index_generation)
-        storage.sync([paths.WORK, posixpath.dirname(paths.WORK)])
-        if self.on_timeline.request():
-            return True
-        storage.delete_folder(self.folder)
-        return False
+        """Request the instant; False if the time is taken on the timeline, and this writer is none any more."""
+        was_requested = False
+        try:
+            was_requested = self.on_timeline.request()
+            if not was_requested:
+                self.table.storage.delete_folder(self.folder)
+        finally:
+            if not was_requested:
+                self.signs.release()
+        return was_requested

@@ -9,10 +9,10 @@ from functools import partial
 
 from rli.commit.begun_write import BegunWrite
 from rli.commit.conflicts import PlannedCommit, require_no_conflict, require_same_deletes
-from rli.commit.lease import HeldLease
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
 from rli.commit.write_ahead import write_ahead
+from rli.coordination.contract import Held
 from rli.errors import ConflictError, UndecidedCommitError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.table_features import require_writable
@@ -39,7 +39,7 @@ class LeasedWrite:
         promoted: gets the path of each file that the write brings into the table.
     """
 
-    def __init__(self, begun: BegunWrite, lease: HeldLease, promoted: list[str]) -> None:
+    def __init__(self, begun: BegunWrite, lease: Held, promoted: list[str]) -> None:
         self._begun = begun
         self._lease = lease
         self._promoted = promoted

@@ -84,7 +84,7 @@ class PublishedWrite:
         except OSError as error:
             events.LEFTOVER.log(folder=folder, cause=error)
         with self._telling():
-            begun.announced.record.release()
+            begun.announced.signs.release()
 
     def tell(self, error: Exception) -> None:
         """Log an error that came after the publication."""

@@ -39,7 +39,7 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
                 published.bring_index_up_to_date()
     except UndecidedCommitError as error:
         # Its files stay: the next holder of the lease decides, and clears up.
-        begun.announced.record.release()
+        begun.announced.signs.release()
         return Undecided(error)
     except Exception as error:  # noqa: BLE001  (the outcome tells of it)
         if published is None:

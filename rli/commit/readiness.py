@@ -8,15 +8,13 @@ does no harm to a writer that is only slow (P8).
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from rli.commit.lease import LEASE
-from rli.commit.liveness import Holding, Watch
-from rli.commit.recovery import recover, writer_record
-from rli.commit.shared_records import shared_records
+from rli.commit.recovery import recover
+from rli.coordination.contract import LifeWatch
+from rli.coordination.of_table import coordination_of
 from rli.errors import IndexNotReadyError, LeaseBusyError, StoreReadOnlyError
 from rli.file_group.journal_list import SMALL_JOURNALS, journal_bytes
 from rli.index.contract import LOOKUP_SECONDS, IndexState, SyncOptions, TableIndex
@@ -82,13 +80,15 @@ class _Waiting:
     def __init__(self, table: TableDefinition, index: TableIndex, seconds: float) -> None:
         self._table = table
         self._index = index
-        self._records = shared_records(table, index)
+        coordination = coordination_of(table, index)
+        self._liveness = coordination.liveness
+        self._lease_watch = coordination.exclusion.watch()
         self._name = f"look-up at {datetime.now(UTC).isoformat()}"
         self._began = time.monotonic()
         self._deadline = self._began + seconds
         self._pause = _FIRST_PAUSE_SECONDS
-        self._watches: defaultdict[str, Watch] = defaultdict(Watch)
-        self._orphans: frozenset[str] = frozenset()
+        self._writer_watches: dict[str, LifeWatch] = {}
+        self._orphans: frozenset[LifeWatch] = frozenset()
         self._failure: OSError | LeaseBusyError | StoreReadOnlyError | None = None
         self._unseen: Unseen | None = None
         self._is_logged = False
@@ -109,9 +109,9 @@ class _Waiting:
         try:
             if unseen.withdrawn:
                 # The index follows a rollback or restore once that is complete.
-                if self._is_orphan_again([LEASE]):
+                if self._is_orphan_again([self._lease_watch]):
                     recover(self._table, self._index, self._name, patience=self._seconds_left())
-            elif self._may_help(unseen) or self._is_orphan_again([writer_record(time) for time in unseen.unapplied]):
+            elif self._may_help(unseen) or self._is_orphan_again(self._watches_of(unseen.unapplied)):
                 self._index.sync(self._table, SyncOptions(on_part=lambda: self._require_time_left(unseen)))
                 return
         except (OSError, LeaseBusyError, StoreReadOnlyError) as error:
@@ -120,19 +120,16 @@ class _Waiting:
         time.sleep(min(self._pause, self._seconds_left()))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
-    def _is_orphan_again(self, names: Iterable[str]) -> bool:
-        """Whether one of some shared records had no living holder at the last look, and has none now.
+    def _is_orphan_again(self, watches: Iterable[LifeWatch]) -> bool:
+        """Whether one of some leases or instants had no living holder at the last look, and has none now.
 
         A holder gives its record back once it is done: perhaps just now, so that it takes two looks.
         """
-        before, self._orphans = self._orphans, frozenset(name for name in names if not self._is_held(name))
+        before, self._orphans = self._orphans, frozenset(watch for watch in watches if not watch.sees_life())
         return not self._orphans.isdisjoint(before)
 
-    def _is_held(self, name: str) -> bool:
-        record = self._records.read_control(name)
-        if record is None:
-            return False
-        return not (Holding.from_json(record).is_over(time.time()) or self._watches[name].has_lapsed(record))
+    def _watches_of(self, instants: Iterable[str]) -> list[LifeWatch]:
+        return [self._writer_watches.setdefault(instant, self._liveness.watch(instant)) for instant in instants]
 
     def _may_help(self, unseen: Unseen) -> bool:
         """Whether a living writer has had its time. A large commit is left to it: it may have an engine."""

@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import math
 import posixpath
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
-from rli.commit.beginnings import began_with_former_index
-from rli.commit.lease import HeldLease, is_left_behind, table_lease
-from rli.commit.liveness import MOST_KEPT_SECONDS, Holding, writers_at_work
 from rli.commit.manifest import listed_files
-from rli.commit.requests import remove_abandoned_requests
-from rli.commit.shared_records import SharedRecords, life_of, shared_records
-from rli.errors import CorruptIndexError
+from rli.coordination.contract import Held
+from rli.coordination.of_table import coordination_of
+from rli.coordination.requests import remove_abandoned_requests
 from rli.hudi.timeline.instant import Action, is_instant_time
 from rli.index.any_index import standing_in
 from rli.index.contract import TableIndex
@@ -36,33 +31,17 @@ from rli.services.clean import finish_clean
 from rli.services.restore import RestoreResult, finish_restore
 from rli.services.rollback import finish_rollback
 from rli.services.savepoint import DELETION, drop_unfinished, finish_deletion
-from rli.storage import Storage
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.registration import require_same_lease
 
-WRITERS: Final = "writer/"
-"""What the names of the shared records of writers begin with."""
-
-_LIFE: Final = "life"
-"""Name of the shared record that says in which life of their place nothing of lost holders of the lease is left."""
-
-_AT_ONCE: Final = 0.0
-
 _OWN_ACTIONS: Final = (Action.COMMIT, Action.REPLACE_COMMIT)
 """What writes of rli complete as."""
 
 
-def writer_record(instant: str) -> str:
-    """Name of the shared record that says who writes an instant."""
-    return f"{WRITERS}{instant}"
-
-
 @contextmanager
-def exclusive(
-    table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf
-) -> Iterator[HeldLease]:
+def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf) -> Iterator[Held]:
     """Hold the table's lease, with nothing left that an earlier holder began, or could still publish if it woke up.
 
     Args:
@@ -75,25 +54,13 @@ def exclusive(
         LeaseBusyError: it was not free in that time.
         IndexMismatchError: the table has been given another index since this process opened it.
     """
-    with _leased(table, index, writer, patience) as lease:
+    with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
         _clear_displaced(table, index, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
         _finish_announced(table, fence)
         finish_archives(table, fence)
         yield lease
-
-
-def _leased(
-    table: TableDefinition, index: TableIndex, writer: str, patience: float
-) -> AbstractContextManager[HeldLease]:
-    return table_lease(
-        shared_records(table, index),
-        writer,
-        table.require_settings().lease_seconds,
-        patience=patience,
-        require_same=partial(require_same_lease, table),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +94,19 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
     """
     # Otherwise all writers that live would be taken for dead, because their records are elsewhere.
     require_same_lease(table)
-    records = shared_records(table, index)
-    remove_abandoned_requests(table.storage, records)
+    coordination = coordination_of(table, index)
+    remove_abandoned_requests(table.storage, coordination.requests)
     if not (
-        abandoned_instants(table.storage, records) or table.storage.list_files(paths.UNDOING) or is_left_behind(records)
+        coordination.writers.abandoned()
+        or table.storage.list_files(paths.UNDOING)
+        or coordination.exclusion.seems_left_behind()
     ):
         return Finished()
-    with _leased(table, index, writer, patience) as lease:
+    with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
         finished = _clear_displaced(table, index, lease, fence)
         # Asked again, because the lease may have been long in coming.
-        for instant in abandoned_instants(table.storage, records):
+        for instant in coordination.writers.abandoned():
             _clear(table, index, instant)
         return finished | _finish_announced(table, fence)
 
@@ -170,36 +139,7 @@ def is_published(table: TableDefinition, instant: str) -> bool:
     return any(TableInstant(table, instant, action).is_completed for action in _OWN_ACTIONS)
 
 
-def abandoned_instants(storage: Storage, records: SharedRecords) -> list[str]:
-    """Instants with a work folder or a writer's record, whose writer is dead.
-
-    Raises:
-        CorruptIndexError: a record of a writer does not name an instant.
-    """
-    # A writer makes its record before its folder and removes it after it. So the folders are listed first: a
-    # living writer that is found by its folder is then found by its record too.
-    folders = {*writers_at_work(storage)}
-    writers = {_instant_of(name): content for name, content in records.scan_control(WRITERS)}
-    now = time.time()
-    return sorted(
-        instant
-        for instant in folders | writers.keys()
-        if instant not in writers or Holding.from_json(writers[instant]).is_over(now)
-    )
-
-
-def _instant_of(name: str) -> str:
-    """The instant that a writer's record names; it becomes the name of folders that are deleted."""
-    instant = name.removeprefix(WRITERS)
-    if not is_instant_time(instant):
-        raise CorruptIndexError(
-            f"a record of a writer does not name an instant: record={name!r}; no version of rli writes such a record: "
-            "find out who changes the index, and bootstrap it again"
-        )
-    return instant
-
-
-def _clear_displaced(table: TableDefinition, index: TableIndex, lease: HeldLease, fence: Fence) -> Finished:
+def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     _clear_forgotten(table, index)
     if not lease.displaced:
@@ -219,27 +159,22 @@ def _clear_forgotten(table: TableDefinition, index: TableIndex) -> None:
     Only a holder of the lease makes a draft. Another writer that has one has had the lease in a former life of the server, and
     may have checked it just before the loss (P43).
     """
-    records = shared_records(table, index)
+    coordination = coordination_of(table, index)
     # Behind the taking of the lease: if the server has yet another life later, the caller itself finds its lease lost.
-    life = life_of(records)
+    life = coordination.exclusion.new_life()
     if life is None:
         return
-    settled = records.read_control(_LIFE)
-    if settled == life.encode():
-        return
-    for instant in writers_at_work(table.storage):
+    for instant in coordination.writers.at_work():
         if table.storage.exists(paths.commit_content(instant)):
             _clear(table, index, instant)
-    records.compare_and_set(_LIFE, settled, life.encode())
+    life.settle()
 
 
 def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     """Undo a write whose writer is taken for dead, or tidy up after it if it was published. The caller has the lease."""
-    records, name = shared_records(table, index), writer_record(instant)
+    writers = coordination_of(table, index).writers
     # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
-    was_mark = _put_mark(records, name)
-    generation = table.require_settings().index_generation
-    is_displaced = records.read_control(name) is None and began_with_former_index(table.storage, instant, generation)
+    displaced = writers.displace(instant)
     table.storage.settle(paths.commit_content(instant))
     # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
     was_published = is_published(table, instant) or bool(standing_in(index, [instant]))
@@ -247,40 +182,20 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
         table.storage.delete_folder(paths.work_folder(instant))
     else:
         undo_unpublished(table, instant)
-    stored = records.read_control(name)
-    mark = None if stored is None else Holding.from_json(stored)
     outcome = "its commit stands" if was_published else "rolled back"
-    if is_displaced:
-        # It may well live: its record is where the writers of the former index agreed.
+    if displaced.is_of_former_index:
         events.WRITER_DISPLACED.log(table=table.location, instant=instant, outcome=outcome)
         return
+    process = displaced.sign and displaced.sign.process
     metrics.RECOVERED_WRITERS.add(1, outcome=outcome)
     events.WRITER_RECOVERED.log(
         table=table.location,
         instant=instant,
         outcome=outcome,
-        pid=mark and mark.process.pid,
-        is_on_this_host=mark and mark.process.is_on_this_host,
+        pid=process and process.pid,
+        is_on_this_host=process and process.is_on_this_host,
     )
-    if stored is None or mark is None:
-        return
-    # Two writers with one instant would take each other's work for their own.
-    is_kept = not (was_published or was_mark or mark.process.is_known_dead)
-    replacement = mark.mark(time.time() + MOST_KEPT_SECONDS).to_json() if is_kept else None
-    records.compare_and_set(name, stored, replacement)
-
-
-def _put_mark(records: SharedRecords, name: str) -> bool:
-    """Replace a writer's record, even while it renews that, by a mark that is over at once.
-
-    Returns:
-        Whether it had been a mark that was kept for long enough.
-    """
-    while (stored := records.read_control(name)) is not None:
-        holding = Holding.from_json(stored)
-        if holding.is_mark or records.compare_and_set(name, stored, holding.mark(_AT_ONCE).to_json()):
-            return holding.is_mark and holding.expires_at > _AT_ONCE
-    return False
+    writers.forget(displaced, was_published=was_published)
 
 
 def _finish_announced(table: TableDefinition, fence: Fence) -> Finished:

@@ -23,8 +23,8 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from rli.commit.liveness import is_older_than_machine
 from rli.commit.recovery import exclusive
+from rli.coordination.liveness import is_older_than_machine
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.file_group.journal_list import readable_journals
 from rli.hudi.timeline.instant import Action, Instant

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
-from rli.commit.lease import HeldLease
-from rli.commit.lease_queue import TurnQueue
-from rli.commit.liveness import Holding
 from rli.commit.recovery import exclusive
-from rli.commit.shared_records import SharedRecords, shared_records
+from rli.coordination.contract import Held
+from rli.coordination.lease_queue import TurnQueue
+from rli.coordination.liveness import Holding
+from rli.coordination.shared_records import SharedRecords, shared_records
 from rli.errors import LeaseBusyError, RliError
 from rli.index.contract import TableIndex
 from rli.processes import ProcessId
@@ -99,7 +99,7 @@ def end_turn(records: SharedRecords) -> None:
 @contextmanager
 def exclusive_in_turn(
     table: TableDefinition, index: TableIndex, writer: str, own: str | None, *, patience: float
-) -> Iterator[HeldLease]:
+) -> Iterator[Held]:
     """Hold the lease (see ``rli.commit.recovery.exclusive``) while no other write has a turn.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Final, Literal, Unpack
 
 import pyarrow as pa
 
-from rli.commit.lease_stores import lease_store
+from rli.coordination.lease_stores import lease_store
 from rli.errors import SchemaError, SettingsError, TableExistsError, TableNotFoundError
 from rli.hudi.avro_schema import to_avro
 from rli.hudi.column_names import require_distinct, require_name

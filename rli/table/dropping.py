@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from rli.commit.lease_breaking import lease_holder
-from rli.commit.liveness import Holding
-from rli.commit.recovery import WRITERS, exclusive
-from rli.commit.shared_records import shared_records
+from rli.commit.recovery import exclusive
+from rli.coordination.of_table import coordination_of
 from rli.errors import (
     ConflictError,
     IndexMismatchError,
@@ -197,28 +195,19 @@ def _end_table(storage: Storage, index: str | None, *, force: bool) -> None:
 
 
 def _require_no_writers(table: TableDefinition, index: TableIndex, *, but_lease: bool = False) -> None:
-    now = datetime.now(UTC).timestamp()
-    living = [
-        name.removeprefix(WRITERS)
-        for name, content in shared_records(table, index).scan_control(WRITERS)
-        if not Holding.from_json(content).is_over(now)
-    ]
+    coordination, now = coordination_of(table, index), datetime.now(UTC).timestamp()
+    living = [instant for instant, sign in coordination.liveness.signs().items() if not sign.is_over(now)]
     if living:
         raise ConflictError(
             f"writers are at work: table={table.location} instants={living}; wait for them, or force the drop (--force)",
             instants=tuple(living),
         )
-    holder = None if but_lease else lease_holder(table, index)
-    if holder is not None and holder.damage is None and _lives(table, index):
+    holder = None if but_lease else coordination.exclusion.holder()
+    if holder is not None and holder.damage is None and not coordination.exclusion.seems_left_behind():
         raise LeaseBusyError(
             f"somebody holds the lease: table={table.location} writer={holder.writer!r} host={holder.host} "
             f"pid={holder.pid}; wait for it, or force the drop (--force)"
         )
-
-
-def _lives(table: TableDefinition, index: TableIndex) -> bool:
-    content = shared_records(table, index).read_control("lease")
-    return content is not None and not Holding.from_json(content).is_over(datetime.now(UTC).timestamp())
 
 
 def _mark(table: TableDefinition) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rli.commit.lease_breaking import lease_holder
-from rli.commit.recovery import abandoned_instants
-from rli.commit.shared_records import shared_records
+from rli.coordination.of_table import coordination_of
 from rli.errors import RliError
 from rli.hudi.table_features import require_writable
 from rli.index.any_index import facts_of
@@ -163,8 +161,9 @@ def _index_info(table: TableDefinition, index: TableIndex, problems: list[str]) 
 
 def _lease(table: TableDefinition, index: TableIndex, problems: list[str]) -> str | None:
     try:
-        holder = lease_holder(table, index)
-        dead = abandoned_instants(table.storage, shared_records(table, index))
+        coordination = coordination_of(table, index)
+        holder = coordination.exclusion.holder()
+        dead = coordination.writers.abandoned()
     except RliError as error:
         problems.append(str(error))
         return None

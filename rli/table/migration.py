@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from rli.commit.exclusive_service import made_ready
-from rli.commit.lease import table_lease
 from rli.commit.recovery import exclusive
-from rli.commit.shared_records import shared_records
+from rli.coordination.lease import TableLease
+from rli.coordination.shared_records import shared_records
 from rli.errors import (
     CorruptIndexError,
     CorruptTableError,
@@ -279,15 +279,9 @@ def _alone(table: TableDefinition, index: TableIndex, writer: str, patience: flo
                 f"index={table.require_settings().index_url}; migrate again if that is not the index that you want"
             )
 
-    leased = table_lease(
-        shared_records(table, index),
-        writer,
-        table.require_settings().lease_seconds,
-        patience=patience,
-        require_same=require_same,
-        name=MIGRATION_LEASE,
-    )
-    with leased as held:
+    seconds = table.require_settings().lease_seconds
+    lease = TableLease(shared_records(table, index), seconds, require_same=require_same, name=MIGRATION_LEASE)
+    with lease.hold(writer, patience=patience) as held:
         # Nothing of a migration that died has to be cleared up.
         held.settle()
         yield held.require_held

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rli.commit.requests import request_folder_of
+from rli.coordination.requests import request_folder_of
 from rli.hudi.meta_columns import IS_DELETED
 from rli.index.contract import TableIndex
 from rli.index.placing import PlacesRecords

@@ -6,8 +6,8 @@ import pytest
 
 from rli import errors, open_table
 from rli.cli.failures import exit_status
-from rli.commit.lease import LEASE, HeldLease
-from rli.commit.shared_records import shared_records
+from rli.coordination.lease import LEASE, HeldLease
+from rli.coordination.shared_records import shared_records
 from rli.table.table import opened_table
 from tests.cli.conftest import Rli
 

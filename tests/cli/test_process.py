@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import rli as library
 from rli.cli.app import app
-from rli.commit.lease import table_lease
+from rli.coordination.lease import TableLease
 from tests.support.indexes import record_index
 
 COMMANDS = [
@@ -73,7 +73,7 @@ def test_an_interrupted_upsert_leaves_nothing(tmp_path: Path) -> None:
         tmp_path / "big.parquet",
     )
     with (
-        table_lease(record_index(table).store, "another writer"),  # without the lease, the upsert cannot commit
+        TableLease(record_index(table).store).hold("another writer"),  # without the lease, the upsert cannot commit
         subprocess.Popen(
             [sys.executable, "-m", "rli", "upsert", "t", "big.parquet"],
             cwd=tmp_path,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rli import create_table
-from rli.commit.lease import LEASE, HeldLease
-from rli.commit.shared_records import shared_records
+from rli.coordination.lease import LEASE, HeldLease
+from rli.coordination.shared_records import shared_records
 from rli.table.table import opened_table
 
 

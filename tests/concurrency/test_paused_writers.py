@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from rli import LeasePlace, Step, Table, create_table
-from rli.commit.liveness import Holding
-from rli.commit.recovery import writer_record
-from rli.commit.shared_records import shared_records
+from rli.coordination.liveness import Holding
+from rli.coordination.shared_records import shared_records
+from rli.coordination.writers import writer_record
 from rli.table.table import opened_table
 from rli.view import paths
 from tests.concurrency.checker import check

@@ -16,8 +16,8 @@ import pytest
 
 from rli import CommitResult, ConflictError, LeasePlace, Step, Table, create_table, open_table
 from rli.commit.lease_breaking import break_lease
-from rli.commit.shared_records import shared_records
 from rli.commit.turns import TURN
+from rli.coordination.shared_records import shared_records
 from rli.table.table import opened_table
 from rli.telemetry.waits import current_waits
 from tests.concurrency.checker import check

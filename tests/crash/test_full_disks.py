@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from rli import LeasePlace, Table, create_table, open_table
-from rli.commit.lease import LEASE
-from rli.commit.recovery import WRITERS
-from rli.commit.shared_records import shared_records
+from rli.coordination.lease import LEASE
+from rli.coordination.shared_records import shared_records
+from rli.coordination.signs import WRITERS
 from rli.settings import MOST_LEASE_SECONDS
 from rli.table.table import opened_table
 from tests.crash.writes import pointed

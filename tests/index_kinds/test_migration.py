@@ -32,8 +32,8 @@ from rli import (
     open_table,
 )
 from rli.commit.exclusive_service import table_service
-from rli.commit.lease import table_lease
-from rli.commit.shared_records import shared_records
+from rli.coordination.lease import TableLease
+from rli.coordination.shared_records import shared_records
 from rli.errors import InvalidInputError, LeaseLostError, UnsupportedTableError
 from rli.index.kinds import IndexOptions
 from rli.index.record.kind import RecordKind
@@ -440,8 +440,8 @@ def test_an_index_of_the_callers_is_not_migrated(tmp_path: Path) -> None:
 
 def test_one_process_migrates_at_a_time(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    held = table_lease(
-        shared_records(table.definition, opened_table(table).index), "another migration", name=MIGRATION_LEASE
+    held = TableLease(shared_records(table.definition, opened_table(table).index), name=MIGRATION_LEASE).hold(
+        "another migration"
     )
     with held, pytest.raises(LeaseBusyError, match="another process holds the migration-lease"):
         table.migrate_index(OTHER.format(folder=tmp_path), timeout=0.1)

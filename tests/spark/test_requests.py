@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 import rli
 import rli_spark
 from rli import RliError, Step
-from rli.commit.requests import remove_abandoned_requests
-from rli.commit.shared_records import shared_records
+from rli.coordination.requests import remove_abandoned_requests
+from rli.coordination.shared_records import shared_records
+from rli.coordination.signs import signs_of_requests
 from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.view import paths
@@ -102,7 +103,7 @@ def test_a_request_that_others_removed_is_no_empty_one(spark: SparkSession, tabl
         if step is Step.INFLIGHT:
             for name, holder in shared.scan_control("request/"):
                 assert shared.compare_and_set(name, holder, None)
-            remove_abandoned_requests(table.definition.storage, shared)
+            remove_abandoned_requests(table.definition.storage, signs_of_requests(shared))
 
     frame = spark.createDataFrame(BATCH, "id string, city string, ts long, v double")
     with pytest.raises(rli.LeaseLostError, match="write the records again"):

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rli import Table
-from rli.commit.file_records import FileRecords
-from rli.commit.liveness import Holding
+from rli.coordination.file_records import FileRecords
+from rli.coordination.liveness import Holding
 from rli.hudi.bloom_filter import BloomFilter
 from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties

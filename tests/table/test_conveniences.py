@@ -13,7 +13,7 @@ import pytest
 
 import rli
 from rli import LeaseBusyError, Table, create_table, open_table
-from rli.commit.lease import table_lease
+from rli.coordination.lease import TableLease
 from rli.errors import CorruptTableError, InstantNotFoundError, InvalidInputError, InvalidKeyError
 from rli.hudi.timeline.commit_metadata import CommitMetadata
 from rli.view.definition import TableDefinition
@@ -134,7 +134,7 @@ def test_a_service_waits_for_the_lease_as_long_as_it_is_told_and_names_the_holde
         lambda: table.archive(timeout=0),
         lambda: table.repair_index(timeout=0),
     )
-    with table_lease(record_index(table).store, "the other one"):
+    with TableLease(record_index(table).store).hold("the other one"):
         for service in services:
             with pytest.raises(
                 LeaseBusyError, match=r"holds the lease: writer='the other one' host=.* pid=\d+ waited="
@@ -154,7 +154,7 @@ def test_info_tells_what_a_table_is(table: Table) -> None:
     assert found.index is not None
     assert (found.index.entries, found.index.unseen_commits) == (3, 0)
     assert found.problems == ()
-    with table_lease(record_index(table).store, "somebody"):
+    with TableLease(record_index(table).store).hold("somebody"):
         assert table.info().lease == "somebody"
     table.drop_index()
     assert table.info().index is None

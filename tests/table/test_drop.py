@@ -13,7 +13,7 @@ import pytest
 
 import rli
 from rli import ConflictError, LeaseBusyError, LeasePlace, Table
-from rli.commit.lease import table_lease
+from rli.coordination.lease import TableLease
 from rli.errors import (
     IndexNotFoundError,
     StoreUnavailableError,
@@ -91,10 +91,13 @@ def test_a_table_that_is_written_is_not_dropped_unless_forced(table: Table, fold
                 rli.drop_table(folder)
 
     table.upsert(records(("c", "x", 1, 1.0)), on_step=drop_at_once)
-    with table_lease(record_index(table).store, "a service"), pytest.raises(LeaseBusyError, match="writer='a service'"):
+    with (
+        TableLease(record_index(table).store).hold("a service"),
+        pytest.raises(LeaseBusyError, match="writer='a service'"),
+    ):
         rli.drop_table(folder)
     assert table.read().num_rows == 3
-    with table_lease(rli.open_index(index_url).store, "a service"):
+    with TableLease(rli.open_index(index_url).store).hold("a service"):
         rli.drop_table(folder, force=True)
     assert not folder.exists()
 

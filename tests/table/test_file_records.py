@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rli.commit.file_records import FileRecords
+from rli.coordination.file_records import FileRecords
 from rli.storage import Storage
 from tests.support.children import start_child
 from tests.support.faults import PointedStorage

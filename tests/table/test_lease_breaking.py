@@ -12,7 +12,7 @@ import pytest
 
 from rli import CorruptIndexError, LeaseLostError, LeasePlace, Step, Table, create_table
 from rli.commit.lease_breaking import break_lease, lease_holder
-from rli.commit.shared_records import SharedRecords, shared_records
+from rli.coordination.shared_records import SharedRecords, shared_records
 from rli.processes import ProcessId
 from rli.table.table import opened_table
 from tests.support.leased_tables import leased_by_the_table

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rli import IndexNotFoundError, LeaseBusyError, LeasePlace, SettingsError, Step, Table, create_table, open_table
-from rli.commit.lease import LEASE
-from rli.commit.shared_records import shared_records
+from rli.coordination.lease import LEASE
+from rli.coordination.shared_records import shared_records
 from rli.table.table import opened_table
 from rli.view import paths
 from tests.support.children import was_killed

@@ -19,8 +19,9 @@ from rli import (
     create_table,
     open_table,
 )
-from rli.commit.file_records import FileRecords
-from rli.commit.recovery import undo_unpublished, writer_record
+from rli.commit.recovery import undo_unpublished
+from rli.coordination.file_records import FileRecords
+from rli.coordination.writers import writer_record
 from tests.support.indexes import record_index
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, records, rows_of

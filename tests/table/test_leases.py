@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from rli import Step, Table, create_table, processes
-from rli.commit.file_records import FileRecords
-from rli.commit.lease import HeldLease, table_lease
-from rli.commit.liveness import CLOCK_SLACK_SECONDS, Holding, Watch
-from rli.commit.recovery import writer_record
-from rli.commit.shared_records import SharedRecords
+from rli.coordination.file_records import FileRecords
+from rli.coordination.lease import HeldLease, TableLease
+from rli.coordination.liveness import CLOCK_SLACK_SECONDS, Holding, Watch
+from rli.coordination.shared_records import SharedRecords
+from rli.coordination.writers import writer_record
 from rli.errors import LeaseLostError
 from rli.processes import ProcessId
 from rli.storage import Storage
@@ -86,13 +86,13 @@ def test_a_process_that_the_kernel_hides_is_not_known_to_be_dead(
 _HOLDER = """
 import sys, time
 from rli.processes import ProcessId
-from rli.commit.liveness import Holding
+from rli.coordination.liveness import Holding
 print(Holding("w", ProcessId.current(), time.time() + 30, 30.0).to_json().decode(), flush=True)
 sys.stdin.read()
 """
 _JUDGE = """
 import sys
-from rli.commit.liveness import Watch
+from rli.coordination.liveness import Watch
 print(Watch().has_lapsed(sys.stdin.read().encode()))
 """
 _CONTAINERS = {
@@ -132,13 +132,13 @@ def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> N
 @pytest.mark.invariant("P3")
 def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_up(shared: SharedRecords) -> None:
     assert shared.compare_and_set("lease", None, held(dead_process(), "second", displaced=("first",)))
-    with table_lease(shared, "third") as lease:
+    with TableLease(shared).hold("third") as lease:
         assert lease.displaced == ("second", "first")
         stored = shared.read_control("lease")
         assert stored is not None
         assert Holding.from_json(stored).displaced == ("second", "first")
         lease.settle()
-    with table_lease(shared, "fourth") as lease:
+    with TableLease(shared).hold("fourth") as lease:
         assert lease.displaced == ()
 
 
@@ -175,17 +175,17 @@ def test_a_lease_that_was_taken_with_an_error_is_free(tmp_path: Path) -> None:
     """Nobody would renew it, and all others would wait until it lapses."""
     storage = _Hiccup(str(tmp_path))
     storage.expect(creates=True)
-    with pytest.raises(OSError, match="hiccup"), table_lease(FileRecords(storage), "first"):
+    with pytest.raises(OSError, match="hiccup"), TableLease(FileRecords(storage)).hold("first"):
         pass
-    with table_lease(FileRecords(storage), "second", patience=0) as lease:
+    with TableLease(FileRecords(storage)).hold("second", patience=0) as lease:
         assert lease.displaced == ()
 
 
 def test_a_lease_is_released_despite_a_hiccup(tmp_path: Path) -> None:
     storage = _Hiccup(str(tmp_path))
-    with table_lease(FileRecords(storage), "first"):
+    with TableLease(FileRecords(storage)).hold("first"):
         storage.expect(creates=False)
-    with table_lease(FileRecords(storage), "second", patience=0) as lease:
+    with TableLease(FileRecords(storage)).hold("second", patience=0) as lease:
         assert lease.displaced == ()
 
 
@@ -243,9 +243,9 @@ class _FailingOnce(Storage):
 @pytest.mark.invariant("P3")
 def test_a_holder_that_did_not_clear_up_leaves_those_it_displaced_to_the_next(shared: SharedRecords) -> None:
     assert shared.compare_and_set("lease", None, held(dead_process(), "paused", displaced=("older",)))
-    with suppress(OSError), table_lease(shared, "failing", 0.2):
+    with suppress(OSError), TableLease(shared, 0.2).hold("failing"):
         raise OSError("clearing up failed")
-    with table_lease(shared, "next", 0.2) as lease:
+    with TableLease(shared, 0.2).hold("next") as lease:
         assert lease.displaced == ("failing", "paused", "older")
         lease.settle()
     assert shared.read_control("lease") is None

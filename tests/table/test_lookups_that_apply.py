@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from rli import IndexNotReadyError, Step, Table, create_table, open_index, open_table
-from rli.commit.lease import LEASE, table_lease
-from rli.commit.liveness import Holding
-from rli.commit.recovery import exclusive, writer_record
-from rli.commit.shared_records import shared_records
+from rli.commit.recovery import exclusive
+from rli.coordination.lease import LEASE, TableLease
+from rli.coordination.liveness import Holding
+from rli.coordination.shared_records import shared_records
+from rli.coordination.writers import writer_record
 from rli.hudi.timeline.timeline import Timeline
 from rli.publication.fence import Fence
 from rli.services.rollback import request_rollback
@@ -128,7 +129,9 @@ def test_a_look_up_does_not_wait_for_the_lease_for_longer_than_it_may(table: Tab
 
         def at_point(point: str) -> None:
             if point == "before compare_and_set lease":
-                held.enter_context(table_lease(shared_records(table.definition, opened_table(table).index), "clean"))
+                held.enter_context(
+                    TableLease(shared_records(table.definition, opened_table(table).index)).hold("clean")
+                )
 
         with pytest.raises(IndexNotReadyError, match="being rolled back"):
             where(pointed(table, at_point), timeout=1)

@@ -13,8 +13,8 @@ from threading import Barrier
 import pytest
 
 from rli import CorruptTableError, Maintenance, SettingsError, Step, Table, create_table, open_table
-from rli.commit.lease import LEASE, HeldLease
-from rli.commit.shared_records import shared_records
+from rli.coordination.lease import LEASE, HeldLease
+from rli.coordination.shared_records import shared_records
 from rli.storage import Storage
 from rli.storage.storage import StoredFile
 from rli.table.table import opened_table

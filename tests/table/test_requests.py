@@ -10,9 +10,10 @@ import pytest
 
 import rli
 from rli import LeaseLostError, LeasePlace
-from rli.commit.liveness import Holding
-from rli.commit.requests import RequestFolder, remove_abandoned_requests, request_folder
-from rli.commit.shared_records import SharedRecords, shared_records
+from rli.coordination.liveness import Holding
+from rli.coordination.requests import RequestFolder, remove_abandoned_requests, request_folder
+from rli.coordination.shared_records import SharedRecords, shared_records
+from rli.coordination.signs import signs_of_requests
 from rli.processes import ProcessId
 from rli.table.table import opened_table
 from rli.view import paths
@@ -41,7 +42,7 @@ def write_request(table: rli.Table, folder: RequestFolder) -> str:
 
 def request_and_die(location: str) -> None:
     table = rli.open_table(location)
-    with request_folder(table.definition.storage, records_of(table), 30.0) as folder:
+    with request_folder(table.definition.storage, signs_of_requests(records_of(table))) as folder:
         write_request(table, folder)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -59,7 +60,7 @@ def test_the_next_write_removes_the_request_of_a_dead_process(tmp_path: Path, le
 def test_a_write_leaves_the_request_of_a_living_process_alone(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
     storage = table.definition.storage
-    with request_folder(storage, records_of(table), 30.0) as folder:
+    with request_folder(storage, signs_of_requests(records_of(table))) as folder:
         path = write_request(table, folder)
         rli.open_table(table.location).upsert(records(("a", "x", 1, 1.0)))
         folder.require_kept()
@@ -71,11 +72,11 @@ def test_a_write_leaves_the_request_of_a_living_process_alone(tmp_path: Path, le
 def test_a_process_that_was_taken_for_dead_is_told(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
     storage, shared = table.definition.storage, records_of(table)
-    with request_folder(storage, shared, 30.0) as folder:
+    with request_folder(storage, signs_of_requests(shared)) as folder:
         path = write_request(table, folder)
         for name, holder in shared.scan_control("request/"):
             assert shared.compare_and_set(name, holder, None)
-        remove_abandoned_requests(storage, shared)
+        remove_abandoned_requests(storage, signs_of_requests(shared))
         assert storage.read_bytes(path) is None
         with pytest.raises(LeaseLostError, match="removed its request"):
             folder.require_kept()
@@ -88,5 +89,5 @@ def test_a_record_names_no_folder_elsewhere(tmp_path: Path, lease: LeasePlace) -
     storage.make_folder(".hoodie/.rli/kept")
     lapsed = Holding("writer", ProcessId.current(), expires_at=0.0, seconds=30.0).to_json()
     assert store.compare_and_set("request/../kept", None, lapsed)
-    remove_abandoned_requests(storage, store)
+    remove_abandoned_requests(storage, signs_of_requests(store))
     assert storage.exists(".hoodie/.rli/kept")

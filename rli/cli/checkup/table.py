@@ -10,11 +10,10 @@ from rli.cli.checkup.files import Commits, commits_of, look_at_files, unlike_its
 from rli.cli.checkup.store import look_at_index, problem
 from rli.cli.output import human_bytes
 from rli.commit.lease_breaking import lease_holder
-from rli.commit.liveness import Holding
 from rli.commit.readiness import require_synced
-from rli.commit.recovery import abandoned_instants, writer_record
-from rli.commit.shared_records import SharedRecords, shared_records
 from rli.commit.torn import torn_commits
+from rli.coordination.liveness import Holding
+from rli.coordination.of_table import Coordination, coordination_of
 from rli.errors import IndexNotReadyError, RliError
 from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.instant import Instant
@@ -212,7 +211,7 @@ class TableCheckup:
             self._look_at_lease(definition, index)
             if self._look_at_torn_commits(definition, index):
                 return
-            self._look_at_writers(snapshot, shared_records(definition, index))
+            self._look_at_writers(snapshot, coordination_of(definition, index))
             require_synced(definition, index)
             self._add("sync", "the index has applied all commits of the table")
             # Commits made meanwhile are in the index, and not among the records that were counted.
@@ -247,9 +246,9 @@ class TableCheckup:
             detail = f"writer={holder.writer} host={holder.host} pid={holder.pid} expires={holder.expires_at}"
             self._add("lease", detail)
 
-    def _look_at_writers(self, snapshot: Snapshot | None, records: SharedRecords) -> None:
+    def _look_at_writers(self, snapshot: Snapshot | None, coordination: Coordination) -> None:
         """Who is writing, and what did writers leave that died?"""
-        dead = abandoned_instants(self._storage, records)
+        dead = coordination.writers.abandoned()
         if dead:
             self._add(
                 "writers",
@@ -259,9 +258,10 @@ class TableCheckup:
             )
         if snapshot is None:
             return
+        signs = coordination.liveness.signs()
         for instant in snapshot.timeline.pending:
             if instant.time not in dead:
-                self._add(*_pending(snapshot, instant, records))
+                self._add(*_pending(snapshot, instant, signs.get(instant.time)))
 
     def _compare_counts(self, index: TableIndex, records: int | None) -> None:
         if records is None or not isinstance(index, PointIndex) or (entries := index.count()) == records:
@@ -274,15 +274,13 @@ class TableCheckup:
         )
 
 
-def _pending(snapshot: Snapshot, instant: Instant, records: SharedRecords) -> tuple[str, str, Verdict, str | None]:
+def _pending(snapshot: Snapshot, instant: Instant, sign: Holding | None) -> tuple[str, str, Verdict, str | None]:
     detail = f"instant={instant.time} action={instant.action} state={instant.state}"
-    content = records.read_control(writer_record(instant.time))
-    if content is not None:
-        holding = Holding.from_json(content)
-        seconds = holding.expires_at - time.time()
+    if sign is not None:
+        seconds = sign.expires_at - time.time()
         return (
             "writers",
-            f"being written: {detail} pid={holding.process.pid} expires_in={seconds:.0f}s",
+            f"being written: {detail} pid={sign.process.pid} expires_in={seconds:.0f}s",
             Verdict.OK,
             None,
         )

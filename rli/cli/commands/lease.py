@@ -9,7 +9,8 @@ import typer
 import rli
 from rli.cli.options import IndexOption, JsonOption, TableArgument, YesOption, add_command, require_confirmation
 from rli.cli.output import print_facts, print_note, report
-from rli.commit.lease_breaking import LeaseHolder, break_lease, lease_holder
+from rli.commit.lease_breaking import break_lease, lease_holder
+from rli.coordination.contract import LeaseHolder
 from rli.table.table import opened_table
 
 

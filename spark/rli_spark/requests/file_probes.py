@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rli.commit.requests import RequestFolder
+from rli.coordination.requests import RequestFolder
 from rli.file_group import work_rows
 from rli.index.locators import FileLocator, FoundLocations, Locator
 from rli.locations import LOCATION_SCHEMA

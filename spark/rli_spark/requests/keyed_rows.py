@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rli.commit.requests import RequestFolder
+from rli.coordination.requests import RequestFolder
 from rli.model import Scope
 from rli.write.rows.keying import Keying
 from rli.write.rows.tally import Tally

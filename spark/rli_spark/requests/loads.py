@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rli.commit.requests import RequestFolder
+from rli.coordination.requests import RequestFolder
 from rli.file_group import work_rows
 from rli.file_group.writer import FileGroupResult
 from rli.index.locators import Unlocated

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
-from rli.commit.requests import RequestFolder
+from rli.coordination.requests import RequestFolder
 from rli.errors import VoidAttemptError
 from rli.storage import Storage
 from rli.write.rows.tally import Tally

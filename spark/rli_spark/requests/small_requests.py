@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from rli.commit.requests import RequestFolder
+from rli.coordination.requests import RequestFolder
 from rli.file_group import work_rows
 from rli.file_group.writer import FileGroupResult
 from rli.index.locators import FileLocator, Locator

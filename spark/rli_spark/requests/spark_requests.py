@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from rli.commit.requests import RequestFolder
+from rli.coordination.requests import RequestFolder
 from rli.file_group import work_rows
 from rli.index.locators import FileLocator, Locator, PruningLocator, Unlocated
 from rli.index.reports import SomeKeys, sum_of

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rli import Scope, SettingsError
-from rli.commit.requests import request_folder_of
+from rli.coordination.requests import request_folder_of
 from rli.index.contract import TableIndex
 from rli.index.locators import FileLocator, Locator
 from rli.index.reports import SomeKeys

@@ -11,12 +11,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Final
 
-from rli.commit.lease_queue import LeaseQueue
-from rli.commit.liveness import Holding
-from rli.commit.shared_records import SharedRecords
-from rli.errors import IndexNotFoundError, LeaseBusyError, LeaseLostError, RliError, StoreUnavailableError
+from rli.coordination.contract import LeaseHolder, NewLife
+from rli.coordination.lease_queue import LeaseQueue
+from rli.coordination.liveness import Holding, Watch
+from rli.coordination.shared_records import SharedRecords, life_of
+from rli.errors import (
+    CorruptIndexError,
+    IndexNotFoundError,
+    LeaseBusyError,
+    LeaseLostError,
+    RliError,
+    StoreUnavailableError,
+)
 from rli.processes import ProcessId
 from rli.settings import DEFAULT_LEASE_SECONDS
 from rli.telemetry.waits import waiting
@@ -24,12 +33,15 @@ from rli.telemetry.waits import waiting
 LEASE: Final = "lease"
 """Name of the shared record that says who holds the lease."""
 
+_LIFE: Final = "life"
+"""Name of the shared record that says in which life of their place nothing of lost holders of the lease is left."""
+
 _RENEWALS_PER_TERM: Final = 3
 _MOST_RELEASES: Final = 3
 
 
 class HeldLease:
-    """A shared record that says what this process holds, renewed by a thread until it is released.
+    """A shared record that says what this process holds, the lease or a name, renewed by a thread until it is released.
 
     Args:
         records: where it is kept.
@@ -141,51 +153,138 @@ class HeldLease:
         return Holding(self._writer, self._process, expires_at, self._seconds, self._displaced).to_json()
 
 
-@contextmanager
-def table_lease(
-    records: SharedRecords,
-    writer: str,
-    seconds: float = DEFAULT_LEASE_SECONDS,
-    *,
-    patience: float = math.inf,
-    require_same: Callable[[], None] = lambda: None,
-    name: str = LEASE,
-) -> Iterator[HeldLease]:
-    """Hold the table's lease, or another one of its leases; waits for the present holder to release it, to let it lapse or to die.
-
-    A process that takes the lease over from a holder that did not release it must first clear up after that holder:
-    ``rli.commit.recovery.exclusive`` does both.
+class RecordWatch:
+    """Looks again and again whether a shared record has a holder that seems to live.
 
     Args:
         records: where it is kept.
-        writer: identity of the caller.
+        name: of the record.
+    """
+
+    def __init__(self, records: SharedRecords, name: str) -> None:
+        self._records = records
+        self._name = name
+        self._watch = Watch()
+
+    def sees_life(self) -> bool:
+        """Whether there is a holder that seems to live."""
+        stored = self._records.read_control(self._name)
+        if stored is None:
+            return False
+        return not (Holding.from_json(stored).is_over(time.time()) or self._watch.has_lapsed(stored))
+
+
+class _UnsettledLife:
+    """A life of the place of the lease, in which nobody has yet cleared up after lost holders."""
+
+    def __init__(self, records: SharedRecords, settled: bytes | None, life: str) -> None:
+        self._records = records
+        self._settled = settled
+        self._life = life
+
+    def settle(self) -> None:
+        self._records.compare_and_set(_LIFE, self._settled, self._life.encode())
+
+
+class TableLease:
+    """A lease of a table, as a shared record; ``rli.coordination.contract.MutualExclusion`` says what each method promises.
+
+    Args:
+        records: where it is kept.
         seconds: for how long it is held without a sign of life.
-        patience: seconds; for how long to wait at most.
         require_same: raises where other processes have come to keep the lease elsewhere; asked behind its taking, and
             with each check that it is held.
         name: of its record.
-
-    Raises:
-        LeaseBusyError: it was not free in that time.
     """
-    holding = HeldLease(records, name, writer, seconds, require_same)
-    queue = LeaseQueue(writer)
-    with waiting(queue.describe):
-        while True:
-            stored = records.read_control(name)
-            if queue.may_take(stored) and holding.take(over=stored):
-                break
-            if queue.seconds >= patience:
-                raise LeaseBusyError(_describe_holder(name, stored, patience))
-            queue.pause()
-    queue.has_taken(holding.displaced)
+
+    def __init__(
+        self,
+        records: SharedRecords,
+        seconds: float = DEFAULT_LEASE_SECONDS,
+        *,
+        require_same: Callable[[], None] = lambda: None,
+        name: str = LEASE,
+    ) -> None:
+        self._records = records
+        self._seconds = seconds
+        self._require_same = require_same
+        self._name = name
+
+    @contextmanager
+    def hold(self, holder: str, *, patience: float = math.inf) -> Iterator[HeldLease]:
+        """Hold it during a block; waits for the present holder to release it, to let it lapse or to die.
+
+        Args:
+            holder: identity of the caller.
+            patience: seconds; for how long to wait at most.
+
+        Raises:
+            LeaseBusyError: it was not free in that time.
+        """
+        holding = HeldLease(self._records, self._name, holder, self._seconds, self._require_same)
+        queue = LeaseQueue(holder)
+        with waiting(queue.describe):
+            while True:
+                stored = self._records.read_control(self._name)
+                if queue.may_take(stored) and holding.take(over=stored):
+                    break
+                if queue.seconds >= patience:
+                    raise LeaseBusyError(_describe_holder(self._name, stored, patience))
+                queue.pause()
+        queue.has_taken(holding.displaced)
+        try:
+            self._require_same()
+            yield holding
+        finally:
+            # With the store of its record, a lease is gone, too. What was done under it stands.
+            with suppress(IndexNotFoundError):
+                holding.release()
+
+    def holder(self) -> LeaseHolder | None:
+        """Who holds it; None if nobody does."""
+        content = self._records.read_control(self._name)
+        if content is None:
+            return None
+        try:
+            held = Holding.from_json(content)
+            expires_at = datetime.fromtimestamp(held.expires_at, UTC)
+        except (CorruptIndexError, ValueError, OverflowError, OSError) as error:
+            return LeaseHolder(None, None, None, None, damage=str(error))
+        return LeaseHolder(held.writer, held.process.host, held.process.pid, expires_at)
+
+    def seems_left_behind(self) -> bool:
+        """Whether its holder seems to be dead; only taking it makes sure."""
+        stored = self._records.read_control(self._name)
+        return stored is not None and Holding.from_json(stored).is_over(time.time())
+
+    def take_away(self, by: str, at_work: Callable[[], tuple[str, ...]]) -> None:
+        """Take it from its holder, for the next process to clear up."""
+        while (stored := self._records.read_control(self._name)) is not None:
+            # The holder finds a record that is not its own, so it renews nothing.
+            broken = Holding.unknown(by, _displaced(stored, at_work))
+            if self._records.compare_and_set(self._name, stored, broken.to_json()):
+                return
+
+    def watch(self) -> RecordWatch:
+        """A watch for signs of life of its holders."""
+        return RecordWatch(self._records, self._name)
+
+    def new_life(self) -> NewLife | None:
+        """The loss of holders that is not settled yet, if there may be one. The caller holds the lease."""
+        life = life_of(self._records)
+        if life is None:
+            return None
+        settled = self._records.read_control(_LIFE)
+        return None if settled == life.encode() else _UnsettledLife(self._records, settled, life)
+
+
+def _displaced(stored: bytes, at_work: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+    """The writers that may still publish: the writers named by the record, or all writers at work if it is damaged."""
     try:
-        require_same()
-        yield holding
-    finally:
-        # With the store of its record, a lease is gone, too. What was done under it stands.
-        with suppress(IndexNotFoundError):
-            holding.release()
+        held = Holding.from_json(stored)
+    except CorruptIndexError:
+        return at_work()
+    return (held.writer, *held.displaced)
 
 
 def _describe_holder(name: str, stored: bytes | None, patience: float) -> str:
@@ -197,9 +296,3 @@ def _describe_holder(name: str, stored: bytes | None, patience: float) -> str:
         f"waited={patience:g} s; wait for it, or give a longer timeout: a dead holder's lease lapses after "
         f"{held.seconds:g} s (rli lease show TABLE)"
     )
-
-
-def is_left_behind(records: SharedRecords) -> bool:
-    """Whether the holder of the table's lease seems to be dead; only taking the lease makes sure."""
-    stored = records.read_control(LEASE)
-    return stored is not None and Holding.from_json(stored).is_over(time.time())

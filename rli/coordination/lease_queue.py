@@ -6,7 +6,7 @@ import random
 import time
 from typing import ClassVar, Final
 
-from rli.commit.liveness import Holding, Watch
+from rli.coordination.liveness import Holding, Watch
 from rli.telemetry import events, metrics
 from rli.telemetry.events import Event
 

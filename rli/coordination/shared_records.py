@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rli.commit.file_records import FileRecords
-from rli.commit.lease_stores import LeaseRecords
+from rli.coordination.file_records import FileRecords
+from rli.coordination.lease_stores import LeaseRecords
 from rli.errors import SettingsError
 from rli.index.contract import TableIndex
 from rli.index.roles import KeptInStore

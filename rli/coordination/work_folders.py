@@ -1,13 +1,20 @@
-"""The beginning of a write, noted in its work folder: which index of the table it goes by.
+"""The work folders of writes, by which a write is found whatever else is left of it.
 
-A writer's record is where the writers of that index agree. After the table was given another index, the next writer finds the
-folder and no record, and would take a living writer for dead.
+Each notes which index of the table the write goes by. A writer's record is where the writers of that index agree. After the
+table was given another index, the next writer finds the folder and no record, and would take a living writer for dead.
 """
 
 from __future__ import annotations
 
+import posixpath
+
 from rli.storage import Storage
 from rli.view import paths
+
+
+def writers_at_work(storage: Storage) -> tuple[str, ...]:
+    """The writers that have a work folder, living and dead ones: all that may still publish are among them."""
+    return tuple(posixpath.basename(folder) for folder in storage.list_folders(paths.WORK))
 
 
 def note_beginning(storage: Storage, instant: str, generation: int) -> None:

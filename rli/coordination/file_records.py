@@ -36,7 +36,8 @@ import posixpath
 from contextlib import suppress
 from typing import Final
 
-from rli.commit.liveness import Holding, is_older_than_machine, writers_at_work
+from rli.coordination.liveness import Holding, is_older_than_machine
+from rli.coordination.work_folders import writers_at_work
 from rli.errors import CorruptIndexError
 from rli.storage import Storage
 from rli.view import paths
@@ -46,7 +47,7 @@ _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FileRecords:
-    """The shared records in a table's folder; ``rli.commit.shared_records.SharedRecords`` says what they promise.
+    """The shared records in a table's folder; ``rli.coordination.shared_records.SharedRecords`` says what they promise.
 
     Every method raises ``OSError`` where the file system does not answer.
     """

@@ -9,7 +9,6 @@ A wrong guess costs a living writer its work, but does no harm to the table: doc
 
 from __future__ import annotations
 
-import posixpath
 import time
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -20,7 +19,6 @@ from rli.errors import CorruptIndexError
 from rli.processes import ProcessId
 from rli.settings import MOST_LEASE_SECONDS
 from rli.storage import Storage
-from rli.view import paths
 
 CLOCK_SLACK_SECONDS: Final = 600.0
 """By how much the clocks of two hosts may differ before one takes living writers of the other for dead."""
@@ -43,11 +41,6 @@ def is_older_than_machine(storage: Storage, path: str) -> bool:
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     written_at = storage.filesystem.get_file_info(storage.full_path(path)).mtime
     return written_at is not None and written_at.timestamp() < time.time() - time.clock_gettime(clock)
-
-
-def writers_at_work(storage: Storage) -> tuple[str, ...]:
-    """The writers that have a work folder, living and dead ones: all that may still publish are among them."""
-    return tuple(posixpath.basename(folder) for folder in storage.list_folders(paths.WORK))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""How the writers of one table agree, as its settings say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from rli.coordination.contract import Liveness, MutualExclusion, Writers
+from rli.coordination.lease import TableLease
+from rli.coordination.shared_records import shared_records
+from rli.coordination.signs import signs_of_requests, signs_of_writers
+from rli.coordination.writers import RegisteredWriters
+from rli.index.contract import TableIndex
+from rli.view.definition import TableDefinition
+from rli.view.registration import require_same_lease
+
+
+@dataclass(frozen=True, slots=True)
+class Coordination:
+    """How the writers of a table agree.
+
+    Attributes:
+        exclusion: one of them at a time changes the table.
+        writers: which writes are under way.
+        liveness: which of their processes live, by instant.
+        requests: which processes live that keep a request, by the name of its folder.
+    """
+
+    exclusion: MutualExclusion
+    writers: Writers
+    liveness: Liveness
+    requests: Liveness
+
+
+def coordination_of(table: TableDefinition, index: TableIndex) -> Coordination:
+    """How the writers of a table agree.
+
+    Raises:
+        SettingsError: they agree in the store of the table's index, and this index has none.
+    """
+    records, settings = shared_records(table, index), table.require_settings()
+    liveness = signs_of_writers(records, settings.lease_seconds)
+    return Coordination(
+        exclusion=TableLease(records, settings.lease_seconds, require_same=partial(require_same_lease, table)),
+        writers=RegisteredWriters(table.storage, records, liveness, settings.index_generation),
+        liveness=liveness,
+        requests=signs_of_requests(records, settings.lease_seconds),
+    )
