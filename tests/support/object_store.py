@@ -20,6 +20,8 @@ from obstore.store import S3Store
 from tests.support.docker import free_ports
 from tests.support.waiting import eventually
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
@@ -87,8 +89,8 @@ class ObjectStore:
 def running_object_store(folder: Path) -> Iterator[ObjectStore]:
     """A server whose log goes to a folder; it keeps its objects in memory."""
     [port] = free_ports(1)
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with (folder / "s3.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    command = [sys.executable, "-m", "tests.support.object_server", str(port)]
+    with (folder / "s3.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT) as process:
         try:
             server = ObjectStore(port)
             eventually(lambda: process.poll() is not None or server.is_up(), "the S3 server is up")
