@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -205,15 +205,18 @@ def allowed(operation: str, verb: str) -> tuple[type[RliError], ...]:
     return (InstantNotFoundError,) if verb in {"scan", "files", "read as of", "read as of last"} else ()
 
 
-def wrong_answers(verb: str, places: Iterator[Place]) -> list[str]:
-    """What a verb answers beside each operation and is neither a state of the table nor an error that tells of others."""
+def wrong_answers(
+    verb: str, places: Iterator[Place], names: Iterable[str] = tuple(OPERATIONS), points: int = FEW_POINTS
+) -> list[str]:
+    """What a verb answers beside some operations and is neither a state of the table nor an error that tells of others."""
     first = next(places)
     counting = Intruder()
     with watched_table(first.location, counting, first.options) as table:
         VERBS[verb](table, first)
     wrong = []
-    for name, operation in OPERATIONS.items():
-        stride = 1 if EVERY_POINT else max(1, counting.requests // FEW_POINTS)
+    for name in names:
+        operation = OPERATIONS[name]
+        stride = 1 if EVERY_POINT else max(1, counting.requests // points)
         offset = zlib.crc32(f"{first.kind.url} {verb} {name}".encode()) % stride
         for number in range(offset, counting.requests, stride):
             place = next(places)
