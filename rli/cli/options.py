@@ -78,7 +78,7 @@ TransactionOption = Annotated[
 MetadataOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--metadata", metavar="NAME=TEXT", help="Text kept with the commit. Repeat for several.", show_default=False
+        "--metadata", metavar="NAME=VALUE", help="String kept with the commit. Repeat for several.", show_default=False
     ),
 ]
 DryRunOption = Annotated[
@@ -206,7 +206,7 @@ def parse_metadata(given: Iterable[str] | None) -> dict[str, str]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not (name and equals):
-            raise typer.BadParameter(f"{text!r} is not metadata; write NAME=TEXT, such as offset=17")
+            raise typer.BadParameter(f"{text!r} is not metadata; write NAME=VALUE, such as offset=17")
         parsed[name] = value
     return parsed
 

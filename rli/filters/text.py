@@ -132,7 +132,7 @@ class _Filter:
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise InvalidInputError(
                 f"a constant of the filter does not fit its column: column={column} type={kind} value={value!r} "
-                f"({error}); write texts in quotes and numbers without"
+                f"({error}); write strings in quotes and numbers without"
             ) from error
 
     def _column_name(self, node: ast.expr) -> str | None:
@@ -154,7 +154,7 @@ class _Filter:
             # Hudi's five meta columns can be named, but nobody has meant one of them.
             found = [known for known in self._schema.names if not known.startswith("_hoodie_")]
             raise InvalidInputError(
-                f"the filter names a column that the table does not have: column={name} found={found}; quote texts"
+                f"the filter names a column that the table does not have: column={name} found={found}; quote strings"
             )
         return name
 
@@ -203,7 +203,7 @@ def _normalised(text: str) -> str:
     tokens: list[tuple[int, str]] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if tokens and token.type == tokens[-1][0] == tokenize.STRING:
-            raise ValueError("two texts side by side; a text that holds a quote stands in quotes of the other kind")
+            raise ValueError("two strings side by side; a string that holds a quote stands in quotes of the other kind")
         if token.type == tokenize.OP and token.string == "=":
             tokens.append((token.type, "=="))
         elif token.type == tokenize.NAME and token.string.lower() in _KEYWORDS:

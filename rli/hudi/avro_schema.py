@@ -121,8 +121,8 @@ def _type(kind: pa.DataType, name: str, namespace: str, path: str) -> object:
 def _unsupported(path: str, kind: object) -> SchemaError:
     return SchemaError(
         f"a column has a type that the table's schema cannot hold: column={path!r} type={kind}; cast it to a signed "
-        "integer, a float, text, bytes, a decimal of up to 38 digits, a date, a timestamp in microseconds, a list, a "
-        "struct or a map with text keys"
+        "integer, a float, a string, bytes, a decimal of up to 38 digits, a date, a timestamp in microseconds, a list, a "
+        "struct or a map with string keys"
     )
 
 

@@ -150,7 +150,7 @@ def _text(records: pa.Table, name: str, role: str) -> pa.Array:
     if not is_key_type(kind):
         raise SchemaError(
             f"the {role} column has a type that is no key: column={name} type={kind}; "
-            "use text, a whole number, a boolean, a date or a decimal, or cast it to text"
+            "use a string, a whole number, a boolean, a date or a decimal, or cast it to string"
         )
     text = column.cast(pa.string())
     if isinstance(text, pa.ChunkedArray):

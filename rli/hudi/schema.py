@@ -128,7 +128,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if pa.types.is_floating(column.type) and pa.types.is_string(field.type):
         # Hudi has let such a column grow into text. It would spell 1e+20 as 1.0E20.
         raise SchemaError(
-            f"numbers would become text, which no two engines spell in one way: column={field.name} "
+            f"numbers would become strings, which no two engines spell in one way: column={field.name} "
             f"from={column.type} type={field.type}; write all records of the table with the engine that changed the column"
         )
     if (column.type, field.type) not in CHECKED_CONVERSIONS:
@@ -158,7 +158,7 @@ def _written_type(kind: pa.DataType, column: str) -> pa.DataType:
             return convert(kind, column)
     raise SchemaError(
         f"a column has a type that cannot be written: column={column} type={kind}; cast it to a type of numbers, "
-        "text, bytes, date, timestamp, decimal, list, map or struct"
+        "string, bytes, date, timestamp, decimal, list, map or struct"
     )
 
 
@@ -182,7 +182,7 @@ def _list(kind: pa.DataType, column: str) -> pa.DataType:
 def _map(kind: pa.DataType, column: str) -> pa.DataType:
     key = _written_type(kind.key_type, f"{column}.key")
     if key != pa.string():
-        raise SchemaError(f"the keys of a map are not text: column={column} type={kind}; cast them to text")
+        raise SchemaError(f"the keys of a map are no strings: column={column} type={kind}; cast them to string")
     return pa.map_(key, _written_type(kind.item_type, f"{column}.value"))
 
 

@@ -122,7 +122,7 @@ class TableKeys:
         try:
             return self.record_keys(pa.table({self.generator.record_key_fields[0]: rows.column(KEY_VALUE)}))
         except SchemaError as error:
-            raise InvalidKeyError(f"record keys are neither texts nor values of the key column: {error}") from error
+            raise InvalidKeyError(f"record keys are neither strings nor values of the key column: {error}") from error
 
     def _fitted(self, records: pa.Table, names: Iterable[str]) -> pa.Table:
         for name in names:
@@ -160,7 +160,7 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             return column
         raise SchemaError(
             f"a column's type does not fit the table: column={field.name} table={field.type} records={arriving}; "
-            "cast it" + ("" if is_key_type(field.type) else ", or give whole record keys as text")
+            "cast it" + ("" if is_key_type(field.type) else ", or give whole record keys as strings")
         )
     try:
         return _converted(column, field.type)
@@ -219,7 +219,7 @@ def _require_own_keys(fitting: pa.Table, fields: Sequence[str]) -> None:
     """
     following = dict(pairwise(fields))
     for name, values in _texts(fitting, fields):
-        for mark, meaning in ((NULL_PART, "null"), (EMPTY_PART, "empty text")):
+        for mark, meaning in ((NULL_PART, "null"), (EMPTY_PART, "an empty string")):
             _refuse(values, pc.equal(values, mark), name, f"in a composite key it stands for {meaning}; change it")
         if name in following:
             mark = f",{following[name]}:"

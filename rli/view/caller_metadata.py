@@ -104,7 +104,7 @@ def _checked(given: object) -> CallerTransaction:
         case (str(application_id), int(number)) if _is_text(application_id) and _is_number(number):
             return CallerTransaction(application_id, int(number))
     raise InvalidInputError(
-        f"not a transaction: transaction={given!r}; give the application's id, a text that is not empty and has no lone "
+        f"not a transaction: transaction={given!r}; give the application's id, a string that is not empty and has no lone "
         "surrogates, and a number from 0 to 2**63 - 1, such as ('job-7', 42)"
     )
 
@@ -121,12 +121,12 @@ def _is_number(number: int) -> bool:
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
         raise InvalidInputError(
-            f"metadata must be names and texts: given={type(metadata).__name__}; give a dict of texts"
+            f"metadata must be names and strings: given={type(metadata).__name__}; give a dict of strings"
         )
     for name, text in metadata.items():
         if not (_is_text(name) and (text == "" or _is_text(text))):
             raise InvalidInputError(
-                f"metadata must be texts without lone surrogates: name={name!r} value={text!r}; convert both to text"
+                f"metadata must be strings without lone surrogates: name={name!r} value={text!r}; convert both to strings"
             )
         if name == SCHEMA_KEY or name.startswith(RESERVED_PREFIX):
             raise InvalidInputError(

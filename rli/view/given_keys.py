@@ -72,7 +72,7 @@ def key_rows(table: TableDefinition, keys: Any) -> pa.Table:
     fields = table.properties.record_key_fields
     if len(fields) != 1:
         raise InvalidKeyError(
-            f"record keys are not text: type={kind} key columns={list(fields)}; pass texts such as "
+            f"record keys are no strings: type={kind} key columns={list(fields)}; pass strings such as "
             f"{','.join(f'{name}:1' for name in fields) or 'a:1,b:2'}, or a table with the key columns"
         )
     return pa.table({KEY_VALUE: values})

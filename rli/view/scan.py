@@ -163,7 +163,7 @@ def wanted_columns(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schem
         return schema
     if isinstance(columns, str):
         raise InvalidInputError(
-            f"the columns are a single text: columns={columns!r}; pass a list of names: [{columns!r}]"
+            f"the columns are a single string: columns={columns!r}; pass a list of names: [{columns!r}]"
         )
     full = with_meta_columns(schema)
     unknown = [name for name in columns if name not in full.names]

@@ -91,7 +91,7 @@ def test_what_is_no_key_is_refused(index_url: str, keys: object) -> None:
 
 
 def test_one_text_is_no_list_of_keys(index_url: str) -> None:
-    with create_index(index_url) as index, pytest.raises(InvalidInputError, match="a single text"):
+    with create_index(index_url) as index, pytest.raises(InvalidInputError, match="a single string"):
         index.lookup("k1")
 
 

@@ -47,7 +47,7 @@ def test_keys_that_no_table_holds_are_refused(trips: Table, keys: list[str]) -> 
 def test_one_text_is_no_list_of_keys(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     for call in (trips.delete, trips.lookup):
-        with pytest.raises(InvalidInputError, match="a single text"):
+        with pytest.raises(InvalidInputError, match="a single string"):
             call("ab")
     assert len(ids(trips)) == 2
 

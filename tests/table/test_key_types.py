@@ -143,7 +143,7 @@ def test_a_key_of_another_kind_is_refused(first: pa.Array, second: pa.Array, tmp
         with pytest.raises(SchemaError, match="column=id"):
             use(pa.table({"id": second, "v": [1]}))
     if not pa.types.is_string(second.type):
-        with pytest.raises(InvalidKeyError, match="neither texts nor values of the key column"):
+        with pytest.raises(InvalidKeyError, match="neither strings nor values of the key column"):
             table.delete(second.to_pylist())
     assert table.read().num_rows == 1
 
@@ -214,11 +214,11 @@ def test_keys_are_given_in_any_form(form: str, tmp_path: Path, memory_url: str) 
     ("keys", "error", "named"),
     [
         ([1, None], InvalidKeyError, "null: column=id row=1"),
-        ([1, "2"], InvalidKeyError, "not text"),
-        ([10**30], InvalidKeyError, "not text"),
-        (b"12", InvalidInputError, "single text"),
+        ([1, "2"], InvalidKeyError, "no string"),
+        ([10**30], InvalidKeyError, "no string"),
+        (b"12", InvalidInputError, "single string"),
         (7, InvalidInputError, "these are no record keys: type=int"),
-        ("1", InvalidInputError, "single text"),
+        ("1", InvalidInputError, "single string"),
         (pa.table({"v": [1]}), SchemaError, "record-key column is missing: column=id"),
         (pd.DataFrame({"ID": [1]}), SchemaError, "record-key column is missing: column=id"),
         (pa.table([[1], [2]], names=["id", "id"]), SchemaError, "occurs twice: column=id"),
@@ -242,7 +242,7 @@ def test_composite_keys_are_given_as_columns(tmp_path: Path, memory_url: str) ->
     keys = pa.table({"b": pa.array([Decimal("2.0")]), "a": ["x"]})
     assert table.lookup(keys)["record_key"].to_pylist() == ["a:x,b:2.00"]
     assert table.get(keys)["v"].to_pylist() == table.get(["a:x,b:2.00"])["v"].to_pylist() == [2]
-    with pytest.raises(InvalidKeyError, match=r"type=int64 key columns=\['a', 'b'\]; pass texts such as a:1,b:1"):
+    with pytest.raises(InvalidKeyError, match=r"type=int64 key columns=\['a', 'b'\]; pass strings such as a:1,b:1"):
         table.delete([1])
     assert table.delete(keys).deleted == 1
 

@@ -124,7 +124,7 @@ def read(
         typer.Option(
             metavar="EXPR",
             help="Only matching records: comparisons of columns with constants, joined by and, or, not; "
-            "in (...), is null. Quote texts, dates and times.",
+            "in (...), is null. Quote strings, dates and times.",
         ),
     ] = None,
     columns: ColumnsOption = None,

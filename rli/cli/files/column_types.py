@@ -212,11 +212,11 @@ def _report_text(name: str, where: str, texts: pa.ChunkedArray, row: int, *, is_
     value = texts[row].as_py()
     if is_ordering:
         raise InvalidInputError(
-            f"the ordering column would be text (9 > 10), because a number would change: {where} "
+            f"the ordering column would hold strings (9 > 10), because a number would change: {where} "
             f"value={value!r}; correct the file{'' if option is None else f', or give {option}'}"
         )
     remedy = "" if option is None else f"; if the column holds numbers, give {option}"
-    print_note(f"kept as text, because a number would change: {where} value={value!r}{remedy}")
+    print_note(f"kept as strings, because a number would change: {where} value={value!r}{remedy}")
 
 
 def _key_column(texts: pa.ChunkedArray, name: str, expected: ExpectedColumns, where: Where) -> pa.ChunkedArray:

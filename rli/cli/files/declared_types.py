@@ -39,7 +39,7 @@ def parse_column_types(given: Iterable[str] | None) -> dict[str, pa.DataType]:
             )
         if "." in path and kind != pa.string():
             raise typer.BadParameter(
-                f"{text!r} gives a part of a column a type; a part can be kept as text alone: {path}=string"
+                f"{text!r} gives a part of a column a type; a part can be kept as a string only: {path}=string"
             )
         parsed[path] = kind
     return parsed

@@ -213,7 +213,7 @@ def _require_names_inside(schema: pa.Schema, file: GivenFile) -> None:
         require_names(schema)
     except SchemaError as error:
         raise SchemaError(
-            f"{error}: give --rename-columns, or keep the column as text with --column-type COLUMN=string "
+            f"{error}: give --rename-columns, or keep the column as a string with --column-type COLUMN=string "
             f"({file.place(None)})"
         ) from error
 

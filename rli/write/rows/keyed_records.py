@@ -80,7 +80,7 @@ def require_ordering(records: pa.Table, ordering_field: str) -> None:
     if pa.types.is_nested(column.type):
         raise SchemaError(
             f"the ordering column has a type without an order: column={ordering_field} type={column.type}; "
-            "use a number, a time or text"
+            "use a number, a time or a string"
         )
     missing = pc.is_null(column, nan_is_null=True)
     if pc.any(missing).as_py():

@@ -64,7 +64,7 @@ class _Condition:
                 return _column(column).isNull()
             case p.IsTrue(column):
                 return _column(column)
-        raise InvalidInputError(f"in Spark there is no such filter: filter={predicate}; give a text or tuples")
+        raise InvalidInputError(f"in Spark there is no such filter: filter={predicate}; give a string or tuples")
 
     def _comparison(self, predicate: p.Comparison) -> Column:
         column, kind = _column(predicate.column), self._type(predicate.column)

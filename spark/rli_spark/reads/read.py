@@ -154,6 +154,6 @@ def _columns_of(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 def _require_portable(filters: object) -> None:
     if isinstance(filters, pc.Expression):
         raise InvalidInputError(
-            f"in Spark a filter is no pyarrow expression: filters={filters}; give a text or tuples (column, op, value), or "
+            f"in Spark a filter is no pyarrow expression: filters={filters}; give a string or tuples (column, op, value), or "
             "filter the frame: read(spark, table).where(…)"
         )

@@ -95,6 +95,6 @@ def _require_text(df: DataFrame, names: Any) -> None:
     for name in names:
         if types.get(name) != "string":
             raise SchemaError(
-                f"a text column is missing: column={name} type={types.get(name)} found={df.columns}; rename or cast a "
+                f"a string column is missing: column={name} type={types.get(name)} found={df.columns}; rename or cast a "
                 "column of the frame"
             )

@@ -89,7 +89,7 @@ def tag(
         return map_tables(df, lambda tables: _tagged(tables, locate, tagged), tagged)
     if dict(df.dtypes).get(record_key) != "string":
         raise SchemaError(
-            f"a text column of record keys is missing: column={record_key} found={df.columns}; name it with record_key="
+            f"a string column of record keys is missing: column={record_key} found={df.columns}; name it with record_key="
         )
     if isinstance(target, IndexTransaction):
         tasks = target.for_tasks()

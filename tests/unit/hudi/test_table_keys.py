@@ -83,7 +83,7 @@ def test_partitions_with_own_keys_have_own_paths(*, hive_style: bool, url_encode
         (("1,b:2", "3", "4"), r"column=a row=0 value='1,b:2'.*begins at ',b:'"),
         (("1", "2,ab:3", "4"), r"column=b row=0 value='2,ab:3'.*begins at ',ab:'"),
         (("__null__", "2", "3"), r"column=a row=0 value='__null__'.*stands for null"),
-        (("1", "2", "__empty__"), r"column=ab row=0 value='__empty__'.*stands for empty text"),
+        (("1", "2", "__empty__"), r"column=ab row=0 value='__empty__'.*stands for an empty string"),
     ],
 )
 def test_an_ambiguous_part_is_named(row: tuple[str, ...], named: str) -> None:
