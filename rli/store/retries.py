@@ -23,7 +23,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 2.0
 
 _REMEDY_FOR_SILENCE: Final = (
-    "check that it runs and can be reached (`rli doctor`), then try again: no commit of a table is lost, and an index that its "
+    "check that it runs and can be reached, then try again: no commit of a table is lost, and an index that its "
     "store lost is built again from the table"
 )
 

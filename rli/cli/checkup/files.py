@@ -79,26 +79,6 @@ def unlike_its_commit(reader: FileSliceReader, file_slice: FileSlice, commits: C
     return None
 
 
-def without_commit(snapshot: Snapshot, time: str) -> bool:
-    """Whether rli completed a write that the timeline shows as pending: its completed file is gone.
-
-    Args:
-        snapshot: the present state.
-        time: of the pending write, which no living writer has.
-    """
-    storage = snapshot.table.storage
-    is_undone = time in snapshot.timeline.undone or any(
-        i.action in ("rollback", "restore") for i in snapshot.timeline.pending
-    )
-    if is_undone or storage.list_files(paths.UNDOING):
-        return False
-    # A write that died has its work folder; that of a completed one is gone, and its journals stay.
-    if not storage.exists(paths.journal_folder(time)) or storage.exists(paths.work_folder(time)):
-        return False
-    # It may have been completed meanwhile.
-    return any(instant.time == time for instant in snapshot.table.load_timeline().pending)
-
-
 def _lost(snapshot: Snapshot) -> Iterator[Finding]:
     lost = lost_files(snapshot)
     # Others may have undone a commit while its files were listed.

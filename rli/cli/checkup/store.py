@@ -47,9 +47,7 @@ def look_at_index(url: str) -> Iterator[Finding]:
 
 def problem(check: str, error: RliError) -> Finding:
     """An error as a finding, with what to do."""
-    advice = error.remedy and error.remedy.replace(" (`rli doctor`)", "")
-    if isinstance(error, IndexNotFoundError):
-        advice = "run: rli index bootstrap TABLE"
+    advice = "run: rli index bootstrap TABLE" if isinstance(error, IndexNotFoundError) else error.remedy
     return Finding(check, Verdict.PROBLEM, error.problem, advice)
 
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import time
 from typing import Final
 
-from rli.cli.checkup.files import Commits, commits_of, look_at_files, unlike_its_commit, without_commit
+from rli.cli.checkup.files import Commits, commits_of, look_at_files, unlike_its_commit
 from rli.cli.checkup.store import look_at_index, problem
 from rli.cli.output import human_bytes
-from rli.commit.lease_breaking import lease_holder
+from rli.commit.findings import lease_finding, torn_findings, writer_findings
 from rli.commit.readiness import require_synced
-from rli.commit.torn import torn_commits
-from rli.coordination.liveness import Holding
-from rli.coordination.of_table import Coordination, coordination_of
 from rli.errors import IndexNotReadyError, RliError
 from rli.hudi.table_features import require_writable
-from rli.hudi.timeline.instant import Instant
 from rli.index.contract import PointIndex, TableIndex
 from rli.index.registry import default_lease, index_kind
 from rli.storage import Storage
@@ -208,10 +203,12 @@ class TableCheckup:
             self.findings.append(problem("index", error))
             return
         try:
-            self._look_at_lease(definition, index)
-            if self._look_at_torn_commits(definition, index):
+            self.findings.append(lease_finding(definition, index))
+            torn = list(torn_findings(definition, index))
+            if torn:
+                self.findings.extend(torn)
                 return
-            self._look_at_writers(snapshot, coordination_of(definition, index))
+            self.findings.extend(writer_findings(definition, index, snapshot))
             require_synced(definition, index)
             self._add("sync", "the index has applied all commits of the table")
             # Commits made meanwhile are in the index, and not among the records that were counted.
@@ -224,45 +221,6 @@ class TableCheckup:
         finally:
             table.close()
 
-    def _look_at_torn_commits(self, definition: TableDefinition, index: TableIndex) -> bool:
-        """Whether a power cut has left any; until they are undone, table and index differ."""
-        torn, _ = torn_commits(definition, index)
-        for commit in torn[:_NAMED]:
-            self._add(
-                "power",
-                f"a power cut has torn a last commit: instant={commit.time} file={commit.part}",
-                Verdict.PROBLEM,
-                "write to the table: the next write rolls it back; or run: rli index sync TABLE",
-            )
-        return bool(torn)
-
-    def _look_at_lease(self, definition: TableDefinition, index: TableIndex) -> None:
-        holder = lease_holder(definition, index)
-        if holder is None:
-            self._add("lease", "nobody holds it")
-        elif holder.damage is not None:
-            self._add("lease", holder.damage, Verdict.PROBLEM, "run: rli lease break TABLE")
-        else:
-            detail = f"writer={holder.writer} host={holder.host} pid={holder.pid} expires={holder.expires_at}"
-            self._add("lease", detail)
-
-    def _look_at_writers(self, snapshot: Snapshot | None, coordination: Coordination) -> None:
-        """Who is writing, and what did writers leave that died?"""
-        dead = coordination.writers.abandoned()
-        if dead:
-            self._add(
-                "writers",
-                f"dead writers left unfinished writes: instants={dead[:_NAMED]}",
-                Verdict.WARNING,
-                "nothing: the next write cleans up after them",
-            )
-        if snapshot is None:
-            return
-        signs = coordination.liveness.signs()
-        for instant in snapshot.timeline.pending:
-            if instant.time not in dead:
-                self._add(*_pending(snapshot, instant, signs.get(instant.time)))
-
     def _compare_counts(self, index: TableIndex, records: int | None) -> None:
         if records is None or not isinstance(index, PointIndex) or (entries := index.count()) == records:
             return
@@ -272,28 +230,3 @@ class TableCheckup:
             Verdict.PROBLEM,
             "run: rli index verify TABLE, then rli index repair TABLE",
         )
-
-
-def _pending(snapshot: Snapshot, instant: Instant, sign: Holding | None) -> tuple[str, str, Verdict, str | None]:
-    detail = f"instant={instant.time} action={instant.action} state={instant.state}"
-    if sign is not None:
-        seconds = sign.expires_at - time.time()
-        return (
-            "writers",
-            f"being written: {detail} pid={sign.process.pid} expires_in={seconds:.0f}s",
-            Verdict.OK,
-            None,
-        )
-    if instant.is_write and without_commit(snapshot, instant.time):
-        return (
-            "timeline",
-            f"the completed file of a commit is missing: {detail}",
-            Verdict.PROBLEM,
-            "restore it from a backup. If the power went off, write to the table: the next write rolls a torn commit back",
-        )
-    return (
-        "writers",
-        f"another engine has not finished an instant: {detail}",
-        Verdict.WARNING,
-        "if no job of that engine is running, let the engine roll it back",
-    )
