@@ -60,9 +60,13 @@ def type_option(column: str, kind: pa.DataType) -> str:
 def type_of_numbers(numbers: Iterable[str]) -> pa.DataType | None:
     """The type that holds the values of some numbers: bigint, double, or a decimal; None if no type does."""
     texts = list(numbers)
-    if all(_WHOLE.fullmatch(text) and -(2**63) <= Decimal(text) < 2**63 for text in texts):
-        return pa.int64()
-    return pa.float64() if all(map(_is_exact, texts)) else decimal_of_numbers(texts)
+    are_exact = all(map(_is_exact, texts))
+    if all(map(_WHOLE.fullmatch, texts)):
+        if all(-(2**63) <= Decimal(text) < 2**63 for text in texts):
+            return pa.int64()
+        # A double that holds these integers loses digits of the next ones.
+        return decimal_of_numbers(texts) or (pa.float64() if are_exact else None)
+    return pa.float64() if are_exact else decimal_of_numbers(texts)
 
 
 def decimal_of_numbers(numbers: Iterable[str]) -> pa.DataType | None:
