@@ -30,6 +30,7 @@ from rli.table.table import Table
 from rli.urls import has_secrets, without_secrets
 from rli.view import paths
 from rli.view.definition import TableDefinition, durable_as, load_definition
+from rli.view.index_binding import IndexBinding
 from rli.view.index_location import default_index_url, to_stored
 from rli.view.registration import new_table_settings, with_index_at
 from rli.write.rows.keyed_records import require_ordering
@@ -140,7 +141,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
         url_encode=options.get("url_encode_partitions", False),
         create_schema=None if wanted.schema is None else to_avro(written_schema(wanted.schema), table_name),
     )
-    definition = TableDefinition(storage, properties, settings, index_url)
+    definition = TableDefinition(storage, properties, settings, IndexBinding(index_url))
     if wanted.schema is not None:
         _require_usable_types(definition, written_schema(wanted.schema), wanted.ordering)
     with claimed(storage, settings, index_url):

@@ -65,7 +65,7 @@ def change(
     migration = Migration(definition.durable(), index, target.durable(), options, tasks, patience, on_step)
     now, new, done = migrate(migration, drop_old=drop_old)
     if new is not index:
-        table.use(replace(now, storage=target.storage, stored_url=None), new)
+        table.use(replace(now.adopted(), storage=target.storage), new)
     return done
 
 

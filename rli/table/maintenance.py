@@ -155,7 +155,7 @@ class TableMaintenance:
         stored = load_definition(self._opened.definition.storage)
         # This handle may have an index of its own; if it has the table's, it may know a password of it.
         is_same = has_index_of(self._opened.definition, stored)
-        opened = OpenTable(replace(stored, given_url=self._opened.definition.given_url) if is_same else stored)
+        opened = OpenTable(replace(stored, binding=self._opened.definition.adopted().binding) if is_same else stored)
         # Settings are replaced as a whole: under the lease, so that no change of the index is lost.
         with closing(opened), opened.service(service, patience(timeout)) as (_, fence):
             stored = load_definition(self._opened.definition.storage)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -254,7 +254,7 @@ def migrate(migration: Migration, *, drop_old: bool) -> tuple[TableDefinition, T
         target, index, report = migration.run()
     is_dropped = False
     if former is not None and drop_old:
-        is_dropped = _drop_former(migration, replace(target, stored_url=None), index, former)
+        is_dropped = _drop_former(migration, target.adopted(), index, former)
     is_kept = former is not None and not is_dropped and index_kind(former).has_store
     settings = target.require_settings()
     done = MigrationResult(
@@ -312,9 +312,9 @@ def target_of(table: TableDefinition, to: str, options: IndexOptions) -> TableDe
         IndexMismatchError: there is an index of something else, or the table was opened with an index of the caller's.
         StoreUnavailableError: its store does not answer.
     """
-    if table.stored_url is not None:
+    if table.callers_in_place_of is not None:
         raise IndexMismatchError(
-            f"the table was opened with an index of the caller's: table={table.location} index={table.stored_url}; open it "
+            f"the table was opened with an index of the caller's: table={table.location} index={table.callers_in_place_of}; open it "
             "without one, and migrate again"
         )
     settings = table.require_settings()

@@ -17,6 +17,7 @@ from rli.settings import IndexSettings, TableSettings
 from rli.storage import Storage
 from rli.urls import StoredUrl
 from rli.view import paths
+from rli.view.index_binding import IndexBinding
 from rli.view.index_location import from_stored
 
 
@@ -28,15 +29,13 @@ class TableDefinition:
         storage: its folder.
         properties: Hudi's properties.
         settings: rli's settings; None for a table that rli has not taken up yet.
-        given_url: how to open its index, with the password that the URL may hold; None: as the settings say.
-        stored_url: where the stored settings have the index, if this process has it elsewhere.
+        binding: which index this process uses; None as long as rli has not taken the table up.
     """
 
     storage: Storage
     properties: TableProperties
     settings: TableSettings | None
-    given_url: str | None = field(default=None, repr=False)
-    stored_url: str | None = field(default=None, repr=False)
+    binding: IndexBinding | None = field(default=None, repr=False)
 
     @property
     def location(self) -> str:
@@ -99,9 +98,17 @@ class TableDefinition:
 
     @property
     def index_url(self) -> str:
-        """How to open the index: a ``StoredUrl`` if the table names it, and not the caller. It may hold a password."""
-        url = self.given_url
-        return url if url is not None else StoredUrl(self.require_settings().index_url)
+        """See ``IndexBinding.url``."""
+        return StoredUrl(self.require_settings().index_url) if self.binding is None else self.binding.url
+
+    @property
+    def callers_in_place_of(self) -> str | None:
+        """See ``IndexBinding.in_place_of``."""
+        return None if self.binding is None else self.binding.in_place_of
+
+    def adopted(self) -> TableDefinition:
+        """The table once it names the index of this process."""
+        return self if self.binding is None else replace(self, binding=self.binding.adopted())
 
     def require_settings(self) -> TableSettings:
         """The settings that rli keeps with the table; raises ``IndexNotReadyError`` where rli has not taken it up."""
@@ -137,9 +144,9 @@ def load_definition(storage: Storage) -> TableDefinition:
     properties = load_properties(storage)
     require_readable(properties)
     settings, url = load_settings(storage)
-    if settings is None:
+    if settings is None or url is None:
         return TableDefinition(storage.durable(wanted=True), properties, None)
-    return TableDefinition(durable_as(storage, settings), properties, settings, url)
+    return TableDefinition(durable_as(storage, settings), properties, settings, IndexBinding(url))
 
 
 def load_settings(storage: Storage) -> tuple[TableSettings, StoredUrl] | tuple[None, None]:

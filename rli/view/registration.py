@@ -12,9 +12,10 @@ from rli.index_urls import IndexUrl
 from rli.model import LeasePlace, Scope
 from rli.settings import DEFAULT_TOMBSTONES, Maintenance, TableSettings
 from rli.store.registry import open_store
-from rli.urls import StoredUrl, has_secrets, without_secrets
+from rli.urls import StoredUrl, without_secrets
 from rli.view import paths
 from rli.view.definition import TableDefinition, durable_as, load_settings
+from rli.view.index_binding import IndexBinding
 from rli.view.index_location import to_stored
 
 
@@ -42,9 +43,9 @@ def adopt(definition: TableDefinition, index_url: str | None, lease: LeasePlace 
     found = with_index_at(definition, index_url, lease)
     if definition.settings is not None:
         found = given(found, lease)
-    if found.settings != definition.settings or definition.stored_url is not None or stores_password(definition):
+    if found.settings != definition.settings or definition.callers_in_place_of or stores_password(definition):
         save_settings(found)
-    return replace(found, stored_url=None)
+    return found.adopted()
 
 
 def save_settings(definition: TableDefinition) -> None:
@@ -67,8 +68,7 @@ def stored_form(definition: TableDefinition) -> bytes:
 
 def stores_password(definition: TableDefinition) -> bool:
     """Whether a password is in the settings that are stored with the table."""
-    url = definition.given_url
-    return isinstance(url, StoredUrl) and has_secrets(url)
+    return definition.binding is not None and definition.binding.stores_password
 
 
 def _needs_stored_password(definition: TableDefinition) -> bool:
@@ -89,7 +89,7 @@ def with_index_at(definition: TableDefinition, index_url: str, lease: LeasePlace
         index_url: where its index is.
         lease: where the writers agree of a table that rli has not taken up yet.
     """
-    stored, stored_url = definition.settings, definition.stored_url
+    stored, in_place_of = definition.settings, definition.callers_in_place_of
     if stored is None:
         # The engine that made the table cleans and archives it as it was told to.
         settings = new_table_settings(
@@ -97,8 +97,8 @@ def with_index_at(definition: TableDefinition, index_url: str, lease: LeasePlace
         )
     else:
         settings = stored.model_copy(update={"index_url": without_secrets(index_url)})
-        stored_url = stored_url or stored.index_url
-    return replace(definition, settings=settings, given_url=index_url, stored_url=stored_url)
+        in_place_of = in_place_of or stored.index_url
+    return replace(definition, settings=settings, binding=IndexBinding(index_url, in_place_of))
 
 
 def given(definition: TableDefinition, lease: LeasePlace) -> TableDefinition:
@@ -111,7 +111,7 @@ def given(definition: TableDefinition, lease: LeasePlace) -> TableDefinition:
     settings, changes = definition.require_settings(), dict[str, object]()
     if settings.lease is LeasePlace.INDEX:
         changes["lease"] = lease
-    if definition.stored_url not in {None, settings.index_url}:
+    if definition.callers_in_place_of not in {None, settings.index_url}:
         changes["index_generation"] = settings.index_generation + 1
     return definition.with_settings(settings.model_copy(update=changes))
 
@@ -126,7 +126,7 @@ def require_same_lease(definition: TableDefinition) -> None:
         CorruptTableError: the settings are damaged.
     """
     opened, (stored, _) = definition.require_settings(), load_settings(definition.storage)
-    before, now = definition.stored_url or opened.index_url, None if stored is None else stored.index_url
+    before, now = definition.callers_in_place_of or opened.index_url, None if stored is None else stored.index_url
     if stored is None or now is None:
         is_same = False
     elif opened.lease is LeasePlace.INDEX:
@@ -140,7 +140,7 @@ def require_same_lease(definition: TableDefinition) -> None:
             f"index={before} lease={opened.lease} now={now} lease now={stored and stored.lease}; open the table again, "
             "and try again"
         )
-    if definition.stored_url is not None and now is not None and not _agree(opened.index_url, now):
+    if definition.callers_in_place_of is not None and now is not None and not _agree(opened.index_url, now):
         raise IndexMismatchError(
             f"this process has opened the table with an index of another scope or time to live: table={definition.location} "
             f"index={opened.index_url} index of the table={now}; give it the options of the table's index"
@@ -160,7 +160,7 @@ def as_stored_now(definition: TableDefinition) -> TableDefinition:
     if changed is None:
         return current
     settings, url = changed
-    return replace(current, storage=durable_as(current.storage, settings), settings=settings, given_url=url)
+    return replace(current, storage=durable_as(current.storage, settings), settings=settings, binding=IndexBinding(url))
 
 
 def has_other_index(definition: TableDefinition) -> bool:
@@ -179,7 +179,7 @@ def has_index_of(definition: TableDefinition, other: TableDefinition) -> bool:
 
 def _changed_settings(definition: TableDefinition) -> tuple[TableSettings, StoredUrl] | None:
     """The stored settings with the URL of the index, if these name another index or lease than the definition."""
-    if definition.stored_url is not None:
+    if definition.callers_in_place_of is not None:
         return None
     stored, url = load_settings(definition.storage)
     if stored is None or url is None or _index_and_lease(stored) == _index_and_lease(definition.settings):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from rli.index.hashed.hashed_index import HashedIndex
 from rli.index.table_files.kind import TableFilesKind
 from rli.view.definition import TableDefinition
+from rli.view.index_binding import IndexBinding
 
 
 class HashedKind(TableFilesKind):
@@ -19,4 +20,4 @@ class HashedKind(TableFilesKind):
 
     def require_own(self, table: TableDefinition, url: str) -> None:
         """Pass a table whose file groups are the buckets that a URL says; raises ``IndexMismatchError`` for others."""
-        self.index_of(replace(table, given_url=url)).require_fitting(table)
+        self.index_of(replace(table, binding=IndexBinding(url))).require_fitting(table)
