@@ -14,6 +14,7 @@ import rli
 import rli_spark
 from rli import Step
 from rli.index.placing import PlacesRecords
+from rli.table.table import opened_table
 from rli.view.definition import TableDefinition
 from rli_spark.reads import point_reads
 from rli_spark.requests import comparisons, file_probes
@@ -82,7 +83,7 @@ def test_spark_writes_what_plain_python_writes(
     )
     assert rows_of(ours) == rows_of(expected)
     before = rows_of(ours)
-    if not isinstance(ours.index, PlacesRecords):
+    if not isinstance(opened_table(ours).index, PlacesRecords):
         rli_spark.cluster(spark, ours)
     assert rows_of(ours) == before
     asked = spark.createDataFrame([("k1",), ("k2",), ("nobody",)], "id string")

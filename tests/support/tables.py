@@ -24,6 +24,7 @@ from rli.hudi.meta_columns import META_COLUMNS
 from rli.hudi.properties import Key, save_properties
 from rli.index.roles import KeptInStore
 from rli.store.contract import Store
+from rli.table.table import opened_table
 from rli.view import paths
 from rli.view.table_change import NATIVE_ENTRY
 from tests.support.indexes import record_index
@@ -144,7 +145,8 @@ def assert_nothing_left_over(table: Table) -> None:
     assert timeline.pending == ()
     for folder in (paths.WORK, paths.REQUESTS, paths.UNDOING, paths.ARCHIVING):
         assert [*storage.list_folders(folder), *storage.list_files(folder, recursive=True)] == []
-    shared = table.index.shared_store if isinstance(table.index, KeptInStore) else None
+    index = opened_table(table).index
+    shared = index.shared_store if isinstance(index, KeptInStore) else None
     places: list[Store | FileRecords] = [FileRecords(storage), *([] if shared is None else [shared])]
     for records in places:
         # Of a writer that was taken for dead, its instant stays taken.

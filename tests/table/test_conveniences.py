@@ -165,7 +165,7 @@ def test_reprs_are_short_and_hold_no_password(tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("t")
     table = rli.create_table(folder, record_key=["a", "b"], index=f"lmdb://{folder}/i")
     assert repr(table) == f"<rli.Table '{folder}' record_key='a,b' index='lmdb://{folder}/i'>"
-    assert repr(table.index).startswith(f"<rli.RecordIndex 'lmdb://{folder}/i' table_id=")
+    assert repr(record_index(table)).startswith(f"<rli.RecordIndex 'lmdb://{folder}/i' table_id=")
     elsewhere = rli.open_table(folder, index="redis://user:secret@127.0.0.1:1/0")
     assert "secret" not in repr(elsewhere)
     assert "user" in repr(elsewhere)
