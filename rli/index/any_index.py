@@ -15,7 +15,7 @@ from rli.index.roles import RemembersCommits
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
 from rli.view.second_look import OVERTAKEN, SecondLook
-from rli.view.time_travel import told_of_verified, whole_snapshot
+from rli.view.time_travel import told_of_verified, told_of_whole, whole_snapshot
 
 
 def locate_now(
@@ -86,6 +86,18 @@ def repaired(table: TableDefinition, index: TableIndex, tasks: TaskRunner) -> Ve
     report = told_of_verified(table, files.verify)
     files.require_sound(table, report)
     return report
+
+
+def checked_records(table: TableDefinition, index: TableIndex) -> int:
+    """How many records a table has, once it was checked that an index of files can serve it.
+
+    Raises:
+        CorruptTableError: it cannot.
+    """
+    files = _of_files(index)
+    report = told_of_whole(table, files.verify)
+    files.require_sound(table, report)
+    return report.records
 
 
 def facts_of(index: TableIndex) -> IndexFacts:

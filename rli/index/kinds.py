@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from rli.index.any_index import checked_records
 from rli.index.contract import TableIndex
 from rli.model import KeyMode
 from rli.storage import Storage
@@ -38,15 +39,6 @@ class IndexKind(ABC):
         """Raise ``SettingsError`` for a URL or options that this kind does not take."""
 
     @abstractmethod
-    def create(self, table: TableDefinition, options: IndexOptions) -> TableIndex:
-        """Make the empty index of a new table.
-
-        Raises:
-            IndexExistsError: there is one already.
-            StoreUnavailableError: its store does not answer.
-        """
-
-    @abstractmethod
     def open(self, table: TableDefinition) -> TableIndex:
         """Open the index of a table.
 
@@ -59,6 +51,19 @@ class IndexKind(ABC):
     @abstractmethod
     def require_own(self, table: TableDefinition, url: str) -> None:
         """Pass a URL with no index, or with the table's own; raises ``IndexMismatchError`` for another one."""
+
+
+class KeptKind(IndexKind):
+    """A kind whose indexes keep data of their own, which are made, built again and removed."""
+
+    @abstractmethod
+    def create(self, table: TableDefinition, options: IndexOptions) -> TableIndex:
+        """Make the empty index of a new table.
+
+        Raises:
+            IndexExistsError: there is one already.
+            StoreUnavailableError: its store does not answer.
+        """
 
     @abstractmethod
     def rebuild(self, table: TableDefinition, options: IndexOptions, tasks: TaskRunner) -> tuple[TableIndex, int]:
@@ -76,7 +81,8 @@ class IndexKind(ABC):
     def drop_unfinished(self, url: str, table_id: str) -> None:
         """Drop the index of a table that was never completed; leaves indexes of others, or with commits, alone."""
 
-    def drop_own(self, url: str, table_id: str, storage: Storage) -> bool:  # noqa: ARG002  (for kinds that keep something)
+    @abstractmethod
+    def drop_own(self, url: str, table_id: str, storage: Storage) -> bool:
         """Drop the index of a table that is gone, damaged or not; leaves an index of another table, or of a copy, alone.
 
         Args:
@@ -90,8 +96,31 @@ class IndexKind(ABC):
         Raises:
             StoreUnavailableError: its store does not answer.
         """
-        return False
 
     @abstractmethod
     def drop_damaged(self, url: str) -> None:
         """Remove what is at a URL although it cannot be read as an index."""
+
+
+def created(kind: IndexKind, table: TableDefinition, options: IndexOptions) -> TableIndex:
+    """The empty index of a new table; raises as ``KeptKind.create``."""
+    return kind.create(table, options) if isinstance(kind, KeptKind) else kind.open(table)
+
+
+def rebuilt(
+    kind: IndexKind, table: TableDefinition, options: IndexOptions, tasks: TaskRunner
+) -> tuple[TableIndex, int]:
+    """Build the index of a table again; where nothing is to be built, the keys of the table are checked.
+
+    Raises:
+        CorruptTableError: a record key lives in more than one place of its scope, or a file cannot be read.
+    """
+    if isinstance(kind, KeptKind):
+        return kind.rebuild(table, options, tasks)
+    index = kind.open(table)
+    return index, checked_records(table, index)
+
+
+def opened_to_relocate(kind: IndexKind, table: TableDefinition) -> TableIndex:
+    """Open the index of a table that may have been moved; raises as ``open``, but for the place."""
+    return kind.open_to_relocate(table) if isinstance(kind, KeptKind) else kind.open(table)

@@ -9,7 +9,7 @@ from rli.errors import SettingsError
 from rli.index.bloom.table_index import BloomIndex
 from rli.index.bucket.kind import BucketKind
 from rli.index.consistent_bucket.kind import ConsistentBucketKind
-from rli.index.kinds import IndexKind
+from rli.index.kinds import IndexKind, KeptKind
 from rli.index.record.in_process import URL as IN_PROCESS
 from rli.index.record.in_process import InProcessKind
 from rli.index.record.kind import RecordKind
@@ -55,6 +55,13 @@ def index_kind(url: str) -> IndexKind:
             "lmdb:///path"
         )
     return _KINDS.get(scheme, _RECORD)
+
+
+def drop_unfinished(url: str, table_id: str) -> None:
+    """Drop the index of a table that was never completed, if there is one; see ``KeptKind.drop_unfinished``."""
+    kind = index_kind(url)
+    if isinstance(kind, KeptKind):
+        kind.drop_unfinished(url, table_id)
 
 
 def is_kind(url: str) -> bool:

@@ -18,7 +18,7 @@ from rli.hudi.avro_schema import to_avro
 from rli.hudi.column_names import require_distinct, require_name
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
-from rli.index.kinds import IndexOptions
+from rli.index.kinds import IndexOptions, created
 from rli.index.registry import default_lease, index_kind
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, LeasePlace
@@ -145,7 +145,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
     if wanted.schema is not None:
         _require_usable_types(definition, written_schema(wanted.schema), wanted.ordering)
     with claimed(storage, settings, index_url):
-        kind.create(definition, of_index).close()
+        created(kind, definition, of_index).close()
         storage.write_bytes(paths.SETTINGS, to_stored(storage, settings))
         storage.sync(folders=[posixpath.dirname(paths.SETTINGS)])
         # The properties come last: with them the folder is a table.

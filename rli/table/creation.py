@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rli.errors import CorruptTableError, RliError, StoreUnavailableError, TableExistsError
 from rli.hudi.properties import PROPERTIES_PATH
-from rli.index.registry import index_kind
+from rli.index.registry import drop_unfinished
 from rli.processes import ProcessId
 from rli.settings import TableSettings
 from rli.storage import Storage
@@ -55,7 +55,7 @@ def claimed(storage: Storage, settings: TableSettings, index_url: str) -> Iterat
         try:
             if not storage.exists(PROPERTIES_PATH):
                 with _patience_after(error):
-                    index_kind(index_url).drop_unfinished(index_url, settings.table_id)
+                    drop_unfinished(index_url, settings.table_id)
                 storage.delete_files([paths.SETTINGS])
         except (RliError, OSError) as left:
             # Why the creation failed is what the caller has to know first.
@@ -114,7 +114,7 @@ def _clear_dead_claim(storage: Storage, index_url: str) -> None:
             shown_url,
         )
     elif not storage.exists(PROPERTIES_PATH):
-        index_kind(index_url).drop_unfinished(index_url, found.table_id)
+        drop_unfinished(index_url, found.table_id)
     storage.delete_files([paths.CLAIM])
 
 

@@ -33,6 +33,7 @@ from rli.errors import (
 )
 from rli.hudi.properties import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from rli.index.contract import TableIndex
+from rli.index.kinds import KeptKind
 from rli.index.record.entries.identity import identity_of
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.table.location import known_locations
@@ -227,7 +228,8 @@ def _remove_rest(storage: Storage, index: str | None, *, force: bool) -> Dropped
         try:
             settings, url = from_stored(storage, content)
             opens = url if index is None else index
-            if index_kind(opens).drop_own(opens, settings.table_id, storage):
+            kind = index_kind(opens)
+            if isinstance(kind, KeptKind) and kind.drop_own(opens, settings.table_id, storage):
                 dropped = without_password(opens)
         except (SettingsError, StoreUnavailableError):
             if not force:

@@ -13,7 +13,7 @@ from rli.commit.torn import undo_torn
 from rli.errors import CorruptIndexError, IndexNotFoundError, IndexNotReadyError, UnsupportedTableError
 from rli.index.any_index import repaired
 from rli.index.contract import IndexState, SyncOptions, TableIndex
-from rli.index.kinds import IndexOptions
+from rli.index.kinds import IndexOptions, KeptKind, opened_to_relocate, rebuilt
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
 from rli.index.roles import KeptInStore, KnowsPlaces
@@ -44,7 +44,7 @@ def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: T
         )
     _undo_torn(table, definition)
     table.close()
-    index, records = table.kind.rebuild(definition, options, tasks)
+    index, records = rebuilt(table.kind, definition, options, tasks)
     table.use(definition, index)
     return records
 
@@ -101,7 +101,7 @@ def repair(table: OpenTable, tasks: TaskRunner, patience: float) -> VerifyReport
 def relocate(table: OpenTable, *, also: bool) -> tuple[str, ...]:
     """Let the index serve the table where it is now; see ``Table.relocate``."""
     definition = table.follow()
-    with closing(table.kind.open_to_relocate(definition)) as index:
+    with closing(opened_to_relocate(table.kind, definition)) as index:
         return index.relocate(definition, also=also) if isinstance(index, KnowsPlaces) else (definition.location,)
 
 
@@ -113,14 +113,16 @@ def drop(table: OpenTable) -> None:
         if isinstance(index, KeptInStore):
             index.drop()
     except CorruptIndexError:
-        table.kind.drop_damaged(definition.index_url)
+        kind = table.kind
+        if isinstance(kind, KeptKind):
+            kind.drop_damaged(definition.index_url)
     table.close()
 
 
 def _undo_torn(table: OpenTable, definition: TableDefinition) -> None:
     """Undo torn commits, as far as the index to be replaced knows them."""
     # The old index may have another scope than the new one.
-    with suppress(IndexNotReadyError, IndexNotFoundError), closing(table.kind.open_to_relocate(definition)) as index:
+    with suppress(IndexNotReadyError, IndexNotFoundError), closing(opened_to_relocate(table.kind, definition)) as index:
         undo_torn(definition, index, _writer("bootstrap"), is_index_kept=False)
 
 

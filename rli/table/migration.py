@@ -29,7 +29,7 @@ from rli.errors import (
 from rli.hudi.table_features import remedy_for_repeats
 from rli.index.any_index import facts_of, is_built, verified
 from rli.index.contract import IndexState, SyncOptions, TableIndex
-from rli.index.kinds import IndexOptions
+from rli.index.kinds import IndexOptions, KeptKind, rebuilt
 from rli.index.placing import PlacesRecords
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import Scope, VerifyReport
@@ -176,12 +176,14 @@ class Migration:
             # What is there now goes: another migration may have let the table have it, if this process was paused.
             require_alone()
             try:
-                return kind.rebuild(self.target, self.options, self.tasks)[0]
+                return rebuilt(kind, self.target, self.options, self.tasks)[0]
             except (CorruptTableError, InstantNotFoundError, FileNotFoundError) as error:
                 # Files may have been cleaned, or commits undone, before they were read.
                 if attempt == _ATTEMPTS or self._completed() == before:
                     require_alone()
-                    kind.drop_own(self.target.index_url, self.table.require_settings().table_id, self.table.storage)
+                    if isinstance(kind, KeptKind):
+                        table_id = self.table.require_settings().table_id
+                        kind.drop_own(self.target.index_url, table_id, self.table.storage)
                     raise self._described(error) from error
         raise AssertionError
 
@@ -296,7 +298,8 @@ def _drop_former(migration: Migration, table: TableDefinition, index: TableIndex
     try:
         with _alone(table, index, writer, migration.patience):
             settings, storage = table.require_settings(), table.storage
-            is_dropped = index_kind(former).drop_own(StoredUrl(former), settings.table_id, storage)
+            kind = index_kind(former)
+            is_dropped = isinstance(kind, KeptKind) and kind.drop_own(StoredUrl(former), settings.table_id, storage)
             storage.delete_files([paths.MIGRATION])
     except IndexMismatchError:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from rli.errors import CorruptIndexError, IndexMismatchError, IndexNotFoundError, IndexNotReadyError, RliError
-from rli.index.kinds import IndexKind, IndexOptions
+from rli.index.kinds import IndexOptions, KeptKind
 from rli.index.record.opening import create_index, drop_store, open_as_it_is, require_options, require_settings
 from rli.index.record.record_index import RecordIndex
 from rli.index.record.sync.bootstrap import bootstrap
@@ -19,7 +19,7 @@ from rli.urls import without_password
 from rli.view.definition import TableDefinition
 
 
-class RecordKind(IndexKind):
+class RecordKind(KeptKind):
     """The record index in a key-value store."""
 
     @property

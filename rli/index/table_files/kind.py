@@ -9,9 +9,7 @@ from rli.errors import SettingsError
 from rli.index.kinds import IndexKind, IndexOptions
 from rli.index.table_files.table_index import TableFilesIndex
 from rli.model import KeyMode, Scope
-from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
-from rli.view.time_travel import told_of_whole
 
 
 class TableFilesKind(IndexKind):
@@ -37,36 +35,12 @@ class TableFilesKind(IndexKind):
                 "shards and key_mode out, or choose an index in a store, such as lmdb:///path"
             )
 
-    def create(self, table: TableDefinition, options: IndexOptions) -> TableFilesIndex:  # noqa: ARG002
-        return self.open(table)
-
     def open(self, table: TableDefinition) -> TableFilesIndex:
         self.require_url(table.index_url)
         return self.index_of(table)
 
     def require_own(self, table: TableDefinition, url: str) -> None:
         """Pass every table: no index is in the way."""
-
-    def rebuild(
-        self,
-        table: TableDefinition,
-        options: IndexOptions,  # noqa: ARG002
-        tasks: TaskRunner,  # noqa: ARG002
-    ) -> tuple[TableFilesIndex, int]:
-        """There is nothing to build; the keys are checked."""
-        index = self.open(table)
-        report = told_of_whole(table, index.verify)
-        index.require_sound(table, report)
-        return index, report.records
-
-    def open_to_relocate(self, table: TableDefinition) -> TableFilesIndex:
-        return self.open(table)
-
-    def drop_unfinished(self, url: str, table_id: str) -> None:
-        """There is nothing to remove."""
-
-    def drop_damaged(self, url: str) -> None:
-        """There is nothing to remove."""
 
 
 class BareKind(TableFilesKind):
