@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rli.commit.recovery import Finished, exclusive, recover
+from rli.commit.recovery import exclusive, recover
 from rli.commit.torn import require_no_empty_commit, undo_torn
 from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.instant import Action
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.contract import TableIndex
 from rli.publication.fence import Fence
+from rli.services.planned import Finished
 from rli.view.definition import TableDefinition
 from rli.view.synced_commits import sync_commits
 
@@ -55,7 +57,8 @@ def made_ready(table: TableDefinition, index: TableIndex, name: str, *, patience
     finished = recover(definition, index, writer, patience=patience)
     undone, timeline = undo_torn(definition, index, writer, patience=patience)
     require_no_empty_commit(definition, timeline)
-    return Ready(definition, writer, finished | Finished(rollbacks=undone), timeline)
+    rolled_back = Finished({(Action.ROLLBACK, commit): rollback for commit, rollback in undone.items()})
+    return Ready(definition, writer, finished | rolled_back, timeline)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import math
 import posixpath
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 from rli.commit.manifest import listed_files
@@ -25,12 +24,10 @@ from rli.hudi.timeline.instant import Action, is_instant_time
 from rli.index.any_index import standing_in
 from rli.index.contract import TableIndex
 from rli.publication.archiving import finish_archives
-from rli.publication.fence import Fence, settle_prepared
+from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
-from rli.services.clean import finish_clean
-from rli.services.restore import RestoreResult, finish_restore
-from rli.services.rollback import finish_rollback
-from rli.services.savepoint import DELETION, drop_unfinished, finish_deletion
+from rli.services.planned import Finished
+from rli.services.registry import finish_announced
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -58,25 +55,9 @@ def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patienc
         fence = Fence(table, lease.require_held)
         _clear_displaced(table, index, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
-        _finish_announced(table, fence)
+        finish_announced(table, fence)
         finish_archives(table, fence)
         yield lease
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Rollbacks and restores of dead processes that were finished.
-
-    Attributes:
-        rollbacks: for each commit that was rolled back, the instant of the rollback.
-        restores: by the commit that the table was restored to.
-    """
-
-    rollbacks: dict[str, str] = field(default_factory=dict)
-    restores: dict[str, RestoreResult] = field(default_factory=dict)
-
-    def __or__(self, other: Finished) -> Finished:
-        return Finished(self.rollbacks | other.rollbacks, self.restores | other.restores)
 
 
 def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience: float = math.inf) -> Finished:
@@ -108,7 +89,7 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
         # Asked again, because the lease may have been long in coming.
         for instant in coordination.writers.abandoned():
             _clear(table, index, instant)
-        return finished | _finish_announced(table, fence)
+        return finished | finish_announced(table, fence)
 
 
 def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] | None = None) -> None:
@@ -148,7 +129,7 @@ def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fen
         # Of the holders only writes are named by an instant; table services leave marks.
         if is_instant_time(writer):
             _clear(table, index, writer)
-    finished = _finish_announced(table, fence)
+    finished = finish_announced(table, fence)
     lease.settle()
     return finished
 
@@ -196,38 +177,3 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
         is_on_this_host=process and process.is_on_this_host,
     )
     writers.forget(displaced, was_published=was_published)
-
-
-def _finish_announced(table: TableDefinition, fence: Fence) -> Finished:
-    """Finish services that were announced, drop those that were not. The caller has the lease."""
-    finished = Finished()
-    settle_prepared(fence)
-    for mark in [*table.storage.list_files(paths.UNDOING), *table.storage.list_files(paths.SERVICES)]:
-        instant, _, action = mark.name.partition(".")
-        if action == DELETION:
-            finish_deletion(table, instant)
-        elif action == Action.SAVEPOINT:
-            drop_unfinished(table, instant)
-        elif _is_announced(table, mark.path, instant, action):
-            finished |= _finish(table, instant, action, fence)
-    return finished
-
-
-def _is_announced(table: TableDefinition, mark: str, instant: str, action: str) -> bool:
-    """Whether a plan is on the timeline; if it is not, it never will be."""
-    announced = TableInstant(table, instant, action)
-    if announced.plan() is None:
-        # From here on nobody else can announce it, and it may just have been.
-        table.storage.settle(mark)
-    return announced.plan() is not None
-
-
-def _finish(table: TableDefinition, instant: str, action: str, fence: Fence) -> Finished:
-    events.SERVICE_FINISHED.log(table=table.location, instant=instant, action=action)
-    if action == Action.ROLLBACK:
-        return Finished(rollbacks={finish_rollback(table, instant, fence): instant})
-    if action == Action.RESTORE:
-        restored = finish_restore(table, instant, fence)
-        return Finished() if restored is None else Finished(restores={restored.restored_to: restored})
-    finish_clean(table, table.load_timeline(), instant, fence)
-    return Finished()

@@ -27,7 +27,7 @@ from rli.commit.recovery import exclusive
 from rli.coordination.liveness import is_older_than_machine
 from rli.errors import CorruptTableError, InstantNotFoundError
 from rli.file_group.journal_list import readable_journals
-from rli.hudi.timeline.instant import Action, Instant
+from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.rollback_metadata import RollbackPlan
 from rli.hudi.timeline.timeline import Timeline
 from rli.index.any_index import is_built, repaired, standing_in
@@ -35,8 +35,7 @@ from rli.index.contract import TableIndex
 from rli.index.roles import RemembersCommits
 from rli.model import Durability, LeasePlace
 from rli.publication.fence import Fence
-from rli.publication.instants import TableInstant
-from rli.services.rollback import finish_rollback
+from rli.services.rollback import ROLLBACK
 from rli.tasks import InProcess
 from rli.telemetry import events
 from rli.view import paths
@@ -119,11 +118,10 @@ def undo_torn(
 def _undo(table: TableDefinition, torn: TornCommit, fence: Fence) -> str:
     events.TORN_COMMIT.log(table=table.location, instant=torn.time, file=torn.part)
     plan = RollbackPlan(torn.time, torn.action, _files_of(table, torn))
-    rollback = table.load_timeline().next_time(table.now())
-    fence.announce(TableInstant(table, rollback, Action.ROLLBACK), plan.to_avro())
-    finish_rollback(table, rollback, fence)
+    rollback = ROLLBACK.announce(plan.to_avro(), table.load_timeline(), fence)
+    ROLLBACK.finish(rollback, fence)
     table.storage.delete_folder(paths.work_folder(torn.time))
-    return rollback
+    return rollback.time
 
 
 def require_no_empty_commit(table: TableDefinition, timeline: Timeline) -> None:

@@ -14,18 +14,13 @@ from rli.commit.readiness import require_synced
 from rli.commit.recovery import exclusive, recover
 from rli.errors import ConflictError, InstantNotFoundError, InvalidInputError, LeaseLostError
 from rli.hudi.table_features import require_writable
+from rli.hudi.timeline.instant import Action
 from rli.index.contract import IndexState, TableIndex
 from rli.publication.fence import Fence
+from rli.publication.instants import TableInstant
 from rli.services.clean import finish_cleans
-from rli.services.restore import (
-    RestoreResult,
-    commits_after,
-    finish_restore,
-    request_restore,
-    restore_outcome,
-    undoable_after,
-)
-from rli.services.rollback import commits_to_undo, finish_rollback, last_commit, request_rollback, require_rollback
+from rli.services.restore import RESTORE, RestoreResult, commits_after, restore_outcome, restore_plan, undoable_after
+from rli.services.rollback import ROLLBACK, commits_to_undo, last_commit, require_rollback, rollback_plan
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import told_of_now
 
@@ -47,12 +42,12 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
         # Before anybody is waited for: a commit that comes meanwhile is not the one that the caller means.
         instant = _last_commit(table)
     ready = made_ready(table, index, f"rollback of {instant}", patience=patience)
-    definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
+    definition, writer, finished = ready.table.durable(), ready.writer, ready.finished.of(Action.ROLLBACK)
     index.sync(definition)
-    if instant in finished.rollbacks:
-        return finished.rollbacks[instant]
-    if is_last and finished.rollbacks:
-        return max(finished.rollbacks.values())
+    if instant in finished:
+        return finished[instant]
+    if is_last and finished:
+        return max(finished.values())
     with exclusive(definition, index, writer, patience=patience) as lease:
         fence = Fence(definition, lease.require_held)
         state = _state_to_undo(definition, index, fence)
@@ -62,15 +57,15 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
         require_rollback(snapshot, [*clusterings, commit])
         require_unique_after(index, state, [*clusterings, commit])
         for clustering in clusterings:
-            finish_rollback(definition, request_rollback(definition, snapshot, clustering, fence), fence)
+            ROLLBACK.finish(ROLLBACK.announce(rollback_plan(snapshot, clustering), snapshot.timeline, fence), fence)
             snapshot = _state_to_undo(definition, index, fence).snapshot
-        rollback = request_rollback(definition, snapshot, commit, fence)
+        rollback = ROLLBACK.announce(rollback_plan(snapshot, commit), snapshot.timeline, fence)
         # It is announced: if another process takes the lease over, that one carries it out.
         with suppress(LeaseLostError):
-            finish_rollback(definition, rollback, fence)
+            ROLLBACK.finish(rollback, fence)
     recover(definition, index, writer, patience=patience)
     index.sync(definition)
-    return rollback
+    return rollback.time
 
 
 def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience: float) -> RestoreResult:
@@ -84,26 +79,31 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
     """
     _require_target(table, instant)
     ready = made_ready(table, index, f"restore to {instant}", patience=patience)
-    definition, writer, finished = ready.table.durable(), ready.writer, ready.finished
+    definition, writer, finished = ready.table.durable(), ready.writer, ready.finished.of(Action.RESTORE)
     index.sync(definition)
-    if instant in finished.restores:
-        return finished.restores[instant]
+    if instant in finished:
+        return _outcome(TableInstant(definition, finished[instant], Action.RESTORE), instant)
     with exclusive(definition, index, writer, patience=patience) as lease:
         fence = Fence(definition, lease.require_held)
         state = _state_to_undo(definition, index, fence)
         snapshot = state.snapshot
         require_unique_after(index, state, commits_after(snapshot.timeline, instant))
-        request = request_restore(definition, snapshot, instant, fence)
+        plan = restore_plan(snapshot, instant)
+        announced = None if plan is None else RESTORE.announce(plan, snapshot.timeline, fence)
         # As for a rollback.
         with suppress(LeaseLostError):
-            if request is not None:
-                finish_restore(definition, request, fence)
+            if announced is not None:
+                RESTORE.finish(announced, fence)
     recover(definition, index, writer, patience=patience)
     index.sync(definition)
-    done = RestoreResult(None, instant, ()) if request is None else restore_outcome(definition, request)
+    return RestoreResult(None, instant, ()) if announced is None else _outcome(announced, instant)
+
+
+def _outcome(restore: TableInstant, instant: str) -> RestoreResult:
+    done = restore_outcome(restore)
     if done is None:
         raise ConflictError(
-            f"another writer committed after the restore was planned, and its commit stays: restore={request} "
+            f"another writer committed after the restore was planned, and its commit stays: restore={restore.time} "
             f"instant={instant}; restore again to undo that commit, too"
         )
     return done

@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from rli.errors import InvalidInputError
 from rli.hudi.timeline.by_partition import by_partition
@@ -27,6 +28,7 @@ from rli.hudi.timeline.timeline import Timeline
 from rli.model import FileGroupId
 from rli.publication.fence import Fence, remove_unfinished_drafts
 from rli.publication.instants import TableInstant
+from rli.services.planned import PlannedService
 from rli.services.undo_plan import planned_files
 from rli.telemetry import events, metrics
 from rli.view import paths
@@ -86,7 +88,7 @@ def clean(
         return CleanResult(None, None, 0, 0, 0)
     found = unneeded_files(Snapshot(table, kept.timeline), earliest)
     unneeded = sorted(found, key=lambda file_slice: file_slice.instant)[:most_files]
-    instant = _carry_out(table, kept.timeline, earliest, unneeded, fence) if unneeded else None
+    instant = _delete(unneeded, kept.timeline, earliest, fence) if unneeded else None
     result = CleanResult(
         instant=instant,
         earliest_kept=earliest.time,
@@ -140,10 +142,9 @@ def _require_kept(keep_commits: int) -> None:
 
 def finish_cleans(table: TableDefinition, fence: Fence) -> None:
     """Carry out cleans that were planned, by whichever engine, and not completed; the caller holds the lease."""
-    timeline = table.load_timeline()
-    for instant in timeline.pending:
+    for instant in table.load_timeline().pending:
         if instant.action == Action.CLEAN:
-            finish_clean(table, timeline, instant.time, fence)
+            CLEAN.finish(TableInstant(table, instant.time, Action.CLEAN), fence)
 
 
 def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:
@@ -171,42 +172,45 @@ def _superseded(snapshot: Snapshot, stored: Iterable[FileSlice], earliest: str) 
         yield from older if is_replaced else older[:-1]
 
 
-def _carry_out(
-    table: TableDefinition, timeline: Timeline, earliest: Instant, unneeded: list[FileSlice], fence: Fence
-) -> str:
+def _delete(unneeded: list[FileSlice], timeline: Timeline, earliest: Instant, fence: Fence) -> str:
+    """Delete file slices, announced as the clean whose instant is returned."""
+    storage = fence.table.storage
     files = by_partition(
-        (part.group.partition_path, [table.storage.full_path(file.path) for file in part.files]) for part in unneeded
+        (part.group.partition_path, [storage.full_path(file.path) for file in part.files]) for part in unneeded
     )
     last = timeline.completed_writes[-1]
     plan = CleanPlan(earliest.time, earliest.action, last.time, files)
-    instant = timeline.next_time(table.now())
-    fence.announce(TableInstant(table, instant, Action.CLEAN), plan.to_avro())
-    finish_clean(table, table.load_timeline(), instant, fence)
-    return instant
+    announced = CLEAN.announce(plan.to_avro(), timeline, fence)
+    CLEAN.finish(announced, fence)
+    return announced.time
 
 
-def finish_clean(table: TableDefinition, timeline: Timeline, instant: str, fence: Fence) -> None:
-    """Delete what a plan names, but for files that came to be needed again since, because of a rollback.
+class Clean(PlannedService[None]):
+    """Deletes the files of a plan, whichever engine made it."""
 
-    May be repeated. The caller holds the lease.
-    """
-    started = time.monotonic()
-    cleaning = TableInstant(table, instant, Action.CLEAN)
-    planned = cleaning.plan()
-    if planned is None:
-        # Nobody can carry it out: all but this trace of it was archived, or its plan removed by hand.
-        cleaning.remove()
-    else:
-        plan = CleanPlan.from_avro(planned, f"{instant}.{Action.CLEAN}.{State.REQUESTED}")
+    action = Action.CLEAN
+
+    def _carry_out(self, announced: TableInstant, fence: Fence) -> None:
+        """Delete what the plan names, but for files that came to be needed again since, because of a rollback."""
+        started = time.monotonic()
+        table, planned = announced.table, announced.plan()
+        if planned is None:
+            # Nobody can carry it out: all but this trace of it was archived, or its plan removed by hand.
+            announced.remove()
+            return
+        plan = CleanPlan.from_avro(planned, f"{announced.time}.{Action.CLEAN}.{State.REQUESTED}")
         change = TableChange.removing(plan.files)
-        fence.start(cleaning, change)
+        timeline = table.load_timeline()
+        fence.start(announced, change)
         held = Snapshot(table, timeline).slices.of_partitions(plan.files)
         live = {file.path for file_slice in held for file in file_slice.files}
         # In any order: none of them is needed, and a repeated clean deletes the rest.
         table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
         milliseconds = int((time.monotonic() - started) * 1000)
-        fence.complete(cleaning, change, plan.completed(instant, milliseconds))
-    table.storage.delete_files([paths.service_mark(instant, Action.CLEAN)])
+        fence.complete(announced, change, plan.completed(announced.time, milliseconds))
+
+
+CLEAN: Final = Clean()
 
 
 def delete_journals(table: TableDefinition, earliest: str) -> int:

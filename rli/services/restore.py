@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from rli.errors import InstantNotFoundError
 from rli.file_group import deleted_keys
@@ -19,9 +20,9 @@ from rli.hudi.timeline.rollback_metadata import RollbackMetadata
 from rli.hudi.timeline.timeline import Timeline
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
+from rli.services.planned import PlannedService
 from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
 from rli.telemetry import events, metrics
-from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
@@ -45,31 +46,25 @@ class RestoreResult:
     dry_run: bool = False
 
 
-def request_restore(table: TableDefinition, snapshot: Snapshot, instant_time: str, fence: Fence) -> str | None:
-    """Put the plan to go back to a commit on the timeline, as the instant that is returned; None if it is the last.
+def restore_plan(snapshot: Snapshot, instant_time: str) -> bytes | None:
+    """The plan to go back to a commit; None if it is the last.
 
     Args:
-        table: the table.
-        snapshot: its present state; the caller holds the lease.
+        snapshot: the table's present state; the caller holds the lease.
         instant_time: of the commit.
-        fence: of the caller.
 
     Raises:
-        LeaseLostError: another writer took the lease over; nothing was undone.
         InstantNotFoundError: it is no completed commit, or files that it needs were cleaned.
         UnsupportedTableError: a later commit replaced whole file groups and is another engine's, or a savepoint keeps one.
     """
     later = undoable_after(snapshot, instant_time)
     if not later:
         return None
-    restore = snapshot.timeline.next_time(table.now())
-    plan = RestorePlan(instant_time, tuple((instant.time, instant.action) for instant in later))
-    fence.announce(TableInstant(table, restore, Action.RESTORE), plan.to_avro())
-    return restore
+    return RestorePlan(instant_time, tuple((instant.time, instant.action) for instant in later)).to_avro()
 
 
 def undoable_after(snapshot: Snapshot, instant_time: str) -> list[Instant]:
-    """The commits that a restore undoes, the newest first; raises as ``request_restore`` if it cannot."""
+    """The commits that a restore undoes, the newest first; raises as ``restore_plan`` if it cannot."""
     later = commits_after(snapshot.timeline, instant_time)
     if later:
         require_undoable(snapshot, later)
@@ -77,58 +72,72 @@ def undoable_after(snapshot: Snapshot, instant_time: str) -> list[Instant]:
     return later
 
 
-def finish_restore(table: TableDefinition, restore: str, fence: Fence) -> RestoreResult | None:
-    """Carry out a planned restore; may be repeated. The caller holds the lease.
+class Restore(PlannedService[RestoreResult | None]):
+    """Undoes all commits after one.
 
-    Returns:
-        What it did; None if another engine committed after the plan was made. What that may build on stays then: only
-        commits that were no longer visible are undone.
+    Its result is None if another engine committed after the plan was made. What that may build on stays then: only
+    commits that were no longer visible are undone.
     """
-    started = time.monotonic()
-    storage, instant = table.storage, TableInstant(table, restore, Action.RESTORE)
-    plan = _plan_of(instant)
-    begun = instant.progress()
-    if begun is None:
-        intended = _intended(table, restore, plan)
-        begun = intended.to_avro()
-        fence.start(instant, _change_of(intended), begun)
-    metadata = RestoreMetadata.from_avro(begun, f"{restore}.{Action.RESTORE}.inflight")
-    visible = {instant.time for instant in table.load_timeline().completed_writes if instant.time > plan.restored_to}
-    if visible - {rollback.instant_time for rollback in metadata.rollbacks}:
-        metadata = metadata.without(visible)
-    undone = [TableInstant(table, rollback.instant_time, rollback.action) for rollback in metadata.rollbacks]
-    for commit in undone:
-        commit.withdraw()
-    for rollback in metadata.rollbacks:
-        storage.delete_files(planned_files(rollback.deleted))
-        storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
-        storage.sync(folders=rollback.deleted)
-    deleted_keys.delete_files_of(storage, frozenset(commit.time for commit in undone))
-    milliseconds = int((time.monotonic() - started) * 1000)
-    fence.complete(instant, _change_of(metadata), metadata.taking(milliseconds).to_avro())
-    # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
-    for commit in undone:
-        commit.remove()
-    storage.delete_files([paths.service_mark(restore, Action.RESTORE)])
-    metrics.SERVICES.add(1, service="restore")
-    events.RESTORE_DONE.log(
-        table=table.location,
-        instant=plan.restored_to,
-        restore=restore,
-        undone=[commit.time for commit in undone],
-        seconds=time.monotonic() - started,
-    )
-    return restore_outcome(table, restore)
+
+    action = Action.RESTORE
+
+    def _carry_out(self, announced: TableInstant, fence: Fence) -> RestoreResult | None:
+        started = time.monotonic()
+        table, storage = announced.table, announced.table.storage
+        plan = _plan_of(announced)
+        metadata = _begun(announced, plan, fence)
+        visible = {
+            instant.time for instant in table.load_timeline().completed_writes if instant.time > plan.restored_to
+        }
+        if visible - {rollback.instant_time for rollback in metadata.rollbacks}:
+            metadata = metadata.without(visible)
+        undone = [TableInstant(table, rollback.instant_time, rollback.action) for rollback in metadata.rollbacks]
+        for commit in undone:
+            commit.withdraw()
+        for rollback in metadata.rollbacks:
+            storage.delete_files(planned_files(rollback.deleted))
+            storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
+            storage.sync(folders=rollback.deleted)
+        deleted_keys.delete_files_of(storage, frozenset(commit.time for commit in undone))
+        milliseconds = int((time.monotonic() - started) * 1000)
+        fence.complete(announced, _change_of(metadata), metadata.taking(milliseconds).to_avro())
+        # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).
+        for commit in undone:
+            commit.remove()
+        metrics.SERVICES.add(1, service="restore")
+        events.RESTORE_DONE.log(
+            table=table.location,
+            instant=plan.restored_to,
+            restore=announced.time,
+            undone=[commit.time for commit in undone],
+            seconds=time.monotonic() - started,
+        )
+        return restore_outcome(announced)
+
+    def _commit_of(self, done: RestoreResult | None) -> str | None:
+        return None if done is None else done.restored_to
 
 
-def restore_outcome(table: TableDefinition, restore: str) -> RestoreResult | None:
+RESTORE: Final = Restore()
+
+
+def restore_outcome(completed: TableInstant) -> RestoreResult | None:
     """What a completed restore did, whichever process carried it out; None if another engine overtook its plan."""
-    instant = TableInstant(table, restore, Action.RESTORE)
-    plan = _plan_of(instant)
-    metadata = RestoreMetadata.from_avro(instant.content() or b"", f"{restore}.{Action.RESTORE}")
+    plan = _plan_of(completed)
+    metadata = RestoreMetadata.from_avro(completed.content() or b"", f"{completed.time}.{Action.RESTORE}")
     undone = tuple(rollback.instant_time for rollback in metadata.rollbacks)
     is_overtaken = undone != tuple(commit_time for commit_time, _ in plan.undone)
-    return None if is_overtaken else RestoreResult(restore, plan.restored_to, undone)
+    return None if is_overtaken else RestoreResult(completed.time, plan.restored_to, undone)
+
+
+def _begun(announced: TableInstant, plan: RestorePlan, fence: Fence) -> RestoreMetadata:
+    """What a restore will have done, as its inflight state says; begins it if nobody has."""
+    begun = announced.progress()
+    if begun is None:
+        intended = _intended(announced.table, announced.time, plan)
+        begun = intended.to_avro()
+        fence.start(announced, _change_of(intended), begun)
+    return RestoreMetadata.from_avro(begun, f"{announced.time}.{Action.RESTORE}.inflight")
 
 
 def _change_of(metadata: RestoreMetadata) -> TableChange:

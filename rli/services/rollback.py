@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
 from rli.file_group import deleted_keys
@@ -17,10 +18,9 @@ from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
 from rli.model import FileGroupId
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
+from rli.services.planned import PlannedService
 from rli.services.undo_plan import kept_by_index, planned_files, require_undoable, written_files
 from rli.telemetry import events, metrics
-from rli.view import paths
-from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
 from rli.view.table_change import TableChange
 
@@ -81,22 +81,15 @@ def require_rollback(snapshot: Snapshot, commits: Sequence[Instant]) -> None:
         _require_files_before(snapshot, instant)
 
 
-def request_rollback(table: TableDefinition, snapshot: Snapshot, instant: Instant, fence: Fence) -> str:
-    """Put the plan to roll back the last completed commit on the timeline, as the instant that is returned.
+def rollback_plan(snapshot: Snapshot, commit: Instant) -> bytes:
+    """The plan to roll back the last completed commit.
 
     Args:
-        table: the table.
-        snapshot: its present state; the caller holds the lease.
-        instant: the commit; ``require_rollback`` has passed it.
-        fence: of the caller.
-
-    Raises:
-        LeaseLostError: another writer took the lease over; nothing was rolled back.
+        snapshot: the table's present state; the caller holds the lease.
+        commit: ``require_rollback`` has passed it.
     """
-    plan = RollbackPlan(instant.time, instant.action, written_files(table.storage, snapshot.change(instant)))
-    time_of_rollback = snapshot.timeline.next_time(table.now())
-    fence.announce(TableInstant(table, time_of_rollback, Action.ROLLBACK), plan.to_avro())
-    return time_of_rollback
+    files = written_files(snapshot.table.storage, snapshot.change(commit))
+    return RollbackPlan(commit.time, commit.action, files).to_avro()
 
 
 def _require_files_before(snapshot: Snapshot, instant: Instant) -> None:
@@ -118,37 +111,46 @@ def _require_files_before(snapshot: Snapshot, instant: Instant) -> None:
             )
 
 
-def finish_rollback(table: TableDefinition, rollback: str, fence: Fence) -> str:
-    """Carry out a planned rollback, and say which commit it undid; may be repeated. The caller holds the lease."""
-    started = time.monotonic()
-    storage, instant = table.storage, TableInstant(table, rollback, Action.ROLLBACK)
-    plan = RollbackPlan.from_avro(instant.plan() or b"", f"{rollback}.rollback.requested")
-    undone = TableInstant(table, plan.instant_time, plan.action)
-    change = TableChange.removing(plan.files, [plan.instant_time])
-    fence.start(instant, change)
-    # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
-    # instant that is older than all others would pass for one of an archived commit.
-    undone.withdraw()
-    storage.delete_files(planned_files(plan.files))
-    storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
-    deleted_keys.delete_files_of(storage, frozenset([plan.instant_time]))
-    storage.sync(folders=plan.files)
-    metadata = RollbackMetadata(
-        start_time=rollback,
-        instant_time=plan.instant_time,
-        action=plan.action,
-        milliseconds=int((time.monotonic() - started) * 1000),
-        deleted=plan.files,
-    )
-    fence.complete(instant, change, metadata.to_avro())
-    undone.remove()
-    storage.delete_files([paths.service_mark(rollback, Action.ROLLBACK)])
-    metrics.SERVICES.add(1, service="rollback")
-    events.ROLLBACK_DONE.log(
-        table=table.location,
-        instant=plan.instant_time,
-        rollback=rollback,
-        files=sum(map(len, plan.files.values())),
-        seconds=time.monotonic() - started,
-    )
-    return plan.instant_time
+class Rollback(PlannedService[str]):
+    """Takes one commit back; the result is its instant."""
+
+    action = Action.ROLLBACK
+
+    def _carry_out(self, announced: TableInstant, fence: Fence) -> str:
+        started = time.monotonic()
+        table, storage = announced.table, announced.table.storage
+        plan = RollbackPlan.from_avro(announced.plan() or b"", f"{announced.time}.rollback.requested")
+        undone = TableInstant(table, plan.instant_time, plan.action)
+        change = TableChange.removing(plan.files, [plan.instant_time])
+        fence.start(announced, change)
+        # The commit stops being visible at once, and its files are gone before its instant is: a base file without an
+        # instant that is older than all others would pass for one of an archived commit.
+        undone.withdraw()
+        storage.delete_files(planned_files(plan.files))
+        storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
+        deleted_keys.delete_files_of(storage, frozenset([plan.instant_time]))
+        storage.sync(folders=plan.files)
+        metadata = RollbackMetadata(
+            start_time=announced.time,
+            instant_time=plan.instant_time,
+            action=plan.action,
+            milliseconds=int((time.monotonic() - started) * 1000),
+            deleted=plan.files,
+        )
+        fence.complete(announced, change, metadata.to_avro())
+        undone.remove()
+        metrics.SERVICES.add(1, service="rollback")
+        events.ROLLBACK_DONE.log(
+            table=table.location,
+            instant=plan.instant_time,
+            rollback=announced.time,
+            files=sum(map(len, plan.files.values())),
+            seconds=time.monotonic() - started,
+        )
+        return plan.instant_time
+
+    def _commit_of(self, done: str) -> str:
+        return done
+
+
+ROLLBACK: Final = Rollback()

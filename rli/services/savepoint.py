@@ -13,6 +13,7 @@ from rli.hudi.timeline.savepoint_metadata import SavepointMetadata
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.clean import finish_cleans
+from rli.services.planned import AnnouncedService, Finished
 from rli.services.restore import require_commit
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -22,7 +23,7 @@ from rli.view.time_travel import require_files_as_of
 
 _SAVED_BY: Final = "rli"
 
-DELETION: Final = "deletion"
+_DELETION: Final = "deletion"
 """What the mark of a deletion is named by; it holds the content of the savepoint that goes."""
 
 
@@ -66,12 +67,21 @@ def create_savepoint(table: TableDefinition, instant_time: str | None, comment: 
     return saved
 
 
-def drop_unfinished(table: TableDefinition, instant_time: str) -> None:
-    """Remove the traces of a savepoint that was begun and not made. The caller holds the lease."""
-    savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
-    if not savepoint.is_completed:
-        savepoint.drop()
-    table.storage.delete_files([paths.service_mark(instant_time, Action.SAVEPOINT)])
+class SavepointService(AnnouncedService):
+    """Savepoints that were begun and not made: nobody finishes them, because they have no plan on the timeline."""
+
+    action = Action.SAVEPOINT
+
+    def resume(self, table: TableDefinition, instant_time: str, fence: Fence) -> Finished:  # noqa: ARG002  (drops it only)
+        """Remove the traces of a savepoint that was not made. The caller holds the lease."""
+        savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
+        if not savepoint.is_completed:
+            savepoint.drop()
+        table.storage.delete_files([paths.service_mark(instant_time, Action.SAVEPOINT)])
+        return Finished()
+
+
+SAVEPOINT: Final = SavepointService()
 
 
 def delete_savepoint(table: TableDefinition, instant_time: str, fence: Fence) -> None:
@@ -85,16 +95,26 @@ def delete_savepoint(table: TableDefinition, instant_time: str, fence: Fence) ->
         raise InstantNotFoundError(
             f"no savepoint keeps this commit: instant={instant_time}; list the savepoints: rli timeline TABLE"
         )
-    fence.create(paths.service_mark(instant_time, DELETION), content)
-    finish_deletion(table, instant_time)
+    # The mark is the announcement: no action of the timeline stands for a deletion.
+    fence.create(paths.service_mark(instant_time, _DELETION), content)
+    SAVEPOINT_DELETION.resume(table, instant_time, fence)
 
 
-def finish_deletion(table: TableDefinition, instant_time: str) -> None:
-    """Delete the savepoint that a mark names; may be repeated. The caller holds the lease, or has lost it since."""
-    mark = paths.service_mark(instant_time, DELETION)
-    content = table.storage.read_bytes(mark)
-    if content is not None:
-        savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
-        savepoint.withdraw_content(content)
-        savepoint.drop()
-        table.storage.delete_files([mark])
+class SavepointDeletion(AnnouncedService):
+    """Deletions of savepoints, each announced by its mark."""
+
+    action = _DELETION
+
+    def resume(self, table: TableDefinition, instant_time: str, fence: Fence) -> Finished:  # noqa: ARG002  (needs no fence)
+        """Delete the savepoint that a mark names. The caller holds the lease, or has lost it since."""
+        mark = paths.service_mark(instant_time, _DELETION)
+        content = table.storage.read_bytes(mark)
+        if content is not None:
+            savepoint = TableInstant(table, instant_time, Action.SAVEPOINT)
+            savepoint.withdraw_content(content)
+            savepoint.drop()
+            table.storage.delete_files([mark])
+        return Finished()
+
+
+SAVEPOINT_DELETION: Final = SavepointDeletion()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rli import Table
 from rli.commit.recovery import exclusive
 from rli.publication.fence import Fence
-from rli.services.rollback import request_rollback
+from rli.services.rollback import ROLLBACK, rollback_plan
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 
@@ -15,5 +15,6 @@ def roll_back_in_part(table: Table, instant: str) -> None:
     definition = table.definition
     with exclusive(definition, opened_table(table).index, "rollback") as lease:
         [completed] = (found for found in table.timeline() if found.time == instant)
-        request_rollback(definition, Snapshot.now(definition), completed, Fence(definition, lease.require_held))
+        snapshot, fence = Snapshot.now(definition), Fence(definition, lease.require_held)
+        ROLLBACK.announce(rollback_plan(snapshot, completed), snapshot.timeline, fence)
         definition.storage.delete_files([definition.timeline_layout.path(completed.file_name)])

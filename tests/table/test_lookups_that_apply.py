@@ -20,7 +20,7 @@ from rli.coordination.shared_records import shared_records
 from rli.coordination.writers import writer_record
 from rli.hudi.timeline.timeline import Timeline
 from rli.publication.fence import Fence
-from rli.services.rollback import request_rollback
+from rli.services.rollback import ROLLBACK, rollback_plan
 from rli.table.table import opened_table
 from rli.view.definition import TableDefinition
 from rli.view.snapshot import Snapshot
@@ -99,7 +99,8 @@ def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None
     definition = table.definition
     with exclusive(definition, opened_table(table).index, "rollback") as lease:
         snapshot = Snapshot.now(definition)
-        request_rollback(definition, snapshot, snapshot.timeline.find(undone), Fence(definition, lease.require_held))
+        plan = rollback_plan(snapshot, snapshot.timeline.find(undone))
+        ROLLBACK.announce(plan, snapshot.timeline, Fence(definition, lease.require_held))
         # The commit becomes pending again, and nobody but the holder of the lease may go on from there.
         (completed,) = (i for i in table.timeline() if i.time == undone)
         Path(table.location, definition.timeline_layout.path(completed.file_name)).unlink()

@@ -21,7 +21,7 @@ from rli.commit.recovery import exclusive
 from rli.model import Step
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
-from rli.services.restore import RestoreResult, finish_restore, request_restore
+from rli.services.restore import RESTORE, RestoreResult, restore_plan
 from rli.table.table import opened_table
 from tests.support.faults import PointedStorage
 from tests.support.indexes import record_index
@@ -239,11 +239,17 @@ def test_writes_that_others_repeat_after_a_restore(table: Table) -> None:
     _require_state(table, [expected[key] for key in sorted(expected)])
 
 
+def _announce(table: Table, instant: str, fence: Fence) -> TableInstant:
+    snapshot = table.snapshot()
+    plan = restore_plan(snapshot, instant)
+    assert plan is not None
+    return RESTORE.announce(plan, snapshot.timeline, fence)
+
+
 def _announce_restore(table: Table, instant: str) -> None:
     """What a process leaves that dies when it has planned a restore."""
     with exclusive(table.definition, opened_table(table).index, "restore that dies") as lease:
-        fence = Fence(table.definition, lease.require_held)
-        assert request_restore(table.definition, table.snapshot(), instant, fence)
+        _announce(table, instant, Fence(table.definition, lease.require_held))
 
 
 @pytest.mark.invariant("P12")
@@ -291,7 +297,7 @@ def test_who_lost_the_lease_restores_nothing(table: Table) -> None:
         _commit(other, 3)
 
     with pytest.raises(LeaseLostError, match="took the lease over"):
-        request_restore(table.definition, table.snapshot(), instants[0], Fence(table.definition, succeed))
+        _announce(table, instants[0], Fence(table.definition, succeed))
     assert [row["id"] for row in rows_of(table)] == ["a", "m", "n2", "n3"]
     check_stored(table)
 
@@ -308,10 +314,9 @@ def test_a_restore_that_was_paused_undoes_nothing_that_came_later(table: Table) 
 
     definition = replace(table.definition, storage=PointedStorage(table.location, at_point=succeed))
     fence = Fence(definition, lambda: None)
-    restore = request_restore(definition, table.snapshot(), instants[0], fence)
-    assert restore is not None
-    done = finish_restore(definition, restore, fence)
+    restore = _announce(table, instants[0], fence)
+    done = RESTORE.finish(restore, fence)
     assert done is not None
-    assert (done.instant, done.restored_to) == (restore, instants[0])
+    assert (done.instant, done.restored_to) == (restore.time, instants[0])
     assert [i.time for i in table.snapshot().timeline.completed_writes][-1:] == later
     _require_state(table, [*states[0], {"id": "n2", "city": "z", "ts": 9, "v": 9.0}])

@@ -19,7 +19,7 @@ from rli import (
 from rli.commit.recovery import exclusive
 from rli.hudi.file_names import BaseFileName
 from rli.publication.fence import Fence
-from rli.services.rollback import request_rollback
+from rli.services.rollback import ROLLBACK, rollback_plan
 from rli.table.table import opened_table
 from rli.view.snapshot import Snapshot
 from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
@@ -89,7 +89,8 @@ def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) 
     definition = planner.definition
     with exclusive(definition, opened_table(planner).index, "rollback") as lease:
         snapshot = Snapshot.now(definition)
-        request_rollback(definition, snapshot, snapshot.timeline.find(undone), Fence(definition, lease.require_held))
+        plan = rollback_plan(snapshot, snapshot.timeline.find(undone))
+        ROLLBACK.announce(plan, snapshot.timeline, Fence(definition, lease.require_held))
     planner.close()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with open_table(tmp_path / "link") as table:
