@@ -12,7 +12,6 @@ from rli.commit.recovery import exclusive, recover
 from rli.commit.turns import end_turn
 from rli.coordination.contract import LeaseHolder
 from rli.coordination.of_table import coordination_of
-from rli.coordination.shared_records import shared_records
 from rli.index.contract import TableIndex
 from rli.view.definition import TableDefinition
 
@@ -35,6 +34,6 @@ def break_lease(table: TableDefinition, index: TableIndex) -> LeaseHolder | None
     coordination.exclusion.take_away(writer, coordination.writers.at_work)
     with exclusive(table, index, writer):
         pass
-    end_turn(shared_records(table, index))
+    end_turn(table, index)
     recover(table, index, writer)
     return holder

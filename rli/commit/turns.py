@@ -19,7 +19,7 @@ from rli.commit.recovery import exclusive
 from rli.coordination.contract import Held
 from rli.coordination.lease_queue import TurnQueue
 from rli.coordination.liveness import Holding
-from rli.coordination.shared_records import SharedRecords, shared_records
+from rli.coordination.shared_records import shared_records
 from rli.errors import LeaseBusyError, RliError
 from rli.index.contract import TableIndex
 from rli.processes import ProcessId
@@ -91,8 +91,9 @@ class _OwnTurn:
                 queue.pause()
 
 
-def end_turn(records: SharedRecords) -> None:
+def end_turn(table: TableDefinition, index: TableIndex) -> None:
     """End the present turn, whose record may be damaged: other writes no longer wait for it."""
+    records = shared_records(table, index)
     records.compare_and_set(TURN, records.read_control(TURN), None)
 
 
