@@ -18,7 +18,7 @@ from rli.model import Step
 from rli.telemetry import events
 from rli.view import paths
 from rli.view.definition import TableDefinition
-from rli.view.registration import has_other_index
+from rli.view.registration import seems_to_have_other_index
 
 
 class PublishedWrite:
@@ -62,7 +62,7 @@ class PublishedWrite:
             self._timeline = begun.index.sync(self._table, options).timeline
         except Exception as error:  # noqa: BLE001  (whatever it is, the commit stands)
             # The table may have another index now, which follows this commit; the former index may be gone (P37).
-            self._is_behind = not _has_other_index(begun)
+            self._is_behind = not seems_to_have_other_index(begun.table)
             if self._is_behind:
                 events.COMMIT_INDEX_BEHIND.log(table=begun.table.location, instant=begun.instant, cause=error)
 
@@ -89,7 +89,7 @@ class PublishedWrite:
     def tell(self, error: Exception) -> None:
         """Log an error that came after the publication."""
         # With the former index of a table, what is kept in it is gone, or nobody asks for it.
-        if not _has_other_index(self._begun):
+        if not seems_to_have_other_index(self._begun.table):
             events.COMMIT_UNFINISHED.log_with_traceback(
                 error, table=self._begun.table.location, instant=self._begun.instant
             )
@@ -101,10 +101,3 @@ class PublishedWrite:
             yield
         except Exception as error:  # noqa: BLE001  (whatever it is, the commit stands)
             self.tell(error)
-
-
-def _has_other_index(begun: BegunWrite) -> bool:
-    try:
-        return has_other_index(begun.table)
-    except Exception:  # noqa: BLE001  (the caller tells of its own error, which has the same cause)
-        return False

@@ -22,12 +22,14 @@ from rli.commit.write_report import WriteReport
 from rli.errors import ConflictError, as_nothing_written
 from rli.telemetry.waits import waiting
 from rli.view.caller_transactions import RepeatedTransactionError
+from rli.view.definition import TableDefinition
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 
 
 def write_until_published(
+    table: TableDefinition,
     begin: Callable[[], BegunWrite],
     prepare: Callable[[BegunWrite], PreparedWrite],
     attempts: int,
@@ -38,6 +40,7 @@ def write_until_published(
     Pauses between attempts grow exponentially, with full jitter so that writers in conflict do not come back at once.
 
     Args:
+        table: the definition that the write goes by.
         begin: begins an attempt, from a snapshot of its own.
         prepare: tags and writes.
         attempts: how many at most.
@@ -51,7 +54,7 @@ def write_until_published(
     Returns:
         What was committed: by this call, or by an earlier one with the same transaction of the caller.
     """
-    report = WriteReport(attempts, operation)
+    report = WriteReport(table, attempts, operation)
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),

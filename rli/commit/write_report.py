@@ -8,9 +8,11 @@ from typing import Final, TypeVar
 
 from rli.commit.begun_write import BegunWrite
 from rli.commit.outcome import Published, Unchanged
-from rli.errors import ConflictError, InvalidInputError
+from rli.errors import ConflictError, InvalidInputError, RliError, UndecidedCommitError
 from rli.model import CommitResult, Phase
 from rli.telemetry import events, metrics
+from rli.view.definition import TableDefinition
+from rli.view.registration import seems_to_have_other_index
 
 Done = TypeVar("Done", bound=Published | Unchanged)
 
@@ -24,11 +26,13 @@ class WriteReport:
     """Follows one write through its attempts.
 
     Args:
+        table: the definition that the write goes by.
         most_attempts: after which the write gives up.
         operation: Hudi's name of what is written.
     """
 
-    def __init__(self, most_attempts: int, operation: str) -> None:
+    def __init__(self, table: TableDefinition, most_attempts: int, operation: str) -> None:
+        self._table = table
         self._most_attempts = most_attempts
         self._operation = operation.lower()
         self._began = self._attempt_began = time.monotonic()
@@ -56,7 +60,7 @@ class WriteReport:
         """An attempt failed, and there will be another one."""
         is_conflict = isinstance(failure, ConflictError)
         metrics.RETRIES.add(1, reason="conflict" if is_conflict else "void")
-        where = {"table": self._table, "instant": self._instant, "attempt": self._attempts}
+        where = {"table": self._table.location, "instant": self._instant, "attempt": self._attempts}
         if isinstance(failure, ConflictError):
             self._conflicts += 1
             events.COMMIT_RETRIED.log(
@@ -66,14 +70,17 @@ class WriteReport:
             events.COMMIT_VOID.log(**where, attempts=self._most_attempts, cause=failure)
 
     def failed(self, failure: BaseException) -> None:
-        """The write has failed for good."""
+        """The write has failed for good, or is about to be repeated with the index that the table has now (P37)."""
+        if self._is_repeated_elsewhere(failure):
+            # The repetition tells how the write went.
+            return
         self._conflicts += isinstance(failure, ConflictError)
         metrics.WRITES.add(1, operation=self._operation, outcome="failed")
         if isinstance(failure, InvalidInputError):
             # The caller's mistake, and most of these are found before there is an attempt to report.
             return
         events.COMMIT_FAILED.log(
-            table=self._table,
+            table=self._table.location,
             operation=self._operation,
             instant=self._instant,
             attempts=self._attempts,
@@ -81,6 +88,11 @@ class WriteReport:
             seconds=self._seconds,
             cause=failure,
         )
+
+    def _is_repeated_elsewhere(self, failure: BaseException) -> bool:
+        if not isinstance(failure, RliError) or isinstance(failure, UndecidedCommitError):
+            return False
+        return seems_to_have_other_index(self._table)
 
     def repeated(self, result: CommitResult) -> CommitResult:
         """The caller's transaction was committed before, with this result."""
@@ -96,7 +108,7 @@ class WriteReport:
         told = replace(result, attempts=self._attempts, conflicts=self._conflicts, seconds=seconds)
         self._count(told)
         common = {
-            "table": self._table,
+            "table": self._table.location,
             "operation": self._operation,
             "unchanged": told.unchanged,
             "duplicates": told.duplicates,
@@ -137,10 +149,6 @@ class WriteReport:
     @property
     def _seconds(self) -> float:
         return time.monotonic() - self._began
-
-    @property
-    def _table(self) -> str | None:
-        return None if self._write is None else self._write.table.location
 
     @property
     def _instant(self) -> str | None:

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TypeVar
 
 from rli.commit.exclusive_service import table_service
-from rli.errors import InvalidInputError, RliError
+from rli.errors import InvalidInputError, RliError, UndecidedCommitError
 from rli.hudi.timeline.instant import parse_instant_time
 from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind
@@ -105,6 +105,9 @@ class OpenTable:
             definition, index = self.refreshed()
             try:
                 return write(definition, index)
+            except UndecidedCommitError:
+                # It may be published.
+                raise
             except RliError as error:
                 # A write that is published does not fail because of its former index.
                 if not has_other_index(definition):

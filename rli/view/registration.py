@@ -172,6 +172,14 @@ def has_other_index(definition: TableDefinition) -> bool:
     return _changed_settings(definition) is not None
 
 
+def seems_to_have_other_index(definition: TableDefinition) -> bool:
+    """See ``has_other_index``; False if that cannot be told now. For reports of an error, which has the same cause."""
+    try:
+        return has_other_index(definition)
+    except (OSError, RliError):
+        return False
+
+
 def has_index_of(definition: TableDefinition, other: TableDefinition) -> bool:
     """Whether two definitions of a table name the same index and lease."""
     return _index_and_lease(definition.settings) == _index_and_lease(other.settings)

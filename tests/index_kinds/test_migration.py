@@ -34,7 +34,8 @@ from rli import (
 from rli.commit.exclusive_service import table_service
 from rli.coordination.lease import TableLease
 from rli.coordination.shared_records import shared_records
-from rli.errors import InvalidInputError, LeaseLostError, UnsupportedTableError
+from rli.errors import InvalidInputError, LeaseLostError, UndecidedCommitError, UnsupportedTableError
+from rli.index.contract import TableIndex
 from rli.index.kinds import IndexOptions
 from rli.index.record.kind import RecordKind
 from rli.index.record.table.index import RecordTableIndex
@@ -245,10 +246,26 @@ def test_a_displaced_writer_is_not_dead(tmp_path: Path, caplog: pytest.LogCaptur
     with caplog.at_level("INFO", "rli"):
         assert table.upsert(records(("new", "y", 2, 2.0)), on_step=Once(Step.TAGGED, migrate)).inserted == 1
     told = [getattr(record, "rli_event", "") for record in caplog.records]
-    assert "writer.recovered" not in told
+    assert {"writer.recovered", "commit.failed"}.isdisjoint(told)
     assert (told.count("writer.displaced"), told.count("write.moved")) == (1, 1)
     assert table.read()["id"].to_pylist().count("new") == 1
     check_stored(table)
+
+
+@pytest.mark.invariant("P37")
+def test_an_undecided_write_is_not_repeated(tmp_path: Path) -> None:
+    """It may be published, so a repetition with the new index might write twice."""
+    table, calls = new_table(tmp_path), list[str]()
+
+    def write(_: TableDefinition, index: TableIndex) -> None:
+        calls.append(index.url)
+        with open_table(table.location) as other:
+            other.migrate_index(OTHER.format(folder=tmp_path))
+        raise UndecidedCommitError("the storage failed while a commit was published")
+
+    with pytest.raises(UndecidedCommitError):
+        opened_table(table).write_with(write)
+    assert calls == [RECORD.format(folder=tmp_path)]
 
 
 @pytest.mark.parametrize("step", [Step.PUBLISHED, Step.REGISTERED, Step.APPLIED])

@@ -107,6 +107,7 @@ def run(
                 if options.dry_run:
                     return dry_run(table, index, options.on_step, caller, prepare)
                 outcome = write_until_published(
+                    table,
                     partial(BegunWrite.begin, table, index, engine.tasks, options.on_step, caller=caller),
                     prepare,
                     attempts,

@@ -61,6 +61,7 @@ def cluster(
     require_writable(table.properties)
     clustering = Clustering(tasks, smaller_than, most_bytes)
     return write_until_published(
+        table,
         partial(BegunWrite.begin, table, index, tasks, on_step, Action.REPLACE_COMMIT, patience=patience),
         clustering.prepare,
         attempts,
