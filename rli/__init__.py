@@ -58,7 +58,7 @@ from rli.model import (
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
-from rli.settings import Maintenance
+from rli.settings import Maintenance, TableSettings
 from rli.table.catalog import create_table, open_table
 from rli.table.dropping import DroppedTable, drop_table
 from rli.table.index_of_table import IndexOfTable, SyncResult
@@ -133,6 +133,7 @@ __all__ = [
     "TableMaintenance",
     "TableNotFoundError",
     "TableOptions",
+    "TableSettings",
     "TableStatistics",
     "TableVersions",
     "TaskRunner",
