@@ -111,9 +111,7 @@ table = catalog.load_table("demo.trips")
         pytest.param(ICEBERG, "rli.IndexTransaction.commit", id="Iceberg, after its commit"),
     ],
 )
-def test_a_writer_that_died_between_the_two_commits_is_healed_by_the_next(
-    words: dict[str, str], step: str, tmp_path: Path
-) -> None:
+def test_writer_dead_between_commits_is_healed(words: dict[str, str], step: str, tmp_path: Path) -> None:
     died = run(tmp_path, "-c", DIE.format(examples=str(EXAMPLES), step=step, **words))
     assert died.returncode == 9, died.stderr
     healed = run(tmp_path, "-c", HEAL.format(examples=str(EXAMPLES), **words))

@@ -17,7 +17,7 @@ class TestSqliteStore(StoreConformance):
         return f"sqlite://{tmp_path}/{uuid4().hex}.db"
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_foreign_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, but long enough to be looked at\n" * 100)
     with pytest.raises(StoreUnavailableError, match=r"SQLite cannot use the file.*url=sqlite://"):
         open_store(f"sqlite://{tmp_path}/notes.txt")

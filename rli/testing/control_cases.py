@@ -26,12 +26,12 @@ class ControlCases:
         assert store.read_control("settings") is None
         assert store.scan_control("") == []
 
-    def test_a_record_is_set_where_there_is_none(self, store: Store) -> None:
+    def test_absent_record_can_be_set(self, store: Store) -> None:
         assert store.compare_and_set("settings", None, b"one")
         assert not store.compare_and_set("settings", None, b"two")
         assert store.read_control("settings") == b"one"
 
-    def test_a_record_is_replaced_where_it_is_as_expected(self, store: Store) -> None:
+    def test_expected_record_is_replaced(self, store: Store) -> None:
         assert not store.compare_and_set("lease", b"one", b"two")
         assert store.read_control("lease") is None
         store.compare_and_set("lease", None, b"one")
@@ -41,7 +41,7 @@ class ControlCases:
         assert store.compare_and_set("lease", b"one", b"two")
         assert store.read_control("lease") == b"two"
 
-    def test_a_record_is_removed_where_it_is_as_expected(self, store: Store) -> None:
+    def test_expected_record_is_removed(self, store: Store) -> None:
         store.compare_and_set("lease", None, b"one")
         assert not store.compare_and_set("lease", b"two", None)
         assert store.read_control("lease") == b"one"
@@ -51,13 +51,13 @@ class ControlCases:
         assert store.compare_and_set("lease", None, None)
         assert store.compare_and_set("lease", None, b"three")
 
-    def test_an_empty_value_is_not_an_absent_one(self, store: Store) -> None:
+    def test_empty_value_is_not_absent(self, store: Store) -> None:
         assert store.compare_and_set("empty", None, b"")
         assert store.read_control("empty") == b""
         assert not store.compare_and_set("empty", None, b"x")
         assert store.compare_and_set("empty", b"", b"x")
 
-    def test_a_value_is_kept_byte_for_byte(self, store: Store) -> None:
+    def test_value_is_kept_byte_for_byte(self, store: Store) -> None:
         value = bytes(range(256)) * 3 + b"\0\0"
         store.compare_and_set("bytes", None, value)
         assert store.read_control("bytes") == value
@@ -72,7 +72,7 @@ class ControlCases:
         assert store.compare_and_set("large", value, value[::-1])
         assert store.scan_control("la") == [("large", value[::-1])]
 
-    def test_names_may_be_long_and_of_any_ascii(self, store: Store) -> None:
+    def test_names_may_be_any_long_ascii(self, store: Store) -> None:
         names = ["n" * 200, "n" * 199, "a/b:c{d}*?[e]", "with space", "~", "Upper", "upper"]
         for name in names:
             assert store.compare_and_set(name, None, name.encode())
@@ -80,7 +80,7 @@ class ControlCases:
         for name in names:
             assert store.read_control(name) == name.encode()
 
-    def test_a_scan_gives_a_prefix_in_order_of_name(self, store: Store) -> None:
+    def test_scan_gives_prefix_in_name_order(self, store: Store) -> None:
         names = ["commit/0009", "commit/0010", "commit/0002", "commit", "commit0", "commi", "lease", "commit/"]
         for name in names:
             store.compare_and_set(name, None, name.encode())
@@ -89,7 +89,7 @@ class ControlCases:
         assert [name for name, _ in store.scan_control("commit")] == sorted(set(names) - {"commi", "lease"})
         assert store.scan_control("none") == []
 
-    def test_a_scan_starts_where_it_is_told(self, store: Store) -> None:
+    def test_scan_starts_at_given_name(self, store: Store) -> None:
         for number in (8, 3, 5, 2):
             store.compare_and_set(f"log/{number}", None, b"%d" % number)
         store.compare_and_set("logs", None, b"")
@@ -105,7 +105,7 @@ class ControlCases:
         ):
             assert store.scan_control("log/", start) == [(f"log/{number}", b"%d" % number) for number in expected]
 
-    def test_a_commit_log_says_the_same_by_its_checkpoints(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_commit_log_agrees_with_its_checkpoints(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 2)
         log = CommitLog(store)
         groups = [FileGroupId("p", f"{number}-0") for number in range(12)]
@@ -121,7 +121,7 @@ class ControlCases:
         assert read.instants_of(np.array([1, 12])).to_pylist() == [f"{number:017d}" for number in (0, 11)]
         assert len(read.records_after(0)) == 12
 
-    def test_one_of_many_threads_sets_a_record(self, store: Store) -> None:
+    def test_single_thread_sets_record(self, store: Store) -> None:
         values = [b"%d" % number for number in range(8)]
         with ThreadPoolExecutor(len(values)) as threads:
             won = list(threads.map(lambda value: store.compare_and_set("race", None, value), values))
@@ -134,7 +134,7 @@ class ControlCases:
                 future.result()
         assert store.read_control("counter") == b"100"
 
-    def test_one_of_many_processes_sets_a_record(self, store: Store) -> None:
+    def test_single_process_sets_record(self, store: Store) -> None:
         if not self.shares_processes:
             return
         values = [b"%d" % number for number in range(3)]

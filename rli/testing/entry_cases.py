@@ -34,7 +34,7 @@ class EntryCases:
         store.put(key_batch([]), entries_of(1, []))
         assert get_all(store, []) == []
 
-    def test_batches_of_many_widths_are_written_and_looked_up_together(self, store: Store) -> None:
+    def test_batches_of_many_widths_work_together(self, store: Store) -> None:
         batches = [
             (key_batch(random_keys(5, width, seed=width), [0, 1, 2, 1, 0]), entries_of(1, range(width, width + 5)))
             for width in (1, 8, 16, 36, 300)
@@ -48,13 +48,13 @@ class EntryCases:
         assert store.look_up([]) == []
         store.put_all([])
 
-    def test_a_look_up_after_a_commit_was_applied_finds_it(self, store: Store) -> None:
+    def test_lookup_finds_applied_commit(self, store: Store) -> None:
         keys = key_batch([b"k", b"l"], [0, 1])
         store.put_all([(keys, entries_of(3, [1, 2]))])
         assert store.mark_applied(store.applied(), 3)
         assert store.look_up([keys], applied=3)[0].tolist() == entries_of(3, [1, 2]).tolist()
 
-    def test_get_answers_in_the_order_of_its_keys(self, store: Store) -> None:
+    def test_get_answers_in_key_order(self, store: Store) -> None:
         keys = [b"d", b"a", b"c", b"b"]
         store.put(key_batch(keys, [3, 1, 2, 1]), entries_of(1, [10, 11, 12, 13]))
         assert get_all(store, [b"a", b"b", b"c", b"d"], [1, 1, 2, 3]) == [entry(1, n) for n in (11, 13, 12, 10)]
@@ -71,7 +71,7 @@ class EntryCases:
             0,
         ]
 
-    def test_absent_keys_between_and_around_stored_ones(self, store: Store) -> None:
+    def test_absent_keys_around_stored_keys(self, store: Store) -> None:
         store.put(key_batch([b"bb", b"dd"]), entries_of(1, [1, 2]))
         keys = [b"\0\0", b"aa", b"bb", b"bc", b"cc", b"dd", b"de", b"\xff\xff"]
         assert get_all(store, keys) == [0, 0, entry(1, 1), 0, 0, entry(1, 2), 0, 0]
@@ -80,7 +80,7 @@ class EntryCases:
         store.put(key_batch([b"k", b"k"], [1, 2]), entries_of(1, [10, 20]))
         assert get_all(store, [b"k", b"k", b"k"], [1, 2, 3]) == [entry(1, 10), entry(1, 20), 0]
 
-    def test_shards_from_the_first_to_the_last(self, store: Store) -> None:
+    def test_first_and_last_shards(self, store: Store) -> None:
         shards = [0, 1, 127, 128, 255, 256, 4095, 32_767, 32_768, 65_535]
         store.put(key_batch([b"k"] * len(shards), shards), entries_of(1, range(len(shards))))
         assert get_all(store, [b"k"] * len(shards), shards) == [entry(1, n) for n in range(len(shards))]
@@ -95,13 +95,13 @@ class EntryCases:
         assert get_all(store, [*distinct, other]) == [*(entry(3, n) for n in range(len(distinct))), 0]
         assert scanned(store, [0]) == {(0, key): entry(3, n) for n, key in enumerate(distinct)}
 
-    def test_wide_keys_that_differ_in_the_last_byte(self, store: Store) -> None:
+    def test_wide_keys_differ_in_last_byte(self, store: Store) -> None:
         keys = [b"k" * 65_535 + bytes([last]) for last in (0, 1, 255)]
         store.put(key_batch(keys), entries_of(1, [1, 2, 3]))
         store.put(key_batch(keys[1:2]), entries_of(2, [9]))
         assert get_all(store, keys) == [entry(1, 1), entry(2, 9), entry(1, 3)]
 
-    def test_keys_of_other_width_are_other_keys(self, store: Store) -> None:
+    def test_keys_of_different_width_differ(self, store: Store) -> None:
         keys = [b"a", b"a\0", b"\0a", b"a\0\0", b"a" * 600, b"a" * 600 + b"\0"]
         for number, key in enumerate(keys):
             store.put(key_batch([key]), entries_of(1, [number]))
@@ -129,7 +129,7 @@ class EntryCases:
         assert get_all(store, [b"k"]) == [entry(5, 3)]
         assert scanned(store, [0]) == {(0, b"k"): entry(5, 3)}
 
-    def test_each_key_of_a_batch_is_decided_by_itself(self, store: Store) -> None:
+    def test_batch_keys_are_decided_separately(self, store: Store) -> None:
         keys = [b"a", b"b", b"c", b"d"]
         store.put(key_batch(keys[:3]), np.array([entry(1, 1), entry(5, 20), entry(9, 3)], dtype=np.uint64))
         store.put(key_batch(keys[::-1]), entries_of(5, [40, 30, 20, 10]))
@@ -149,7 +149,7 @@ class EntryCases:
             store.put(key_batch(keys), entries_of(4, range(500)))
         assert scanned(store, [0]) == {(0, key): entry(4, n) for n, key in enumerate(keys)}
 
-    def test_the_order_of_batches_does_not_matter(self, store: Store) -> None:
+    def test_batch_order_does_not_matter(self, store: Store) -> None:
         keys = random_keys(30, 16, seed=2)
         batches = [(1, keys[:20], 100), (2, keys[10:], 200), (3, keys[5:15], TOMBSTONE)]
         for shard, order in enumerate(permutations(batches)):

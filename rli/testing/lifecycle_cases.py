@@ -28,7 +28,7 @@ class LifecycleCases:
     def open_store(self, url: str, *, create: bool) -> Store:
         raise NotImplementedError
 
-    def test_what_was_never_made_is_not_found(self, tmp_path: Path) -> None:
+    def test_missing_store_is_not_found(self, tmp_path: Path) -> None:
         with pytest.raises(IndexNotFoundError):
             self.open_store(self.make_url(tmp_path), create=False)
 
@@ -40,7 +40,7 @@ class LifecycleCases:
                 assert get_all(again, [b"k"]) == [entry(1, 1)]
                 assert again.read_control("settings") == b"one"
 
-    def test_the_url_of_a_store_opens_it(self, store: Store) -> None:
+    def test_store_url_opens_store(self, store: Store) -> None:
         store.compare_and_set("settings", None, b"one")
         with self.open_store(store.url, create=False) as again:
             assert again.url == store.url
@@ -81,14 +81,14 @@ class LifecycleCases:
         assert get_all(store, [b"k"]) == [entry(1, 1)]
         assert store.scan_control("") == [("settings", b"1")]
 
-    def test_closing_may_be_repeated_and_leaves_other_handles_open(self, url: str, store: Store) -> None:
+    def test_repeated_close_spares_other_handles(self, url: str, store: Store) -> None:
         store.compare_and_set("settings", None, b"one")
         other = self.open_store(url, create=False)
         other.close()
         other.close()
         assert store.read_control("settings") == b"one"
 
-    def test_a_copy_made_by_pickling_is_the_same_store(self, store: Store) -> None:
+    def test_pickled_copy_is_same_store(self, store: Store) -> None:
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         with pickle.loads(pickle.dumps(store)) as copy:  # noqa: S301  (made here)
             assert copy.url == store.url
@@ -107,14 +107,14 @@ class LifecycleCases:
         run_in_process(partial(put_numbered, keys=[b"b", b"c"], sequence=2), store)
         assert get_all(store, [b"a", b"b", b"c"]) == [entry(1, 0), entry(2, 0), entry(2, 1)]
 
-    def test_what_was_put_survives_the_death_of_the_process(self, store: Store) -> None:
+    def test_entries_survive_death_of_process(self, store: Store) -> None:
         if not self.shares_processes:
             return
         keys = random_keys(5000, 16, seed=2)
         assert put_and_die(store, keys) == -signal.SIGKILL
         assert differences(get_all(store, keys), [entry(1, number) for number in range(5000)]) == []
 
-    def test_a_put_that_was_killed_is_completed_by_repeating_it(self, store: Store) -> None:
+    def test_killed_put_can_be_repeated(self, store: Store) -> None:
         if not self.shares_processes:
             return
         count = 3000

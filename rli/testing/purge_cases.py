@@ -21,7 +21,7 @@ def apply_and_raise_floor(store: SupportsPurge, sequence: int) -> None:
 class PurgeCases:
     """``floor``, ``raise_floor`` and ``remove_tombstones``."""
 
-    def test_tombstones_up_to_the_floor_go_and_all_else_stays(self, store: Store) -> None:
+    def test_only_tombstones_below_floor_are_removed(self, store: Store) -> None:
         if not isinstance(store, SupportsPurge):
             return
         keys = {width: random_keys(4, width, seed=width) for width in _WIDTHS}
@@ -36,7 +36,7 @@ class PurgeCases:
         assert store.stats().tombstones == store.stats().live_entries == len(_WIDTHS)
         assert len(scanned(store, [0])) == 2 * len(_WIDTHS)
 
-    def test_entries_up_to_the_floor_are_written_no_more(self, store: Store) -> None:
+    def test_entries_below_floor_are_not_written(self, store: Store) -> None:
         if isinstance(store, SupportsPurge):
             store.put(key_batch([b"gone"]), tombstones_of(3, 1))
             store.put(key_batch([b"stay"]), entries_of(2, [7]))

@@ -12,7 +12,7 @@ from rli.testing.batches import entries_of, entry, key_batch, random_keys, scann
 class ScanCases:
     """``scan`` and ``stats``."""
 
-    def test_a_scan_of_an_empty_shard_gives_nothing(self, store: Store) -> None:
+    def test_scan_of_empty_shard_gives_nothing(self, store: Store) -> None:
         store.put(key_batch([b"k"], 1), entries_of(1, [1]))
         assert scanned(store, [0, 2, 65_535]) == {}
 
@@ -26,7 +26,7 @@ class ScanCases:
         }
         assert scanned(store, [4], batch_size) == expected
 
-    def test_a_scan_gives_keys_of_every_width(self, store: Store) -> None:
+    def test_scan_gives_keys_of_every_width(self, store: Store) -> None:
         keys = [bytes([width % 251]) * width for width in (1, 2, 16, 503, 504, 505, 70_000)]
         for key in keys:
             store.put(key_batch([key]), entries_of(1, [len(key)]))
@@ -37,7 +37,7 @@ class ScanCases:
         store.compare_and_set("settings", None, b"value")
         assert scanned(store, range(8)) == {}
 
-    def test_what_stays_is_seen_once_while_others_write(self, store: Store) -> None:
+    def test_scan_sees_stable_entries_once(self, store: Store) -> None:
         keys = random_keys(2000, 16, seed=6)
         early, late = keys[:1000], keys[1000:]
         store.put(key_batch(early), entries_of(1, [1] * 1000))

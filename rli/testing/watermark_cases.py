@@ -45,19 +45,19 @@ class MarkCases:
         assert store.mark_applied(store.applied(), 5)
         assert store.applied_sequence() == store.applied().least == 5
 
-    def test_commits_may_be_marked_one_after_the_other(self, store: Store) -> None:
+    def test_commits_may_be_marked_in_turn(self, store: Store) -> None:
         since = store.applied()
         for sequence in (1, 2, 5):
             store.put(key_batch([b"k", b"l"], [0, 1]), entries_of(sequence, [1, 2]))
             assert store.mark_applied(since, sequence)
             assert store.applied().least == sequence
 
-    def test_what_is_new_has_nothing_to_catch_up_with(self, store: Store) -> None:
+    def test_new_entries_need_no_catch_up(self, store: Store) -> None:
         assert store.mark_applied(store.applied(), 7)
         store.put(key_batch([b"k" * 9, b"l" * 9], [0, 1]), entries_of(8, [1, 2]))
         assert store.applied_sequence() == store.applied().least == 7
 
-    def test_a_store_that_went_back_is_not_marked(self, store: Store) -> None:
+    def test_restored_store_is_not_marked(self, store: Store) -> None:
         """As a writer does it that began before the store went back."""
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         assert store.mark_applied(store.applied(), 3)
@@ -94,13 +94,13 @@ class MarkCases:
         assert store.applied_sequence() == 2
         assert store.setbacks == before
 
-    def test_of_many_threads_the_greatest_mark_stays(self, store: Store) -> None:
+    def test_greatest_mark_of_threads_stays(self, store: Store) -> None:
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         with ThreadPoolExecutor(8) as threads:
             assert all(threads.map(partial(mark, store), range(1, 25)))
         assert store.applied_sequence() == store.applied().least == 24
 
-    def test_of_many_processes_the_greatest_mark_stays(self, store: Store) -> None:
+    def test_greatest_mark_of_processes_stays(self, store: Store) -> None:
         if not self.shares_processes:
             return
         store.put(key_batch([b"k"]), entries_of(1, [1]))

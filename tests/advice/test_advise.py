@@ -27,13 +27,13 @@ def made(path: Path, **options: Any) -> rli.Table:
     return table
 
 
-def test_a_table_its_folder_and_its_text_are_the_same(tmp_path: Path) -> None:
+def test_table_and_folder_get_same_advice(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     advice = [rli.advise(given).choice for given in (table, tmp_path / "t", str(tmp_path / "t"))]
     assert len(set(advice)) == 1
 
 
-def test_a_batch_may_be_records_or_files(tmp_path: Path) -> None:
+def test_batch_may_be_records_or_files(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     pq.write_table(RECORDS, tmp_path / "batch.parquet")
     batches = [RECORDS, RECORDS.to_reader(), tmp_path / "batch.parquet", [str(tmp_path / "batch.parquet")]]
@@ -62,7 +62,7 @@ def test_files_of_which_some_are_empty(tmp_path: Path) -> None:
     assert rli.advise(tmp_path / "empty.parquet", record_key="id").table.keys == 0
 
 
-def test_the_store_of_the_index_is_at_hand(tmp_path: Path) -> None:
+def test_own_index_store_is_at_hand(tmp_path: Path) -> None:
     found = rli.advise(made(tmp_path / "t", index="memory:advised"))
     assert found.table.index == "memory:advised"
     assert not any(kind.url == "memory:advised" for kind in found.kinds if not kind.obstacles)
@@ -90,7 +90,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_an_index_whose_keys_are_unique_in_their_partition_keeps_its_scope(tmp_path: Path) -> None:
+def test_partition_scoped_index_keeps_its_scope(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/index?scope=partition"
     found = rli.advise(made(tmp_path / "t", index=url, partition_by="day"), batch=RECORDS)
     own = next(kind for kind in found.kinds if kind.url == url)

@@ -48,7 +48,7 @@ def test_a_damaged_cache_keeps_nothing(tmp_path: Path, damage: str) -> None:
     assert cached(path) is None
 
 
-def test_rates_of_another_machine_or_version_do_not_count(cache: Path, tmp_path: Path) -> None:
+def test_rates_of_other_machine_are_ignored(cache: Path, tmp_path: Path) -> None:
     path, found = tmp_path / "calibration.json", asdict(calibration(cache=cache))
     path.write_text(json.dumps(found))
     assert cached(path) == calibration(cache=cache)
@@ -57,7 +57,7 @@ def test_rates_of_another_machine_or_version_do_not_count(cache: Path, tmp_path:
         assert cached(path) is None
 
 
-def test_a_store_is_left_as_it_was(cache: Path, tmp_path: Path) -> None:
+def test_measured_store_is_left_unchanged(cache: Path, tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store"
     found = calibration(url, cache=cache)
     assert found.stores[url].lookup > 0
@@ -66,7 +66,7 @@ def test_a_store_is_left_as_it_was(cache: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", ["", "?scope=partition", "?scope=partition&partitions=day.*&ttl=30d"])
-def test_an_index_that_is_there_is_only_looked_up_in(cache: Path, tmp_path: Path, options: str) -> None:
+def test_existing_index_is_only_read(cache: Path, tmp_path: Path, options: str) -> None:
     store = f"memory:{uuid4().hex}"
     with rli.create_table(tmp_path / "t", record_key="id", partition_by="day", index=store + options) as table:
         before = table.index.stats()
@@ -74,6 +74,6 @@ def test_an_index_that_is_there_is_only_looked_up_in(cache: Path, tmp_path: Path
         assert table.index.stats() == before
 
 
-def test_a_url_of_no_store_is_refused(cache: Path) -> None:
+def test_url_without_store_is_refused(cache: Path) -> None:
     with pytest.raises(SettingsError, match="floppy"):
         calibration("floppy://disk", cache=cache)

@@ -73,7 +73,7 @@ def url_of_record(advice: Advice) -> str:
     return next(kind.url for kind in advice.kinds if kind.url.startswith("lmdb:"))
 
 
-def test_a_small_batch_on_a_large_table_needs_a_record_index() -> None:
+def test_small_batch_needs_record_index() -> None:
     advice = advised(found(50_000_000, 1_000, hit=0.02, near=0.02), RATES, Needs())
     assert advice.choice.startswith("lmdb:")
     assert cost(advice, "global-simple:") > 2 * cost(advice, advice.choice)
@@ -90,20 +90,20 @@ def test_advice_looks_ahead() -> None:
     assert any("10 times as many keys, lmdb:" in reason for reason in advice.reasons)
 
 
-def test_one_partition_of_many_is_cheap_with_partition_scope() -> None:
+def test_partition_scope_makes_few_partitions_cheap() -> None:
     survey = found(50_000_000, 200_000, hit=0.01, near=0.01)
     advice = advised(survey, RATES, Needs(scope=Scope.PARTITION))
     assert advice.choice.rstrip(":") in {"simple", "bloom"}
     assert cost(advice, "simple:") < cost(advice, "global-simple:") / 5
 
 
-def test_ranges_and_filters_are_cheap_where_keys_rise_with_time() -> None:
+def test_bloom_filters_suit_rising_keys() -> None:
     survey = found(50_000_000, 100_000, known=0.1, hit=0.01, near=0.01, files_per_key=1)
     advice = advised(survey, RATES, Needs())
     assert cost(advice, "global-bloom:") < cost(advice, "global-simple:") / 2
 
 
-def test_a_store_may_keep_keys_that_are_unique_in_their_partition() -> None:
+def test_store_may_have_partition_scope() -> None:
     advice = advised(found(50_000_000, 1_000, hit=0.02), RATES, Needs(scope=Scope.PARTITION, stores=(REDIS_URL,)))
     eligible = {kind.url for kind in advice.kinds if not kind.obstacles}
     assert {f"{REDIS_URL}&scope=partition", "lmdb:///path/to/index?scope=partition", "bloom:"} <= eligible
@@ -141,7 +141,7 @@ def test_buckets_are_for_new_tables(bucket: str) -> None:
         "consistent-bucket:?buckets=8",
     ],
 )
-def test_the_index_of_today_keeps_its_options(index: str) -> None:
+def test_current_index_keeps_its_options(index: str) -> None:
     survey = found(1_000_000, 1_000)
     advice = advised(replace(survey, table=replace(survey.table, index=index)), RATES, Needs())
     (own,) = (kind for kind in advice.kinds if kind.url == index)
@@ -150,7 +150,7 @@ def test_the_index_of_today_keeps_its_options(index: str) -> None:
     assert [kind.url for kind in advice.kinds if kind.url.startswith(f"{scheme}:") and not kind.obstacles] == [index]
 
 
-def test_a_table_that_forgets_keys_gets_an_index_that_does() -> None:
+def test_advised_index_keeps_time_to_live() -> None:
     survey = found(20_000, 5_000, files=2)
     advice = advised(replace(survey, table=replace(survey.table, index="memory:?ttl=30d")), RATES, Needs())
     assert all(kind.url.endswith("?ttl=30d") for kind in advice.kinds if not kind.obstacles)
@@ -160,13 +160,13 @@ def test_a_table_that_forgets_keys_gets_an_index_that_does() -> None:
     ("index", "command"),
     [("lmdb:///i", "rli index migrate TABLE --to 'global-"), (None, "rli index bootstrap TABLE --index 'global-")],
 )
-def test_advice_names_the_command_that_follows_it(index: str | None, command: str) -> None:
+def test_advice_names_its_command(index: str | None, command: str) -> None:
     survey = found(20_000_000, 10_000_000, files=2)
     advice = advised(replace(survey, table=replace(survey.table, index=index)), RATES, Needs())
     assert command in advice.reasons[-1]
 
 
-def test_the_cost_of_a_store_grows_with_the_batch_and_not_with_the_table() -> None:
+def test_store_cost_follows_batch_size() -> None:
     small, large = (advised(found(keys, 1_000, hit=0.02), RATES, Needs()) for keys in (10**6, 10**7))
     tag = [next(kind.tag_seconds for kind in each.kinds if kind.url.startswith("lmdb:")) for each in (small, large)]
     assert tag[0] == tag[1]
@@ -180,7 +180,7 @@ def test_moves_need_a_global_index() -> None:
     assert any("move" in reason for reason in advice.reasons)
 
 
-def test_keys_in_several_partitions_need_partition_scope() -> None:
+def test_repeated_keys_need_partition_scope() -> None:
     survey = found(1_000_000, 10_000)
     repeated = replace(survey, table=replace(survey.table, repeated=0.1))
     assert advised(repeated, RATES, Needs()).scope is Scope.PARTITION
@@ -188,7 +188,7 @@ def test_keys_in_several_partitions_need_partition_scope() -> None:
         advised(repeated, RATES, Needs(scope=Scope.GLOBAL))
 
 
-def test_several_machines_need_a_store_that_all_reach() -> None:
+def test_several_machines_need_shared_store() -> None:
     survey = found(50_000_000, 1_000, hit=0.02, near=0.02)
     said = advised(survey, RATES, Needs(several_machines=True, stores=(REDIS_URL,)))
     assert said.choice == REDIS_URL
@@ -199,7 +199,7 @@ def test_several_machines_need_a_store_that_all_reach() -> None:
     assert advised(survey, RATES, Needs(several_machines=True)).choice.startswith("global-")
 
 
-def test_an_index_stays_where_no_other_is_much_cheaper() -> None:
+def test_current_index_stays_if_competitive() -> None:
     survey = found(200_000, 20_000, files=10)
     url = "lmdb:///data/index"
     advice = advised(replace(survey, table=replace(survey.table, index=url)), RATES, Needs())
@@ -214,7 +214,7 @@ def test_without_partitions_both_scopes_are_one() -> None:
     assert not next(kind for kind in advice.kinds if kind.url == "simple:").obstacles
 
 
-def test_kinds_come_in_the_order_of_their_costs() -> None:
+def test_kinds_are_ordered_by_cost() -> None:
     advice = advised(found(1_000_000, 10_000), RATES, Needs(stores=(REDIS_URL,)))
     eligible = [kind.upsert_seconds or 0 for kind in advice.kinds if not kind.obstacles]
     assert eligible == sorted(eligible)

@@ -76,7 +76,7 @@ def test_a_batch_that_is_given(table: Table) -> None:
     assert (found.tested.files, found.tested_near.files) == (2, 1)
 
 
-def test_repeated_records_of_a_batch_count_once(table: Table) -> None:
+def test_repeated_batch_records_count_once(table: Table) -> None:
     found = surveyed(table, pa.concat_tables([records(range(50)), records(range(50), ts=1)])).batch
     assert (found.keys, found.known) == (50, 1)
 
@@ -94,7 +94,7 @@ def test_a_table_without_records(tmp_path: Path) -> None:
     assert surveyed(table, records(range(10))).batch.keys == 10
 
 
-def test_the_last_commits_stand_for_the_next(tmp_path: Path) -> None:
+def test_recent_commits_predict_next(tmp_path: Path) -> None:
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="part", ordering="ts", index=f"lmdb://{tmp_path}/i"
     )

@@ -16,7 +16,7 @@ KEPT = {
 }
 
 
-def test_each_invariant_has_its_module_and_test() -> None:
+def test_invariants_have_module_and_test() -> None:
     assert sorted(KEPT) == sorted(re.findall(r"^\*\*(P\d+)\.", PROTOCOL, re.MULTILINE))
 
 
@@ -30,7 +30,7 @@ def test_modules_and_tests_of_invariants_exist(name: str) -> None:
         assert f'"{name}"' in (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_numbers_of_invariants_have_no_silent_gaps() -> None:
+def test_invariant_numbers_have_no_gaps() -> None:
     used = {int(name[1:]) for name in KEPT}
     missing = set(range(1, max(used) + 1)) - used
     assert {f"P{number}" for number in missing} == set(re.findall(r"there is no (P\d+)", PROTOCOL))

@@ -15,7 +15,7 @@ ERROR_CLASSES = [
 
 
 @pytest.mark.parametrize("kind", ERROR_CLASSES)
-def test_every_error_derives_from_the_one_base(kind: type[Exception]) -> None:
+def test_errors_derive_from_base_class(kind: type[Exception]) -> None:
     assert issubclass(kind, errors.RliError)
 
 
@@ -41,7 +41,7 @@ def test_a_message_tells_its_remedy() -> None:
 
 
 @pytest.mark.parametrize("kind", [errors.ConflictError, errors.LeaseLostError])
-def test_a_conflict_keeps_what_it_knows_when_pickled(kind: type[errors.ConflictError]) -> None:
+def test_pickled_conflict_keeps_its_fields(kind: type[errors.ConflictError]) -> None:
     error = kind("keys were taken", keys=("k1", "k2"), key_count=7, instants=("20240101000000000",))
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301  (our own bytes)
     assert (type(copy), str(copy)) == (kind, "keys were taken")

@@ -14,9 +14,7 @@ from tests.support.operations import run_every_operation
 
 
 @pytest.mark.parametrize("listing", ["list_files", "list_folders"])
-def test_only_the_listing_of_the_view_lists_data_files(
-    listing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_view_lists_data_files(listing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"memory:{listing}-of-data-files"
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=url)
     listed_by: set[str] = set()

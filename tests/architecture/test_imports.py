@@ -17,7 +17,7 @@ def test_the_import_contracts_of_pyproject_hold() -> None:
 
 
 @pytest.mark.parametrize("module", ["rli", "rli.testing", "rli.store.registry"])
-def test_importing_the_core_loads_no_client_library(module: str) -> None:
+def test_core_import_loads_no_client_library(module: str) -> None:
     program = f"import sys, {module}; print(*sorted(name.partition('.')[0] for name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     clients = {"lmdb", "happybase", "thriftpy2", "pyspark", "py4j", "pandas", "typer", "rich"}

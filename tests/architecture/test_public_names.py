@@ -46,13 +46,13 @@ def assert_listed(section: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("module", ["rli", "rli.store", "rli.testing"])
-def test_the_public_names_of_a_module_are_listed(module: str) -> None:
+def test_public_names_are_listed(module: str) -> None:
     imported = importlib.import_module(module)
     assert_listed(f"`{module}`", imported.__all__)
     assert [name for name in imported.__all__ if not hasattr(imported, name)] == []
 
 
-def test_the_public_names_for_spark_are_listed() -> None:
+def test_public_spark_names_are_listed() -> None:
     tree = ast.parse((REPOSITORY / "spark" / "rli_spark" / "__init__.py").read_text("utf-8"))
     assigned = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
     assert_listed("`rli_spark`", ast.literal_eval(assigned["__all__"]))
@@ -107,7 +107,7 @@ def test_a_store_imports_public_names(package: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["pytest", "hypothesis"])
-def test_the_tests_for_stores_say_what_they_need(missing: str) -> None:
+def test_store_tests_name_missing_dependency(missing: str) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None; import rli.testing"
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert outcome.returncode == 1

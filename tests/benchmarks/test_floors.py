@@ -81,7 +81,7 @@ def test_no_figure_falls_below_its_floor(tmp_path: Path) -> None:
     assert not again, f"the first time: {dict(first)}"
 
 
-def test_the_memory_of_opening_an_index_is_measured() -> None:
+def test_memory_of_opening_index_is_measured() -> None:
     command = [sys.executable, "-m", "benchmarks.growth.opening", "20", "300"]
     lines = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["commits", "20", "300"]

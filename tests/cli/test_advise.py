@@ -39,7 +39,7 @@ def test_advice_for_programs(rli: Rli, trips: str) -> None:
     assert {"url", "scope", "tag_seconds", "index_bytes", "obstacles"} <= set(found["kinds"][0])
 
 
-def test_records_that_move_need_a_global_index(rli: Rli, trips: str) -> None:
+def test_moved_records_need_global_index(rli: Rli, trips: str) -> None:
     found = rli("advise", trips, "--json").json
     assert found["table"]["commits"]["moved"] > 0
     assert found["scope"] == "global"
@@ -66,6 +66,6 @@ def test_wrong_input_is_named(rli: Rli, trips: str, arguments: list[str], named:
     assert named in rli("advise", *arguments, status=2).err
 
 
-def test_a_batch_without_the_key_is_refused(rli: Rli, trips: str) -> None:
+def test_batch_without_key_is_refused(rli: Rli, trips: str) -> None:
     Path("batch.jsonl").write_text(json.dumps({"city": "Oslo"}) + "\n")
     assert "id" in rli("advise", trips, "--batch", "batch.jsonl", status=2).err

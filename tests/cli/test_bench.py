@@ -14,7 +14,7 @@ from tests.support.spark import REPOSITORY
 _RLI = "from rli.cli.app import app; app()"
 
 
-def test_one_benchmark_writes_its_figures_and_charts(tmp_path: Path) -> None:
+def test_benchmark_writes_figures_and_charts(tmp_path: Path) -> None:
     run = _rli("bench", "index_size", "--quick", "--json", "--output", str(tmp_path / "results"))
 
     assert run.returncode == 0, run.stderr
@@ -30,7 +30,7 @@ def test_an_unknown_benchmark_is_named(tmp_path: Path) -> None:
     assert "no such benchmark: lmdb_stroe" in run.stderr
 
 
-def test_an_installed_package_says_where_the_benchmarks_are(tmp_path: Path) -> None:
+def test_installed_package_locates_benchmarks(tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / "rli", tmp_path / "rli")
 
     run = _rli("bench", PYTHONPATH=str(tmp_path))

@@ -26,7 +26,7 @@ def test_an_entry_of_a_uuid(store: str, least: float, most: float) -> None:
     assert found["total_bytes"] == pytest.approx(found["bytes_per_entry"] * 1e9, rel=0.01)
 
 
-def test_a_large_index_is_shared_by_servers() -> None:
+def test_large_index_is_shared_by_servers() -> None:
     few = json.loads(run("--records", "1e6", "--store", "redis", "--json")[1])
     many = json.loads(run("--records", "1e10", "--store", "redis", "--json")[1])
     assert few["servers"] == 1

@@ -34,7 +34,7 @@ def test_create_reports_what_it_made(rli: Rli, tmp_path: Path) -> None:
     assert library.open_table("t").definition.properties.record_key_fields == ("a", "b", "c")
 
 
-def test_create_takes_the_place_of_the_lease(rli: Rli, tmp_path: Path) -> None:
+def test_create_takes_lease_place(rli: Rli, tmp_path: Path) -> None:
     rli("create", "t", "--record-key", "id", "--lease", "table", "--index", f"lmdb://{tmp_path}/i")
     assert library.open_table("t").settings.lease is library.LeasePlace.TABLE
     rli("create", "u", "--record-key", "id")
@@ -74,7 +74,7 @@ def test_create_takes_sizes(rli: Rli) -> None:
     assert "not a size" in rli("create", "t2", "--record-key", "id", "--target-file-size", "many", status=2).err
 
 
-def test_upsert_reports_each_file_as_a_commit(rli: Rli, trips: str) -> None:
+def test_upsert_commits_each_file(rli: Rli, trips: str) -> None:
     Path("day3.csv").write_text("id,city,ts,fare\n007,Bergen,3,12\nk3,Oslo,3,8\n")
     lines = rli("upsert", trips, "day3.csv", "day1.jsonl", "--json").out.splitlines()
     first, second = (json.loads(line) for line in lines)
@@ -84,7 +84,7 @@ def test_upsert_reports_each_file_as_a_commit(rli: Rli, trips: str) -> None:
     assert (second["file"], second["unchanged"], second["instant"]) == ("day1.jsonl", 2, None)
 
 
-def test_upsert_prints_plain_lines_in_a_pipe(rli: Rli, trips: str) -> None:
+def test_piped_upsert_prints_plain_lines(rli: Rli, trips: str) -> None:
     Path("day3.csv").write_text("id,city,ts,fare\n007,Bergen,3,12\nk3,Oslo,3,8\n")
     outcome = rli("upsert", trips, "day3.csv")
     assert "records: 2 updated" in outcome.out.splitlines()
@@ -119,7 +119,7 @@ def test_upsert_takes_each_format(rli: Rli, trips: str, tmp_path: Path, name: st
     assert rli("read", trips, "--where", "id = 'k9'", "--json").json == [record]
 
 
-def test_insert_leaves_known_records_as_they_are(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_insert_leaves_known_records_unchanged(rli: Rli, trips: str, tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text("id,city,ts,fare\n007,Bern,9,9.0\nk9,Bern,9,9.0\nk9,Bern,8,8.0\n")
     done = rli("insert", trips, "more.csv", "--json").json
     assert (done["inserted"], done["unchanged"], done["updated"]) == (1, 1, 0)
@@ -128,7 +128,7 @@ def test_insert_leaves_known_records_as_they_are(rli: Rli, trips: str, tmp_path:
     assert "in the table already" in rli("insert", trips, "more.csv", "--on-existing", "fail", status=2).err
 
 
-def test_upsert_keeps_columns_that_a_file_lacks_if_told(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_upsert_keeps_missing_columns_if_told(rli: Rli, trips: str, tmp_path: Path) -> None:
     (tmp_path / "less.csv").write_text("id,city,ts\n007,Bern,9\n")
     assert "--missing" in rli("upsert", "--help").out
     assert "lack columns" in rli("upsert", trips, "less.csv", status=2).err
@@ -146,7 +146,7 @@ def test_lookup_tells_where_keys_live(rli: Rli, trips: str) -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_control_characters_in_data_do_not_reach_the_terminal(rli: Rli, tmp_path: Path, form: tuple[str, ...]) -> None:
+def test_control_characters_are_escaped(rli: Rli, tmp_path: Path, form: tuple[str, ...]) -> None:
     key = "k\x1b]0;title\x07\x9b31m\u202e\x7f"
     table = library.create_table(tmp_path / "t", record_key="id", index="lmdb:" + f"//{tmp_path}/i")
     table.upsert(pa.table({"id": [key], "v": ["\x1b[2Jcleared"]}))
@@ -158,11 +158,11 @@ def test_control_characters_in_data_do_not_reach_the_terminal(rli: Rli, tmp_path
     assert [sign for sign in shown + refused if sign not in "\n\t" and not sign.isprintable()] == []
 
 
-def test_lookup_of_nothing_but_absent_keys_has_status_1(rli: Rli, trips: str) -> None:
+def test_lookup_without_hits_has_status_1(rli: Rli, trips: str) -> None:
     assert rli("lookup", trips, "nope", "--json", status=1).json[0]["file_id"] is None
 
 
-def test_get_prints_records_in_the_order_of_their_keys(rli: Rli, trips: str) -> None:
+def test_get_prints_records_in_key_order(rli: Rli, trips: str) -> None:
     found = rli("get", trips, "k3", "nope", "007", "--columns", "id,city", "--json").json
     assert found == [{"id": "k3", "city": "Oslo"}, {"id": "007", "city": "Bergen"}]
     assert rli("get", trips, "007", "--columns", "city,id").out.splitlines() == ["city\tid", "Bergen\t007"]
@@ -171,7 +171,7 @@ def test_get_prints_records_in_the_order_of_their_keys(rli: Rli, trips: str) -> 
     assert "found=" in rli("get", trips, "007", "--columns", "nope", status=2).err
 
 
-def test_look_ups_and_comparisons_wait_for_no_longer_than_they_are_told(rli: Rli, trips: str) -> None:
+def test_lookups_and_verify_respect_timeout(rli: Rli, trips: str) -> None:
     with library.open_table(trips) as table:
         roll_back_in_part(table, table.timeline()[-1].time)
     for command in (("lookup", trips, "007"), ("index", "verify", trips)):
@@ -242,7 +242,7 @@ def test_read_writes_files_that_upsert_takes(rli: Rli, trips: str, name: str) ->
         assert rli("upsert", trips, name, "--json").json["unchanged"] == 3
 
 
-def test_read_refuses_an_unknown_format_before_reading(rli: Rli) -> None:
+def test_read_refuses_unknown_format_early(rli: Rli) -> None:
     assert "does not tell its format" in rli("read", "nowhere", "--output", "o.xlsx", status=2).err
 
 
@@ -255,7 +255,7 @@ def test_timeline_tells_what_commits_did(rli: Rli, trips: str) -> None:
     assert rli("timeline", trips, "--limit", "1", "--json").json == rows[1:]
 
 
-def test_a_transaction_of_the_caller_is_committed_once(rli: Rli, trips: str) -> None:
+def test_caller_transaction_is_committed_once(rli: Rli, trips: str) -> None:
     (trips_file := Path("day3.csv")).write_text("id,city,ts,fare\nk9,Oslo,3,1\n")
     named = ("--transaction", "a:b:7", "--metadata", "source=day=3", "--json")
     first = rli("upsert", trips, str(trips_file), *named).json
@@ -304,7 +304,7 @@ def test_rollback_in_an_empty_table(rli: Rli) -> None:
     assert "no commit to roll back" in rli("rollback", "t", "last", status=2).err
 
 
-def test_index_stats_and_verify_have_the_fields_of_their_reports(rli: Rli, trips: str) -> None:
+def test_index_commands_print_report_fields(rli: Rli, trips: str) -> None:
     assert set(rli("index", "stats", trips, "--json").json) == names(IndexStats)
     found = rli("index", "verify", trips, "--json").json
     assert set(found) == names(VerifyReport)
@@ -359,7 +359,7 @@ def test_archive_reports_what_left(rli: Rli, trips: str) -> None:
     assert "left the active timeline" in rli("read", trips, "--as-of", first, status=2).err
 
 
-def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> None:
+def test_cluster_reports_file_counts(rli: Rli, tmp_path: Path) -> None:
     library.create_table("t", record_key="id", small_file_size=0).close()
     (tmp_path / "a.csv").write_text("id\n1\n")
     (tmp_path / "b.csv").write_text("id\n2\n")
@@ -379,7 +379,7 @@ def test_cluster_reports_what_became_of_the_files(rli: Rli, tmp_path: Path) -> N
     assert "smaller_than must be at least 1" in rli("cluster", "t", "--smaller-than", "0", status=2).err
 
 
-def test_a_damaged_lease_is_shown_and_broken(rli: Rli, trips: str) -> None:
+def test_damaged_lease_is_shown_and_broken(rli: Rli, trips: str) -> None:
     assert "nobody" in rli("lease", "show", trips).out
     with record_index(library.open_table(trips)).store as store:
         assert store.compare_and_set("lease", None, b"garbage")

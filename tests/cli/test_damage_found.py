@@ -122,7 +122,7 @@ def test_a_deep_verification_finds_damage(told: str, table: Table, rli: Rli) -> 
     assert newest(table).name in rli("index", "verify", table.location, "--deep", status=1).out.replace("\n", "")
 
 
-def test_records_in_a_wrong_partition_are_found(table: Table) -> None:
+def test_records_in_wrong_partition_are_found(table: Table) -> None:
     name = newest(table).name.partition("_")[2]
     shutil.copy(newest(table), Path(table.location, f"p1/11111111-1111-1111-1111-111111111111-0_{name}"))
     report = table.verify_index(deep=True)

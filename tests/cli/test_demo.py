@@ -22,7 +22,7 @@ def require_end(out: str, folder: str) -> None:
     assert table.verify_index().agrees
 
 
-def test_the_demo_in_plain_python_may_be_repeated(rli: Rli) -> None:
+def test_plain_demo_may_be_repeated(rli: Rli) -> None:
     first = rli("demo", "--engine", "local", "--dir", "d").out
     require_end(first, "d")
     made = Path("d/.hoodie/hoodie.properties").stat().st_ino
@@ -31,7 +31,7 @@ def test_the_demo_in_plain_python_may_be_repeated(rli: Rli) -> None:
     assert Path("d/.hoodie/hoodie.properties").stat().st_ino != made or not (Path("d") / "left-behind").exists()
 
 
-def test_the_commands_at_the_end_of_the_demo_work_as_they_are_printed(tmp_path: Path) -> None:
+def test_printed_demo_commands_work(tmp_path: Path) -> None:
     # Nor is there a Java: the demo goes on without Spark.
     environment = {**os.environ, "PATH": "/nowhere", "JAVA_HOME": "/nowhere"}
     command = [sys.executable, "-m", "rli", "demo", "--dir", "a demo"]
@@ -50,7 +50,7 @@ def test_the_commands_at_the_end_of_the_demo_work_as_they_are_printed(tmp_path: 
     assert os.listdir(tmp_path) == ["a demo"]
 
 
-def test_the_command_is_a_name_where_the_path_leads_to_this_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_is_bare_name_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
     assert command_line() == "rli"
     monkeypatch.setenv("PATH", "/usr/bin")

@@ -38,9 +38,7 @@ def test_a_memory_store_is_warned_of(rli: Rli) -> None:
     assert any("loses everything" in finding["detail"] for finding in report["findings"])
 
 
-def test_tombstones_that_a_store_keeps_for_ever_are_warned_of(
-    rli: Rli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tombstones_kept_forever_are_warned_of(rli: Rli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup_store, "_FEW_TOMBSTONES", 2)
     for url, is_warned in ((f"sqlite://{tmp_path}/i.db", True), (f"lmdb://{tmp_path}/i", False)):
         with library.create_index(url) as index, index.begin() as transaction:
@@ -100,7 +98,7 @@ def test_missing_and_damaged_base_files(rli: Rli, trips: str) -> None:
     assert bergen.name in found[1]["detail"]
 
 
-def test_a_file_that_is_no_base_file(rli: Rli, trips: str) -> None:
+def test_unknown_parquet_file_is_named(rli: Rli, trips: str) -> None:
     Path(trips, "unknown.parquet").write_bytes(b"")
     found = problems(rli("doctor", trips, "--json", status=1))
     assert [problem["check"] for problem in found] == ["base files"]
@@ -137,7 +135,7 @@ def test_what_a_dead_writer_left(rli: Rli, trips: str) -> None:
     assert "20240101000000000" in warning["detail"]
 
 
-def test_digests_without_a_key_are_warned_of(rli: Rli, tmp_path: Path) -> None:
+def test_unkeyed_digests_are_warned_of(rli: Rli, tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/digests"
     with library.create_index(url, key_mode="digest") as index:
         assert rli("doctor", url, "--json").json["warnings"] == 0

@@ -65,7 +65,7 @@ def test_each_class_has_its_status(error: errors.RliError, status: int) -> None:
     assert exit_status(error) == status
 
 
-def test_info_gives_a_dead_store_up_early(rli: Rli, trips: str) -> None:
+def test_info_gives_up_dead_store_early(rli: Rli, trips: str) -> None:
     # Its own deadline is thirty seconds.
     found = rli("info", trips, "--index", "redis://127.0.0.1:1/0", "--json", status=1).json
     assert "the store does not answer: store=redis://127.0.0.1:1/0" in found["problems"][0]

@@ -9,7 +9,7 @@ from tests.cli.conftest import Rli
 from tests.support.tables import records
 
 
-def test_commands_of_an_index_without_a_store(rli: Rli, tmp_path: Path) -> None:
+def test_commands_work_without_store(rli: Rli, tmp_path: Path) -> None:
     table = str(tmp_path / "t")
     rli("create", table, "--record-key", "id", "--partition-by", "city", "--index", "simple:")
     _fill(table)

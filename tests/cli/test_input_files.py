@@ -35,7 +35,7 @@ def schema_of(path: str) -> pa.Schema:
         (["2024-05-01 10:00:00"], pa.string()),
     ],
 )
-def test_keys_of_a_csv_file_keep_their_spelling(rli: Rli, tmp_path: Path, values: list[str], kind: pa.DataType) -> None:
+def test_csv_keys_keep_their_spelling(rli: Rli, tmp_path: Path, values: list[str], kind: pa.DataType) -> None:
     rli("create", "t", "--record-key", "id")
     (tmp_path / "d.csv").write_text("".join(f"{line}\n" for line in ("id,v", *(f"{value},1" for value in values))))
     rli("upsert", "t", "d.csv")
@@ -44,7 +44,7 @@ def test_keys_of_a_csv_file_keep_their_spelling(rli: Rli, tmp_path: Path, values
     assert sorted(row["_hoodie_record_key"] for row in keys) == sorted(values)
 
 
-def test_a_key_that_would_change_is_refused(rli: Rli, tmp_path: Path) -> None:
+def test_key_changed_by_parsing_is_refused(rli: Rli, tmp_path: Path) -> None:
     rli("create", "t", "--record-key", "id")
     (tmp_path / "d.csv").write_text("id,v\n7,1\n")
     rli("upsert", "t", "d.csv")
@@ -54,7 +54,7 @@ def test_a_key_that_would_change_is_refused(rli: Rli, tmp_path: Path) -> None:
     assert len(rli("timeline", "t", "--json").json) == 1
 
 
-def test_columns_get_the_types_of_the_table(rli: Rli, tmp_path: Path) -> None:
+def test_columns_get_table_types(rli: Rli, tmp_path: Path) -> None:
     schema = pa.schema(
         [
             ("id", pa.string()),
@@ -125,7 +125,7 @@ def test_simple_names(name: str, renamed: str) -> None:
         ("d.csv", b"id,v\n\xff\xfe,1\n", "d.csv"),
     ],
 )
-def test_a_malformed_file_is_refused_by_name(
+def test_malformed_file_is_refused_by_name(
     rli: Rli, tmp_path: Path, name: str, content: str | bytes, message: str
 ) -> None:
     rli("create", "t", "--record-key", "id")
@@ -136,7 +136,7 @@ def test_a_malformed_file_is_refused_by_name(
     assert rli("timeline", "t", "--json").json == []
 
 
-def test_values_of_later_files_are_not_changed_to_fit_the_types_of_the_first(rli: Rli, tmp_path: Path) -> None:
+def test_later_files_are_not_coerced(rli: Rli, tmp_path: Path) -> None:
     rli("create", "t", "--record-key", "id")
     (tmp_path / "first.csv").write_text("id,code\na,7\n")
     for value in ("007", "7.5", "+7", "18446744073709551616", "seven"):
@@ -146,12 +146,12 @@ def test_values_of_later_files_are_not_changed_to_fit_the_types_of_the_first(rli
     assert rli("read", "t", "--json").json == [{"id": "a", "code": 7}]
 
 
-def test_files_are_checked_before_the_first_is_written(rli: Rli, trips: str) -> None:
+def test_all_files_are_checked_before_writing(rli: Rli, trips: str) -> None:
     assert "no such file: file=nope.csv" in rli("upsert", trips, "day2.csv", "nope.csv", status=2).err
     assert len(rli("timeline", trips, "--json").json) == 2
 
 
-def test_new_columns_without_values_are_left_out(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_empty_new_columns_are_left_out(rli: Rli, trips: str, tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text('id,city,ts,fare,note,text,clock\nk4,Oslo,1,,,"",12:30\n')
     assert "columns=['note']" in rli("upsert", trips, "d.csv").err
     row = rli("read", trips, "--where", "id = 'k4'", "--json").json[0]
@@ -194,9 +194,7 @@ def test_parquet_keeps_its_types(rli: Rli, tmp_path: Path) -> None:
         ([" 5"], pa.string()),
     ],
 )
-def test_a_new_column_of_a_csv_file_has_a_type_only_if_no_value_changes(
-    rli: Rli, tmp_path: Path, values: list[str], kind: pa.DataType
-) -> None:
+def test_csv_types_are_inferred_if_lossless(rli: Rli, tmp_path: Path, values: list[str], kind: pa.DataType) -> None:
     rli("create", "t", "--record-key", "id")
     rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
     (tmp_path / "d.csv").write_text(f"\ufeffid,v\n{rows}")
@@ -207,7 +205,7 @@ def test_a_new_column_of_a_csv_file_has_a_type_only_if_no_value_changes(
         assert found.to_pylist() == values
 
 
-def test_a_value_beyond_the_first_block_decides_too(tmp_path: Path) -> None:
+def test_value_beyond_first_block_decides_type(tmp_path: Path) -> None:
     rows, padding = 20_000, "x" * 1_000
     content = "".join(f"{row},1,{padding}\n" for row in range(rows))
     (tmp_path / "d.csv").write_text(f"id,v,p\n{content}{rows},02134,\n")
@@ -228,9 +226,7 @@ def test_a_value_beyond_the_first_block_decides_too(tmp_path: Path) -> None:
         ("1,1,2024-05-01T10:00:00.1234567", ":5 column=at value="),
     ],
 )
-def test_a_value_that_does_not_fit_a_known_column_is_refused_by_line(
-    rli: Rli, tmp_path: Path, value: str, reason: str
-) -> None:
+def test_value_of_wrong_type_names_line(rli: Rli, tmp_path: Path, value: str, reason: str) -> None:
     (tmp_path / "a.csv").write_text("id,zip,share,at,note\n1,10001,0.5,2024-05-01T10:00:00Z,x\n")
     rli("create", "t", "--record-key", "id")
     rli("upsert", "t", "a.csv")
@@ -240,7 +236,7 @@ def test_a_value_that_does_not_fit_a_known_column_is_refused_by_line(
     assert len(rli("timeline", "t", "--json").json) == 1
 
 
-def test_the_user_says_what_a_column_is(rli: Rli, tmp_path: Path) -> None:
+def test_column_types_can_be_given(rli: Rli, tmp_path: Path) -> None:
     rli("create", "t", "--record-key", "id", "--ordering", "ts")
     (tmp_path / "d.csv").write_text("id,ts,price\n1,007,1.10\n")
     assert ":2 column=ts value='007'" in rli("upsert", "t", "d.csv", status=2).err
@@ -249,7 +245,7 @@ def test_the_user_says_what_a_column_is(rli: Rli, tmp_path: Path) -> None:
     assert "has another type" in rli("upsert", "t", "d.csv", "--column-type", "ts=string", status=2).err
 
 
-def test_integers_of_a_json_file_keep_their_digits(rli: Rli, tmp_path: Path) -> None:
+def test_json_integers_keep_their_digits(rli: Rli, tmp_path: Path) -> None:
     rli("create", "t", "--record-key", "id")
     (tmp_path / "d.jsonl").write_text(
         '{"id":"1","n":18446744073709551617,"share":1.10,"at":"2024-05-01","big":1e300}\n'

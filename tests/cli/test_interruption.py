@@ -35,19 +35,19 @@ def work_through_a_dropped_interruption() -> None:
         pytest.fail("the work went on")
 
 
-def test_a_dropped_interruption_ends_the_work_at_its_next_step() -> None:
+def test_dropped_interrupt_ends_next_step() -> None:
     with pytest.raises(Interrupted, match="batch: nothing was written"):
         work_through_a_dropped_interruption()
 
 
-def test_work_after_an_interruption_that_was_dealt_with_goes_on() -> None:
+def test_handled_interrupt_does_not_stop_work() -> None:
     with pytest.raises(Interrupted), write_progress("first"):
         signal.raise_signal(signal.SIGINT)
     with write_progress("second") as on_step:
         on_step(Step.INFLIGHT)
 
 
-def test_ctrl_c_while_the_command_is_imported() -> None:
+def test_ctrl_c_during_import() -> None:
     program = (
         "import signal, sys\n"
         "class Interrupting:\n"

@@ -14,13 +14,13 @@ from rli_redis.errors import translated_errors
 from tests.cli.conftest import Rli
 
 
-def test_the_extra_of_a_missing_client_library_is_named() -> None:
+def test_missing_client_library_names_extra() -> None:
     point = EntryPoint(name="hbase+tls", value="rli_hbase_missing.store:open_store", group="rli.stores")
     with pytest.raises(SettingsError, match=r'pip install "record-level-index\[hbase_missing\]"'):
         registry.loaded(point)
 
 
-def test_a_lost_index_is_to_be_bootstrapped_wherever_it_is_missed(rli: Rli) -> None:
+def test_lost_index_always_suggests_bootstrap(rli: Rli) -> None:
     rli("create", "my trips", "--record-key", "id")
     rli("index", "drop", "my trips")
     assert "run: rli index bootstrap 'my trips'" in rli("lookup", "my trips", "007", status=2).err
@@ -29,7 +29,7 @@ def test_a_lost_index_is_to_be_bootstrapped_wherever_it_is_missed(rli: Rli) -> N
     rli("index", "bootstrap", "my trips")
 
 
-def test_the_advice_of_the_doctor_does_not_send_to_the_doctor(rli: Rli) -> None:
+def test_doctor_never_recommends_itself(rli: Rli) -> None:
     found = rli("doctor", "redis://127.0.0.1:1/0?timeout=0.1", "--json", status=1).json["findings"]
     assert "doctor" not in found[-1]["advice"]
     assert "built again from the table" in found[-1]["advice"]
@@ -39,19 +39,19 @@ def test_the_advice_of_the_doctor_does_not_send_to_the_doctor(rli: Rli) -> None:
     ("url", "known"),
     [("redis://user:secret@h/0?nme=x", "allow_eviction, db, name"), ("hbase://h/?nme=x", "table, timeout")],
 )
-def test_a_wrong_option_of_a_url_is_named_with_the_url_and_the_known_ones(rli: Rli, url: str, known: str) -> None:
+def test_unknown_url_option_is_named(rli: Rli, url: str, known: str) -> None:
     refused = rli("index", "stats", url, status=2).err
     assert "unknown option: option=nme url=" in refused
     assert known in refused
     assert "secret" not in refused
 
 
-def test_a_wrong_value_of_an_option_names_the_url(rli: Rli) -> None:
+def test_wrong_option_value_names_url(rli: Rli) -> None:
     refused = rli("index", "stats", "redis://h/0?timeout=soon", status=2).err
     assert "an option of the URL is wrong: url=redis://h/0?timeout=soon (settings are not valid: timeout:" in refused
 
 
-def test_a_database_that_a_server_lacks_is_a_mistake_of_settings() -> None:
+def test_missing_database_is_settings_error() -> None:
     with (
         pytest.raises(SettingsError, match="no database of this number: store=redis://h/99; it has 16 unless"),
         translated_errors("redis://h/99"),
@@ -59,7 +59,7 @@ def test_a_database_that_a_server_lacks_is_a_mistake_of_settings() -> None:
         raise exceptions.ResponseError("DB index is out of range")
 
 
-def test_a_file_that_cannot_be_read_is_no_matter_of_its_format(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_unreadable_file_is_no_format_error(rli: Rli, trips: str, tmp_path: Path) -> None:
     # Its bytes are refused to everybody, also to the superuser.
     (tmp_path / "memory.csv").symlink_to("/proc/self/mem")
     refused = rli("upsert", trips, "memory.csv", status=2).err
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_read_is_no_matter_of_its_format(rli: Rli, trips: 
 
 
 @pytest.mark.parametrize("command", ["info", "lookup", "index repair", "index sync", "index bootstrap"])
-def test_a_command_that_needs_a_table_refuses_the_url_of_an_index(rli: Rli, command: str) -> None:
+def test_table_command_refuses_index_url(rli: Rli, command: str) -> None:
     keys = ["k1"] if command == "lookup" else []
     refused = rli(*command.split(), "redis://user:secret@h/0", *keys, status=2).err
     assert (
@@ -94,17 +94,17 @@ def test_numbers_of_keys_are_plain_words(rli: Rli, trips: str) -> None:
     assert rli("delete", trips, "k2", "k3").out.startswith("batch: 2 keys\n")
 
 
-def test_a_limit_of_memory_is_never_nought(rli: Rli) -> None:
+def test_memory_limit_is_never_zero(rli: Rli) -> None:
     assert "at least 0.1 GiB" in rli("capacity", "--records", "1000", "--store", "redis").out
 
 
-def test_a_table_that_was_there_is_not_said_to_be_created(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_opened_table_is_not_called_created(rli: Rli, trips: str, tmp_path: Path) -> None:
     shown = rli(
         "create", trips, "--record-key", "id", "--partition-by", "city", "--ordering", "ts", "--if-exists", "open"
     )
     assert shown.out.startswith(f"table: {tmp_path}/{trips}\n")
 
 
-def test_the_health_of_a_table_names_a_command_that_can_be_copied(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_info_names_copyable_command(rli: Rli, trips: str, tmp_path: Path) -> None:
     rli("index", "drop", trips)
     assert f"run: rli index bootstrap {tmp_path}/{trips}\n" in rli("info", trips, status=1).out

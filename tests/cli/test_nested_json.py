@@ -147,7 +147,7 @@ def test_names_inside_parquet_are_renamed(rli: Rli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("declared", ["nosuch=string", "o.nosuch=string"])
-def test_a_type_of_no_column_is_refused(rli: Rli, tmp_path: Path, declared: str) -> None:
+def test_type_without_column_is_refused(rli: Rli, tmp_path: Path, declared: str) -> None:
     rli("create", "t", "--record-key", "id")
     (tmp_path / "d.jsonl").write_text('{"id":"a","o":{"x":1}}\n')
     column = declared.partition("=")[0]

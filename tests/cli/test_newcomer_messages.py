@@ -84,7 +84,7 @@ def test_restore_of_an_unwritten_table(rli: Rli) -> None:
     assert "no commit" in rli("restore", "empty", "last", status=2).err
 
 
-def test_a_dead_store_is_waited_for_once(rli: Rli) -> None:
+def test_dead_store_is_waited_for_once(rli: Rli) -> None:
     refused = rli("create", "far", "--record-key", "id", "--index", "redis://127.0.0.1:1/0?timeout=2", status=4).err
     assert "the store does not answer" in refused
     assert refused.count("for 1 s so far") <= 1

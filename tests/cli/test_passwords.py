@@ -59,7 +59,7 @@ def leaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leaks]:
 
 
 @pytest.mark.parametrize("url", URLS)
-def test_a_password_in_a_url_that_leads_nowhere_is_shown_by_no_command(trips: str, leaks: Leaks, url: str) -> None:
+def test_commands_hide_password_of_dead_url(trips: str, leaks: Leaks, url: str) -> None:
     leaks.run_all(trips, url, COMMANDS if url == URLS[0] else FEW_COMMANDS)
     table = library.open_table(trips, index=url)
     for shown in (table, table.definition, table.settings, vars(table)):
@@ -72,7 +72,7 @@ def test_a_password_in_a_url_that_leads_nowhere_is_shown_by_no_command(trips: st
     assert leaks.found == []
 
 
-def test_passwords_of_environment_and_file_are_shown_by_no_command(
+def test_commands_hide_environment_and_file_passwords(
     trips: str, leaks: Leaks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PASSWORD_VARIABLE, MARK)
@@ -87,9 +87,7 @@ def test_passwords_of_environment_and_file_are_shown_by_no_command(
     assert leaks.found == []
 
 
-def test_a_password_that_an_earlier_version_stored_is_shown_by_no_command_but_told_of(
-    trips: str, leaks: Leaks, rli: Rli, tmp_path: Path
-) -> None:
+def test_stored_password_is_hidden_but_reported(trips: str, leaks: Leaks, rli: Rli, tmp_path: Path) -> None:
     stored = tmp_path / trips / ".hoodie" / ".rli" / "table.json"
     _name_index(stored, f"redis://u:{MARK}@127.0.0.1:1/0?{QUICK}")
     leaks.run_all(trips, None)
@@ -104,9 +102,7 @@ def test_a_password_that_an_earlier_version_stored_is_shown_by_no_command_but_to
     assert MARK not in stored.read_text()
 
 
-def test_a_server_that_a_table_names_is_sent_no_password(
-    trips: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_in_table_gets_no_password(trips: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[bytes] = []
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         Thread(target=_receive, args=(server, received), daemon=True).start()

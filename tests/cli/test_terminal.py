@@ -27,7 +27,7 @@ def lines(text: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("terminal")
-def test_the_timeline_is_a_table_of_who_did_what_and_how_long_it_took(rli: Rli, trips: str) -> None:
+def test_timeline_shows_author_and_duration(rli: Rli, trips: str) -> None:
     rli("rollback", trips, "last")
     names, upserted, undone = lines(rli("timeline", trips).out)
     assert names.split() == ["instant", "what", "records", "files", "size", "took", "by"]
@@ -36,9 +36,7 @@ def test_the_timeline_is_a_table_of_who_did_what_and_how_long_it_took(rli: Rli, 
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_look_up_is_a_line_for_each_key_where_the_terminal_is_wide_enough(
-    rli: Rli, trips: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wide_terminal_shows_lookup_rows(rli: Rli, trips: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = lines(rli("lookup", trips, "007", "nobody").out)
     assert [line.split()[:2] for line in found] == [
         ["record_key", "partition_path"],
@@ -51,7 +49,7 @@ def test_a_look_up_is_a_line_for_each_key_where_the_terminal_is_wide_enough(
     assert any(line.startswith("007 ") for line in narrow)
 
 
-def test_info_says_what_a_table_is_in_ten_lines(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_info_describes_table_in_ten_lines(rli: Rli, trips: str, tmp_path: Path) -> None:
     shown = rli("info", trips).out.splitlines()
     assert len(shown) == 10
     assert shown[0] == f"table: {tmp_path}/trips (name=trips, format: Hudi 6, rli 1)"
@@ -68,16 +66,14 @@ def test_info_says_what_a_table_is_in_ten_lines(rli: Rli, trips: str, tmp_path: 
     assert rli("info", "nowhere", status=2).err.startswith("error: there is no table here")
 
 
-def test_counts_of_one_are_singular_and_few_entries_have_no_size(rli: Rli, trips: str) -> None:
+def test_report_wording_fits_small_counts(rli: Rli, trips: str) -> None:
     rli("index", "drop", trips)
     assert "1 problem, 0 warnings" in rli("doctor", trips, status=1).out
     rli("index", "bootstrap", trips)
     assert "bytes per entry: fixed part of the store" in rli("index", "stats", trips).out
 
 
-def test_an_index_alone_is_shown_checked_and_dropped_by_its_url(
-    rli: Rli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standalone_index_is_managed_by_url(rli: Rli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"lmdb://{tmp_path}/alone"
     with library.create_index(url) as index, index.begin() as transaction:
         transaction.stage(pa.table({"record_key": ["a", "b"], "partition_path": ["p", "p"], "file_id": ["f", "g"]}))
@@ -94,7 +90,7 @@ def test_an_index_alone_is_shown_checked_and_dropped_by_its_url(
     assert "there is no index" in rli("index", "stats", url, status=2).err
 
 
-def test_an_index_whose_table_is_gone_is_dropped_by_its_url(rli: Rli, tmp_path: Path) -> None:
+def test_orphaned_index_is_dropped_by_url(rli: Rli, tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/idx"
     rli("create", "t", "--record-key", "id", "--index", url)
     shutil.rmtree("t")
@@ -103,7 +99,7 @@ def test_an_index_whose_table_is_gone_is_dropped_by_its_url(rli: Rli, tmp_path: 
     rli("create", "t", "--record-key", "id", "--index", url)
 
 
-def test_drop_asks_and_says_what_is_gone(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_drop_confirms_and_reports(rli: Rli, trips: str, tmp_path: Path) -> None:
     refused = rli("drop", trips, status=2).err
     assert "Remove the table trips and its index, for good? [y/N]" in refused
     assert "nothing was removed; confirm with y, or give --yes" in refused

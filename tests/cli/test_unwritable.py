@@ -45,7 +45,7 @@ def run_on_a_full_disk(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_output_that_cannot_be_written_is_refused(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_unwritable_output_is_refused(rli: Rli, trips: str, tmp_path: Path) -> None:
     for name in _OUTPUTS:
         refused = rli("read", trips, "--output", f"nowhere/{name}", status=2).err
         assert refused.startswith(f"error: the folder does not exist: file=nowhere/{name} ")
@@ -57,7 +57,7 @@ def test_an_output_that_cannot_be_written_is_refused(rli: Rli, trips: str, tmp_p
     assert (tmp_path / "device.csv").is_symlink()
 
 
-def test_an_output_goes_where_a_link_leads(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_output_follows_symbolic_link(rli: Rli, trips: str, tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "link.csv").symlink_to("kept/file.csv")
     rli("read", trips, "--output", "link.csv")
@@ -67,7 +67,7 @@ def test_an_output_goes_where_a_link_leads(rli: Rli, trips: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.csv"])
-def test_a_full_disk_keeps_the_earlier_output(trips: str, tmp_path: Path, name: str) -> None:
+def test_full_disk_keeps_earlier_output(trips: str, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("earlier")
     before = sorted(os.listdir())
     run = run_on_a_full_disk("read", trips, "--output", name)
@@ -79,7 +79,7 @@ def test_a_full_disk_keeps_the_earlier_output(trips: str, tmp_path: Path, name: 
     assert (tmp_path / name).read_text() == "earlier"
 
 
-def test_a_creation_on_a_full_disk_leaves_nothing(rli: Rli, tmp_path: Path) -> None:
+def test_failed_creation_leaves_nothing(rli: Rli, tmp_path: Path) -> None:
     run = run_on_a_full_disk("create", "t", "--record-key", "id")
     assert run.returncode == 2
     assert run.stderr.startswith("error: ")
@@ -89,7 +89,7 @@ def test_a_creation_on_a_full_disk_leaves_nothing(rli: Rli, tmp_path: Path) -> N
     rli("create", "t", "--record-key", "id")
 
 
-def test_a_location_that_cannot_be_made_is_refused(rli: Rli, trips: str, tmp_path: Path) -> None:
+def test_uncreatable_location_is_refused(rli: Rli, trips: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     before = library.open_table(trips).settings.index_url
     for arguments in _LOCATIONS:
@@ -102,7 +102,7 @@ def test_a_location_that_cannot_be_made_is_refused(rli: Rli, trips: str, tmp_pat
 
 
 @pytest.mark.parametrize("command", [("doctor",), ("read", "--json")], ids=" ".join)
-def test_a_reader_that_closes_the_pipe_ends_the_command_quietly(trips: str, command: tuple[str, ...]) -> None:
+def test_closed_pipe_ends_command_quietly(trips: str, command: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     run = subprocess.run(
@@ -117,7 +117,7 @@ def test_a_reader_that_closes_the_pipe_ends_the_command_quietly(trips: str, comm
     assert (run.returncode, run.stderr) == (141, "")
 
 
-def test_a_full_device_is_an_error_of_the_output_and_none_of_the_notes(trips: str) -> None:
+def test_full_device_fails_output_not_notes(trips: str) -> None:
     command = [sys.executable, "-m", "rli", "lookup", trips, "k2", "--json"]
     with open("/dev/full", "w", encoding="utf-8") as full:
         lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=240)

@@ -14,7 +14,7 @@ from rli.coordination.shared_records import shared_records
 from rli.table.table import opened_table
 
 
-def test_a_command_says_who_holds_the_lease_that_it_waits_for(tmp_path: Path) -> None:
+def test_waiting_command_names_lease_holder(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": "a"}\n')
     with create_table(tmp_path / "t", record_key="id") as table:
@@ -31,7 +31,7 @@ def test_a_command_says_who_holds_the_lease_that_it_waits_for(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", ["timeline", "read"])
-def test_a_command_that_does_not_wait_says_nothing(tmp_path: Path, command: str) -> None:
+def test_command_without_wait_is_silent(tmp_path: Path, command: str) -> None:
     create_table(tmp_path / "t", record_key="id").close()
     done = subprocess.run(
         [sys.executable, "-m", "rli", command, str(tmp_path / "t")], capture_output=True, text=True, check=True
@@ -39,9 +39,7 @@ def test_a_command_that_does_not_wait_says_nothing(tmp_path: Path, command: str)
     assert done.stderr == ""
 
 
-def test_the_log_is_shown_from_the_level_on_that_the_environment_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_level_follows_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": "a"}\n')
     create_table(tmp_path / "t", record_key="id").close()

@@ -71,7 +71,7 @@ def test_a_stopped_writer_loses_nothing(
 @pytest.mark.parametrize("rival", [None, SAME_KEY], ids=["alone", "same key"])
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("lease", list(LeasePlace))
-def test_a_stopped_writer_on_redis_loses_nothing(
+def test_stopped_redis_writer_loses_nothing(
     tmp_path: Path, redis_server: Service, lease: LeasePlace, point: Step | Point, rival: Operation | None
 ) -> None:
     with dropped_afterwards(redis_url(redis_server)) as url:

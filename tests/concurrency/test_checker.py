@@ -61,13 +61,13 @@ def test_a_serial_history_has_no_anomalies() -> None:
     assert kinds("1234", *events) == set()
 
 
-def test_operations_at_the_same_time_may_be_in_either_order() -> None:
+def test_concurrent_operations_may_be_reordered() -> None:
     long = Event(Upsert((A2,)), Committed("2", UPDATED), 1.6, 9)
     for rows in ((A1,), (A2,)):
         assert kinds("12", FIRST, long, read(3, *rows)) == set()
 
 
-def test_commits_count_in_the_order_of_their_sequences_not_of_their_instants() -> None:
+def test_commits_are_ordered_by_sequence() -> None:
     early, later = upserted("2", INSERTED, 1, A1), upserted("1", UPDATED, 2, A2)
     assert kinds("21", early, later, read(3, A2)) == set()
 
@@ -98,7 +98,7 @@ def test_an_anomaly_is_named(expected: Kind, commits: str, events: list[Event]) 
     assert kinds(commits, *events) == {expected}
 
 
-def test_half_a_commit_is_told_from_a_lost_one() -> None:
+def test_half_commit_differs_from_lost_commit() -> None:
     both = upserted("1", (2, 0, 0, 0, 0), 1, A1, B1)
     moved = Event(Upsert((A_MOVED, B2)), Committed("2", (0, 0, 2, 0, 0)), 2, 9)
     assert kinds("12", both, moved, looked_up(3, a="y", b="x")) == {Kind.HALF_APPLIED}
@@ -106,5 +106,5 @@ def test_half_a_commit_is_told_from_a_lost_one() -> None:
     assert kinds("12", both, moved, looked_up(3, a="y", b=None)) == {Kind.LOST_UPDATE}
 
 
-def test_a_commit_that_is_in_the_log_twice_is_a_ghost() -> None:
+def test_repeated_log_entry_is_ghost_commit() -> None:
     assert Kind.GHOST_COMMIT in kinds("11", FIRST)

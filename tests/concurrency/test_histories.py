@@ -170,7 +170,7 @@ def test_a_history_beside_purges_is_serialisable(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_history_of_writers_with_two_indexes_is_serialisable(tmp_path: Path, number: int) -> None:
+def test_history_with_two_indexes_is_serialisable(tmp_path: Path, number: int) -> None:
     """As on hosts that share the table's file system alone."""
     table, other = leased_by_the_table(tmp_path)
     require_serialisable(table, SEED + number, [None, other.settings.index_url])
@@ -182,7 +182,7 @@ def test_a_history_of_writers_with_two_indexes_is_serialisable(tmp_path: Path, n
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
 @pytest.mark.parametrize("seconds", [300, 10_000])
-def test_a_history_of_hosts_with_wrong_clocks_is_serialisable(tmp_path: Path, number: int, seconds: float) -> None:
+def test_history_with_wrong_clocks_is_serialisable(tmp_path: Path, number: int, seconds: float) -> None:
     """Within and beyond what two hosts are allowed to differ by: beyond, living writers are taken for dead."""
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i", number)
     hosts = [Host("in time", 0), Host("ahead", seconds), Host("behind", -seconds)]
@@ -192,7 +192,7 @@ def test_a_history_of_hosts_with_wrong_clocks_is_serialisable(tmp_path: Path, nu
 @pytest.mark.invariant("P5", "P36")
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_history_with_keys_that_are_unique_in_their_partition_is_serialisable(tmp_path: Path, number: int) -> None:
+def test_history_under_partition_scope_is_serialisable(tmp_path: Path, number: int) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i?scope=partition", number)
     require_serialisable(table, SEED + number)
 
@@ -209,7 +209,7 @@ def test_a_history_on_redis_is_serialisable(tmp_path: Path, redis_server: Servic
 
 @pytest.mark.invariant("P36")
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_history_without_a_store_is_serialisable(tmp_path: Path, number: int) -> None:
+def test_history_without_store_is_serialisable(tmp_path: Path, number: int) -> None:
     with create_table(
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="global-simple:", small_file_size=0
     ) as table:

@@ -80,7 +80,7 @@ def test_a_history_beside_migrations_is_serialisable(tmp_path: Path, number: int
 
 @pytest.mark.slow
 @pytest.mark.docker
-def test_a_history_beside_migrations_to_redis_and_back_is_serialisable(tmp_path: Path, redis_server: Service) -> None:
+def test_history_beside_redis_migrations_is_serialisable(tmp_path: Path, redis_server: Service) -> None:
     with dropped_afterwards(redis_url(redis_server)) as url:
         first = f"lmdb://{tmp_path}/i"
         table = table_at(tmp_path, first)
@@ -90,7 +90,7 @@ def test_a_history_beside_migrations_to_redis_and_back_is_serialisable(tmp_path:
         table.close()
 
 
-def test_threads_that_share_a_table_go_over_together(tmp_path: Path) -> None:
+def test_threads_switch_index_together(tmp_path: Path) -> None:
     table = table_at(tmp_path, f"lmdb://{tmp_path}/i")
     print(f"RLI_HISTORY_SEED={SEED}")  # noqa: T201  (shown when the test fails)
 
@@ -120,9 +120,7 @@ RIVAL = Upsert((("a", "x", 6, 2.1), ("new", "z", 4, 2.2), ("c", "y", 6, 2.3)))
 @pytest.mark.parametrize(
     "point", [Step.TAGGED, Step.WRITTEN, Step.LEASED, Step.PROMOTED, Point.BEFORE_PUBLISHING, Step.PUBLISHED]
 )
-def test_a_writer_that_was_stopped_across_the_switch_is_fenced_off(
-    tmp_path: Path, point: Step | Point, *, drops: bool
-) -> None:
+def test_writer_stopped_across_switch_is_fenced(tmp_path: Path, point: Step | Point, *, drops: bool) -> None:
     """It holds the former index and its lease. When it wakes up it writes again, with the new index."""
     table = table_at(tmp_path, f"lmdb://{tmp_path}/i", LEASE_SECONDS)
     to = random.Random(str(point)).choice([f"lmdb://{tmp_path}/j", "global-simple:"])

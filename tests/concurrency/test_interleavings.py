@@ -109,9 +109,7 @@ def test_the_worst_interleaving_is_serialisable(table: Table, scenario: Scenario
 
 
 @pytest.mark.parametrize(("scenario", "off", "kind"), CASES)
-def test_the_checker_names_what_happens_without_a_protection(
-    table: Table, scenario: Scenario, off: Protection, kind: Kind
-) -> None:
+def test_checker_names_unprotected_anomaly(table: Table, scenario: Scenario, off: Protection, kind: Kind) -> None:
     with clients(table.location, 2, off) as (first, second):
         events = scenario(first, second)
     assert kind in {anomaly.kind for anomaly in check(history_of(table, events))}

@@ -96,7 +96,7 @@ def await_takeover(table: Table) -> None:
 
 @pytest.mark.invariant("P4", "P9", "P10")
 @pytest.mark.parametrize(("point", "attempts"), list(zip(POINTS, cycle((1, 4)), strict=False)))
-def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(
+def test_writer_stopped_too_long_is_fenced(
     table: Table, indexes: list[str | None], point: Step | Point, attempts: int
 ) -> None:
     with clients(table.location, 2, indexes=indexes) as (paused, rival):
@@ -123,7 +123,7 @@ def test_a_writer_that_was_stopped_for_too_long_is_fenced_off(
         (Step.PUBLISHED, 1),
     ],
 )
-def test_a_successor_in_the_lease_fences_off_the_one_before(
+def test_lease_successor_fences_predecessor(
     table: Table, indexes: list[str | None], point: Step | Point, attempts: int
 ) -> None:
     """The rival has begun before, so that it finds the stopped writer only when it wants the lease itself."""
@@ -150,7 +150,7 @@ def require_fenced(point: Step | Point, attempts: int, ours: Event) -> None:
         assert ours.outcome in refusals, ours
 
 
-def test_a_stopped_write_of_a_table_that_nobody_else_writes_goes_on(table: Table) -> None:
+def test_stopped_write_without_rivals_goes_on(table: Table) -> None:
     """Expiry alone costs nobody anything."""
     with clients(table.location, 1) as (client,):
         events = [client.do(BASE)]

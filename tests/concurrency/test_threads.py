@@ -67,13 +67,13 @@ def test_a_history_of_threads_is_serialisable(tmp_path: Path, store: str, number
 
 
 @pytest.mark.docker
-def test_a_history_of_threads_on_redis_is_serialisable(tmp_path: Path, redis_server: Service) -> None:
+def test_redis_thread_history_is_serialisable(tmp_path: Path, redis_server: Service) -> None:
     with dropped_afterwards(redis_url(redis_server)) as url, new_table(tmp_path, url, 0) as table:
         require_serialisable(table, SEED)
 
 
 @pytest.mark.invariant("P18")
-def test_a_sync_does_not_count_commits_that_another_thread_has_read_of_meanwhile(tmp_path: Path) -> None:
+def test_sync_ignores_commits_of_other_thread(tmp_path: Path) -> None:
     with new_table(tmp_path, f"lmdb://{tmp_path}/i", 0) as table, open_table(table.location) as elsewhere:
         table.upsert(records(("a", "x", 1, 1.0)))
 

@@ -97,7 +97,7 @@ class Rival:
         return self._later.result()
 
 
-def test_the_third_attempt_is_not_in_conflict(new_table: NewTable) -> None:
+def test_third_attempt_has_no_conflict(new_table: NewTable) -> None:
     table = filled(new_table(LONG_SECONDS))
     rival = Rival(table)
     result = table.upsert(records(("a", "x", 9, 9.0), ("new", "y", 1, 1.0)), attempts=3, on_step=rival)
@@ -110,7 +110,7 @@ def test_the_third_attempt_is_not_in_conflict(new_table: NewTable) -> None:
     check_stored(table)
 
 
-def test_a_write_without_a_third_attempt_has_no_turn(new_table: NewTable) -> None:
+def test_two_attempts_take_no_turn(new_table: NewTable) -> None:
     table = filled(new_table(LONG_SECONDS))
     with pytest.raises(ConflictError):
         table.upsert(records(("a", "x", 9, 9.0)), attempts=2, on_step=Rival(table))
@@ -118,7 +118,7 @@ def test_a_write_without_a_third_attempt_has_no_turn(new_table: NewTable) -> Non
     check_stored(table)
 
 
-def test_services_do_not_wait_for_a_turn(new_table: NewTable) -> None:
+def test_services_wait_for_no_turn(new_table: NewTable) -> None:
     table = filled(new_table(LONG_SECONDS))
     other, rival, cleaned = open_table(table.location), Rival(table), list[object]()
 
@@ -133,7 +133,7 @@ def test_services_do_not_wait_for_a_turn(new_table: NewTable) -> None:
     check_stored(table)
 
 
-def test_a_slow_write_holds_nobody_up_for_ever(new_table: NewTable) -> None:
+def test_slow_write_blocks_nobody_forever(new_table: NewTable) -> None:
     """It is in conflict again, as if there were no turns; only the others' time counts."""
     table = filled(new_table(SHORT_SECONDS))
     rival = Rival(table)

@@ -105,12 +105,12 @@ def require_no_false_alarm(table: Table) -> None:
 
 
 @pytest.mark.invariant("P31")
-def test_a_comparison_beside_writers_gives_no_false_alarm(tmp_path: Path) -> None:
+def test_verify_beside_writers_raises_no_alarm(tmp_path: Path) -> None:
     require_no_false_alarm(new_table(tmp_path, f"lmdb://{tmp_path}/i"))
 
 
 @pytest.mark.docker
-def test_a_comparison_beside_writers_on_redis_gives_no_false_alarm(tmp_path: Path, redis_server: Service) -> None:
+def test_verify_beside_redis_writers_is_quiet(tmp_path: Path, redis_server: Service) -> None:
     with dropped_afterwards(redis_url(redis_server)) as url:
         require_no_false_alarm(new_table(tmp_path, url))
 
@@ -172,7 +172,7 @@ CHOICES: Final = [DAMAGES, *([damage] for damage in DAMAGES if EVERY_POINT)]
 
 @pytest.mark.invariant("P31")
 @pytest.mark.parametrize("damages", CHOICES)
-def test_wrong_entries_are_found_beside_writers_and_nothing_else(tmp_path: Path, damages: Sequence[Damage]) -> None:
+def test_verify_finds_only_wrong_entries(tmp_path: Path, damages: Sequence[Damage]) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i")
     table.upsert(records(("deleted", "s1", 1, 1.0)))
     table.delete(["deleted"])
@@ -186,7 +186,7 @@ def test_wrong_entries_are_found_beside_writers_and_nothing_else(tmp_path: Path,
             assert sorted(found.sample) == sorted(damage.key for damage in damages)
 
 
-def test_an_entry_of_no_commit_is_an_error(tmp_path: Path) -> None:
+def test_entry_without_commit_is_error(tmp_path: Path) -> None:
     table = new_table(tmp_path, f"lmdb://{tmp_path}/i")
     record_index(table).put(pa.array(["s1-7"]), codec.pack(record_index(table).log.refresh().head + 5, np.array([0])))
     with pytest.raises(RliError, match="entries of unknown commits"):

@@ -60,11 +60,11 @@ class TestHbaseStoreInHudisSchema(TestHbaseStore):
     def test_keys_of_any_width(self, store: Store, width: int) -> None:
         super().test_keys_of_any_width(store, width)
 
-    def test_wide_keys_that_differ_in_the_last_byte(self, store: Store) -> None:
+    def test_wide_keys_differ_in_last_byte(self, store: Store) -> None:
         with pytest.raises(InvalidKeyError, match="bytes=131077 most=32767"):
-            super().test_wide_keys_that_differ_in_the_last_byte(store)
+            super().test_wide_keys_differ_in_last_byte(store)
 
-    def test_a_scan_gives_keys_of_every_width(self, store: Store) -> None:
+    def test_scan_gives_keys_of_every_width(self, store: Store) -> None:
         keys = [bytes([width % 251]) * width for width in (1, 2, 16, 503, 504, 505, 16_000)]
         for key in keys:
             store.put(key_batch([key]), entries_of(1, [len(key) % 1000]))
@@ -85,7 +85,7 @@ class TestHbaseStoreInHudisSchema(TestHbaseStore):
         store.put(key_batch([b"b"]), entries_of(4, [9]))
         assert get_all(store, [b"b"]) == [entry(4, 9)]
 
-    def test_the_order_of_batches_does_not_matter(self, store: Store) -> None:
+    def test_batch_order_does_not_matter(self, store: Store) -> None:
         keys = random_keys(30, 16, seed=2)
         batches = [(1, keys[:20], 100), (2, keys[10:], 200), (3, keys[5:15], TOMBSTONE)]
         for shard, order in enumerate(permutations(batches)):

@@ -80,7 +80,7 @@ def test_kills_at_any_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kills_at_any_time_with_the_index_on_a_server(tmp_path: Path, server_url: str) -> None:
+def test_kills_at_any_time_with_server(tmp_path: Path, server_url: str) -> None:
     place_index(tmp_path, server_url)
     kill_at_any_time(tmp_path, KILLS // 2)
 

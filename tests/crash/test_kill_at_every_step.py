@@ -34,7 +34,7 @@ REPEATED = (Step.FILE_GROUP_WRITTEN, Step.FILE_PROMOTED)
 DELETE_HAS_NO = (Step.RESOLVED,)
 
 
-def test_every_step_is_reported_once_or_once_for_each_file(template: Path, tmp_path: Path) -> None:
+def test_steps_are_reported_once_per_file(template: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(template, tmp_path / "copy"))
     steps: list[Step] = []
     open_copy(folder).upsert(records(("n", "n", 1, 1.0), ("m", "m", 1, 1.0)), on_step=steps.append)
@@ -56,7 +56,7 @@ def test_a_kill_at_a_step(copies: Copies, write: str, step: Step, occurrence: in
 
 
 @pytest.mark.parametrize("step", list(Step))
-def test_a_kill_at_a_step_with_the_index_on_a_server(copies: Copies, server_url: str, step: Step) -> None:
+def test_kill_at_step_with_index_server(copies: Copies, server_url: str, step: Step) -> None:
     folder = copies.make(server_url)
     assert was_killed(write_and_die_at_step, folder, "upsert", step, 1)
     took_effect = require_recovery(folder, "upsert", "delete")
@@ -87,7 +87,7 @@ def test_a_kill_at_every_change(copies: Copies, write: str) -> None:
 
 
 @pytest.mark.invariant("P9")
-def test_a_kill_while_the_killed_write_is_cleaned_up(copies: Copies) -> None:
+def test_kill_during_cleanup_of_killed_write(copies: Copies) -> None:
     """The process that cleans up after a dead one dies itself, at every change that it makes."""
     for number in count(2, 1 if EVERY_POINT else 4):
         folder = copies.make()

@@ -51,7 +51,7 @@ def test_a_kill_at_a_step(scattered_copies: Copies, step: Step) -> None:
 
 
 @pytest.mark.parametrize("step", [Step.PROMOTED, Step.PUBLISHED, Step.CHANGES_APPLIED])
-def test_a_kill_at_a_step_with_the_index_on_a_server(scattered_copies: Copies, server_url: str, step: Step) -> None:
+def test_kill_at_step_with_index_server(scattered_copies: Copies, server_url: str, step: Step) -> None:
     folder = scattered_copies.make(server_url)
     assert was_killed(write_and_die_at_step, folder, "cluster", step, 1)
     took_effect = require_recovery(folder, "upsert")
@@ -59,7 +59,7 @@ def test_a_kill_at_a_step_with_the_index_on_a_server(scattered_copies: Copies, s
 
 
 @pytest.mark.parametrize("write", ["cluster", "rollback"])
-def test_a_kill_at_changes_of_a_clustering_and_of_its_rollback(scattered_copies: Copies, write: str) -> None:
+def test_kill_in_clustering_and_its_rollback(scattered_copies: Copies, write: str) -> None:
     points: list[str] = []
     do_write(pointed(_prepared(scattered_copies, write), points.append), write)
     outcomes = []

@@ -45,7 +45,7 @@ def create_and_die(folder: Path, point: int) -> None:
 
 @pytest.mark.invariant("P11")
 @pytest.mark.parametrize("index", ["first", "second"])
-def test_a_kill_at_every_change_of_a_creation(tmp_path: Path, index: str) -> None:
+def test_kill_at_every_change_of_creation(tmp_path: Path, index: str) -> None:
     for point in count(1):
         folder = tmp_path / str(point)
         folder.mkdir()
@@ -66,7 +66,7 @@ def test_a_kill_at_every_change_of_a_creation(tmp_path: Path, index: str) -> Non
     assert point > 8
 
 
-def test_a_creation_beside_a_living_one_says_who_that_is(tmp_path: Path) -> None:
+def test_concurrent_creation_names_living_creator(tmp_path: Path) -> None:
     settings = TableSettings(table_id="1", index_url=f"lmdb://{tmp_path}/i")
     with (
         pytest.raises(TableExistsError, match=r"pid=.* wait for it\. If it no longer runs, "),
@@ -76,7 +76,7 @@ def test_a_creation_beside_a_living_one_says_who_that_is(tmp_path: Path) -> None
     create(tmp_path, "i").drop_index()
 
 
-def test_a_creation_that_fails_leaves_no_index_and_no_table(tmp_path: Path) -> None:
+def test_failed_creation_leaves_nothing(tmp_path: Path) -> None:
     settings = TableSettings(table_id="1", index_url=f"lmdb://{tmp_path}/i")
     with pytest.raises(ZeroDivisionError), claimed(Storage(str(tmp_path / "t")), settings, settings.index_url):  # noqa: PT012
         create_index(settings.index_url, table_id="1").close()
@@ -84,7 +84,7 @@ def test_a_creation_that_fails_leaves_no_index_and_no_table(tmp_path: Path) -> N
     create(tmp_path, "i").drop_index()
 
 
-def test_the_error_of_a_creation_is_told_before_that_of_its_removal(tmp_path: Path) -> None:
+def test_creation_error_precedes_removal_error(tmp_path: Path) -> None:
     [port] = free_ports(1)
     settings = TableSettings(table_id="1", index_url=f"redis://localhost:{port}/0?timeout=0.1")
     with (

@@ -149,7 +149,7 @@ def migrate_and_stop(folder: Path, answers: Connection) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("third", [None, "global-simple:"])
-def test_a_migration_that_was_stopped_before_the_switch_changes_nothing(tmp_path: Path, third: str | None) -> None:
+def test_migration_stopped_early_changes_nothing(tmp_path: Path, third: str | None) -> None:
     """Others that take its lease over write, or give the table yet another index: neither is undone by it."""
     folder = tmp_path / "folder"
     make_table(folder, f"lmdb://{folder}/index", lease_seconds=LEASE_SECONDS)

@@ -36,14 +36,14 @@ def _changes(points: list[str]) -> list[int]:
 
 
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.FILE_PROMOTED, Step.PROMOTED, Step.PUBLISHED, Step.REGISTERED])
-def test_a_kill_at_a_step_of_an_upsert_of_version_9(copies_9: Copies, step: Step) -> None:
+def test_kill_in_upsert_of_version_9(copies_9: Copies, step: Step) -> None:
     folder = copies_9.make()
     assert was_killed(write_and_die_at_step, folder, "upsert", step, 1)
     took_effect = require_recovery(folder, "upsert", "rollback" if step is Step.PUBLISHED else "upsert")
     assert took_effect == (step not in STEPS_BEFORE_PUBLICATION)
 
 
-def test_a_kill_at_changes_of_a_rollback_of_version_9(copies_9: Copies) -> None:
+def test_kill_in_rollback_of_version_9(copies_9: Copies) -> None:
     points: list[str] = []
     folder = copies_9.make()
     do_write(pointed(open_copy(folder), points.append), "rollback")
@@ -56,7 +56,7 @@ def test_a_kill_at_changes_of_a_rollback_of_version_9(copies_9: Copies) -> None:
 
 @pytest.mark.invariant("P12")
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_kill_at_every_change_of_a_restore(copies: Copies, copies_9: Copies, version: int) -> None:
+def test_kill_at_every_change_of_restore(copies: Copies, copies_9: Copies, version: int) -> None:
     """Of two commits, so that the table is as it was between them on the way."""
     points: list[str] = []
     template = _with_a_third_commit(copies if version == 6 else copies_9)
@@ -98,7 +98,7 @@ def savepoint_and_die(folder: Path, at_point: AtPoint) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_kill_at_changes_of_a_savepoint(copies: Copies, copies_9: Copies, version: int) -> None:
+def test_kill_at_changes_of_savepoint(copies: Copies, copies_9: Copies, version: int) -> None:
     chosen = copies if version == 6 else copies_9
     points: list[str] = []
     savepoint_and_die(chosen.make(), points.append)
@@ -126,7 +126,7 @@ def archive_and_die(folder: Path, at_point: AtPoint) -> None:
 
 @pytest.mark.invariant("P13")
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_kill_at_changes_of_an_archive(copies: Copies, copies_9: Copies, version: int) -> None:
+def test_kill_at_changes_of_archive(copies: Copies, copies_9: Copies, version: int) -> None:
     template = _with_a_third_commit(copies if version == 6 else copies_9)
     table = open_copy(template)
     # Its base files, were they left, would pass for those of an archived commit.
@@ -165,7 +165,7 @@ def clean_and_die(folder: Path, at_point: AtPoint) -> None:
     pointed(open_copy(folder), at_point).clean(keep_commits=1)
 
 
-def test_a_kill_at_every_change_of_a_clean(copies: Copies, tmp_path: Path) -> None:
+def test_kill_at_every_change_of_clean(copies: Copies, tmp_path: Path) -> None:
     folder = copies.make()
     table = open_copy(folder)
     table.upsert(records(*BATCH))

@@ -50,7 +50,7 @@ def is_registered(worker_log: Path) -> bool:
     return "Successfully registered" in worker_log.read_text()
 
 
-def test_an_upsert_is_whole_though_a_worker_of_a_standalone_cluster_is_killed(tmp_path: Path) -> None:
+def test_upsert_survives_killed_worker(tmp_path: Path) -> None:
     with ExitStack() as cluster:
         log = tmp_path / "master.log"
         cluster.enter_context(daemon("master.Master", log, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"))

@@ -102,7 +102,7 @@ def await_end_of_streams(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS if EVERY_POINT else FEW)
-def test_a_stream_writes_each_batch_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
+def test_stream_writes_batch_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     # Without an ordering column the later write wins, so a batch that is written again shows.
     table = create_table(tmp_path / "table", record_key="id", partition_by="city")
     check_exactly_once(spark, tmp_path, table, stream, step)
@@ -110,7 +110,7 @@ def test_a_stream_writes_each_batch_exactly_once(spark: SparkSession, tmp_path: 
 
 @pytest.mark.invariant("P38")
 @pytest.mark.parametrize("step", STEPS if EVERY_POINT else [Step.WRITTEN, Step.FINISHED])
-def test_so_does_a_stream_that_tags_by_state(spark: SparkSession, tmp_path: Path, step: str) -> None:
+def test_state_tagged_stream_writes_exactly_once(spark: SparkSession, tmp_path: Path, step: str) -> None:
     table = create_table(tmp_path / "table", record_key="id", partition_by="city", index="global-simple:")
     check_exactly_once(spark, tmp_path, table, state_stream, step)
 

@@ -61,7 +61,7 @@ def test_a_kill_at_a_step(leased_copies: Copies, step: Step) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_at_changes_of_files_and_of_the_store(leased_copies: Copies) -> None:
+def test_kill_at_file_and_store_changes(leased_copies: Copies) -> None:
     points: list[str] = []
     folder = leased_copies.make()
     do_write(pointed(open_copy(folder), points.append), "upsert")
@@ -81,7 +81,7 @@ def test_a_kill_at_changes_of_files_and_of_the_store(leased_copies: Copies) -> N
 
 
 @pytest.mark.slow
-def test_kills_at_any_time_of_hosts_that_take_turns(tmp_path: Path) -> None:
+def test_kills_of_hosts_taking_turns(tmp_path: Path) -> None:
     print(f"RLI_CRASH_SEED={SEED}")  # noqa: T201  (shown when the test fails)
     source = random.Random(SEED)
     hosts = leased_by_the_table(tmp_path, target_file_size=4096)

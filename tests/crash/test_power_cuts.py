@@ -168,7 +168,7 @@ def create_and_cut(place: Place) -> None:
 
 
 @pytest.mark.parametrize("journal", Journal)
-def test_what_was_acknowledged_of_a_new_table_is_there(tmp_path: Path, journal: Journal) -> None:
+def test_acknowledged_writes_of_new_table_survive(tmp_path: Path, journal: Journal) -> None:
     place = Place(Disk.made_in(tmp_path, journal), None)
     with place.disk.mounted():
         child = start_child(create_and_cut, place)
@@ -196,7 +196,7 @@ def bootstrap_and_cut(place: Place, template: Path) -> None:
 
 @pytest.mark.parametrize("journal", Journal)
 @pytest.mark.parametrize("index", ["beside the table", "elsewhere"])
-def test_what_a_bootstrap_has_read_is_there(tmp_path: Path, template: Path, journal: Journal, index: str) -> None:
+def test_bootstrapped_entries_survive(tmp_path: Path, template: Path, journal: Journal, index: str) -> None:
     place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index" if index == "elsewhere" else None)
     with place.disk.mounted():
         child = start_child(bootstrap_and_cut, place, template)
@@ -229,7 +229,7 @@ def write_unsynced_and_cut(place: Place) -> None:
 
 @pytest.mark.parametrize("journal", Journal)
 @pytest.mark.parametrize("index", ["beside the table", "elsewhere"])
-def test_the_next_write_makes_an_unsynced_table_whole(tmp_path: Path, journal: Journal, index: str) -> None:
+def test_next_write_completes_unsynced_table(tmp_path: Path, journal: Journal, index: str) -> None:
     place = Place(Disk.made_in(tmp_path, journal), tmp_path / "index" if index == "elsewhere" else None)
     with place.disk.mounted():
         child = start_child(write_unsynced_and_cut, place)
@@ -273,7 +273,7 @@ def write_often_and_cut(place: Place) -> None:
 @pytest.mark.invariant("P17")
 @pytest.mark.parametrize("journal", Journal)
 @pytest.mark.parametrize("kind", ["template", "template_leased"])
-def test_names_that_a_power_cut_brings_back_with_other_content_stop_no_write_and_cost_no_row(
+def test_resurrected_names_are_harmless(
     tmp_path: Path, request: pytest.FixtureRequest, journal: Journal, kind: str
 ) -> None:
     """Without a journal, the record of a lease may hold a commit, and a work folder be that of another write."""

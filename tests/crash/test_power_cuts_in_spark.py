@@ -32,7 +32,7 @@ def upsert_and_cut(door: Door, place: Place) -> None:
     rli_spark.upsert(frame, open_copy(place.disk.mounted_at), on_step=on_step)
 
 
-def test_the_power_goes_off_after_a_spark_upsert(spark: SparkSession, tmp_path: Path, template: Path) -> None:
+def test_power_cut_after_spark_upsert(spark: SparkSession, tmp_path: Path, template: Path) -> None:
     place = Place(Disk.made_in(tmp_path, Journal.OFF), tmp_path / "index")
     with place.disk.mounted():
         place.fill(template)

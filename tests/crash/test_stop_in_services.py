@@ -161,7 +161,7 @@ def require_alive(table: Table) -> None:
 
 
 @pytest.mark.invariant("P21")
-def test_a_savepoint_holds_whatever_a_stopped_clean_does(copies: Copies) -> None:
+def test_savepoint_survives_stopped_clean(copies: Copies) -> None:
     for folder, number, change in stopped_at_each_change(copies, clean):
         with open_copy(folder) as table:
             saved = instants(table)[_SAVED]
@@ -181,7 +181,7 @@ def test_a_savepoint_holds_whatever_a_stopped_clean_does(copies: Copies) -> None
             require_alive(table)
 
 
-def test_a_clean_leaves_what_a_stopped_savepoint_keeps(copies: Copies) -> None:
+def test_clean_spares_stopped_savepoint_files(copies: Copies) -> None:
     for folder, number, change in stopped_at_each_change(copies, save):
         with open_copy(folder) as table:
             saved = instants(table)[_SAVED]
@@ -196,7 +196,7 @@ def test_a_clean_leaves_what_a_stopped_savepoint_keeps(copies: Copies) -> None:
             require_alive(table)
 
 
-def test_a_savepoint_is_not_undone_by_a_stopped_deletion_of_an_earlier_one(copies: Copies) -> None:
+def test_stopped_deletion_spares_later_savepoint(copies: Copies) -> None:
     for folder, number, change in stopped_at_each_change(copies, forget, before=save):
         with open_copy(folder) as table:
             saved = instants(table)[_SAVED]
@@ -210,7 +210,7 @@ def test_a_savepoint_is_not_undone_by_a_stopped_deletion_of_an_earlier_one(copie
 
 @pytest.mark.invariant("P21")
 @pytest.mark.parametrize("service", [clean, archive])
-def test_a_service_that_others_finished_and_archived_leaves_no_trace(copies: Copies, service: Service) -> None:
+def test_service_finished_by_others_leaves_nothing(copies: Copies, service: Service) -> None:
     for folder, number, change in stopped_at_each_change(copies, service):
         with open_copy(folder) as table:
             with paused(folder, service, number) as stopped:

@@ -39,7 +39,7 @@ def figures_of_panels(chart: str) -> dict[tuple[str, str], str]:
     }
 
 
-def test_the_overview_shows_the_figures_of_large_tables() -> None:
+def test_overview_shows_large_table_figures() -> None:
     overview, large = figures_of("overview.svg"), figures_of_panels("large.svg")
     assert {panel for panel, _ in overview} == {"load", "upsert", "delete", "look up"}
     assert {baseline.partition(" ")[0] for _, baseline in overview} == {"Hudi", "Delta", "Iceberg"}
@@ -47,7 +47,7 @@ def test_the_overview_shows_the_figures_of_large_tables() -> None:
         assert large[operation, f"{baseline}, 20,000,000 rows, LMDB"].partition(" (")[0] == figure
 
 
-def test_the_table_of_many_commits_shows_the_figures_of_its_chart() -> None:
+def test_commit_table_matches_its_chart() -> None:
     rows = re.findall(r"^\| ([\d,]+) \| (.*) \|$", (DOCS / "benchmarks.md").read_text("utf-8"), re.MULTILINE)
     shown = {number: figures.split(" | ") for number, figures in rows}
     measured: dict[str, list[str]] = {number: [] for number in shown}

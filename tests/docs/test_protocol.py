@@ -20,14 +20,14 @@ def _named_by_tests() -> set[str]:
     return {name for mark in marks for name in re.findall(r'"(P\d+)"', mark)}
 
 
-def test_each_invariant_has_a_number_of_its_own() -> None:
+def test_invariant_numbers_are_unique() -> None:
     assert len(set(_invariants())) == len(_invariants()) > 20
 
 
-def test_each_invariant_is_named_by_a_test() -> None:
+def test_each_invariant_is_named_by_test() -> None:
     missing = sorted(set(_invariants()) - _named_by_tests())
     assert missing == [], 'put @pytest.mark.invariant("P…") on the test that would catch it lying'
 
 
-def test_no_test_names_an_invariant_that_is_not_in_the_protocol() -> None:
+def test_tests_name_known_invariants_only() -> None:
     assert sorted(_named_by_tests() - set(_invariants())) == []

@@ -20,7 +20,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_ten_lines_do_what_they_say(tmp_path: Path) -> None:
+def test_ten_lines_of_readme_work(tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(EXAMPLES[0], encoding="utf-8")
     shown = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -43,6 +43,6 @@ def test_links_lead_to_files(target: str) -> None:
     assert (ROOT / target).exists(), target
 
 
-def test_the_two_commands_are_targets_of_the_makefile() -> None:
+def test_readme_commands_are_make_targets() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert {"demo", "test", "bench"} <= set(targets)

@@ -42,7 +42,7 @@ def test_no_page_shows_markup_of_terminals(site: Path) -> None:
     assert {name: found for name, found in shown.items() if found} == {}
 
 
-def test_the_front_page_has_code_and_a_picture(site: Path) -> None:
+def test_front_page_has_code_and_picture(site: Path) -> None:
     front = (site / "index.html").read_text(encoding="utf-8")
     assert 'src="images/demo.svg"' in front
     assert (site / "images" / "demo.svg").exists()

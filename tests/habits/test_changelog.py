@@ -57,7 +57,7 @@ def test_unknown_kinds_are_refused(checkout: Path) -> None:
     assert (checkout / "CHANGELOG.md").read_text(encoding="utf-8") == before
 
 
-def test_the_projects_own_fragments_can_be_collected(checkout: Path) -> None:
+def test_own_fragments_can_be_collected(checkout: Path) -> None:
     shutil.copytree(ROOT / "changelog.d", checkout / "changelog.d", dirs_exist_ok=True)
     shutil.copy(ROOT / "CHANGELOG.md", checkout)
     done = _run(checkout, "collect", "99.0.0", "2026-12-01")

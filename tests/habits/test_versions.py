@@ -21,7 +21,7 @@ def test_each_claimed_version_has_a_lane() -> None:
     assert re.findall(r"3\.\d+", matrix[1]) == _claimed()
 
 
-def test_the_whole_check_runs_a_second_version() -> None:
+def test_whole_check_runs_second_version() -> None:
     assert re.search(r"^make unit-lane$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     version = re.search(r"^UNIT_VERSION \?= (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert version is not None

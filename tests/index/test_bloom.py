@@ -32,7 +32,7 @@ KEYS = st.text(st.sampled_from("abz~\x00é퟿\ue000ﬁ\uffff\U00010000\U0001f600
 
 
 @given(st.sets(KEYS, min_size=1), st.sets(KEYS), st.sampled_from(["utf-8", "utf-16-be"]))
-def test_a_range_in_either_order_leaves_out_no_key_of_the_file(held: set[str], others: set[str], order: str) -> None:
+def test_range_in_either_order_keeps_keys(held: set[str], others: set[str], order: str) -> None:
     ordered = sorted(held, key=lambda key: key.encode(order))
     sought = SoughtKeys(pa.array(sorted(held | others), pa.string()))
     found = sought.in_slice(KeyStatistics((ordered[0], ordered[-1]), None)).to_pylist()
@@ -40,7 +40,7 @@ def test_a_range_in_either_order_leaves_out_no_key_of_the_file(held: set[str], o
     assert len(found) == len(set(found))
 
 
-def test_keys_outside_of_a_range_are_left_out() -> None:
+def test_keys_outside_range_are_skipped() -> None:
     sought = SoughtKeys(pa.array(["d", "a", "c", "bb", "e", "b"]))
     assert sought.in_slice(KeyStatistics(("b", "d"), None)).to_pylist() == ["b", "bb", "c", "d"]
     assert sought.in_slice(KeyStatistics(("f", "z"), None)).to_pylist() == []
@@ -48,9 +48,7 @@ def test_keys_outside_of_a_range_are_left_out() -> None:
 
 
 @given(st.sets(KEYS, min_size=1), st.integers(1, 40), st.integers(1, 3_000), st.integers(1, 3), st.integers(0, 300))
-def test_keys_that_are_hashed_once_are_claimed_as_one_by_one(
-    held: set[str], hashes: int, bits: int, rows: int, foreign: int
-) -> None:
+def test_hashed_keys_are_claimed_identically(held: set[str], hashes: int, bits: int, rows: int, foreign: int) -> None:
     bloom_filter = BloomFilter(hashes, bits, np.zeros((rows, (bits + 7) // 8), np.uint8))
     for row in range(rows):
         part = BloomFilter(hashes, bits, bloom_filter.rows[row : row + 1])
@@ -100,7 +98,7 @@ def table_of_files(folder: Path, index: str, files: int = 4, rows: int = 100) ->
     return table
 
 
-def test_only_row_groups_that_may_hold_a_key_are_read(
+def test_only_candidate_row_groups_are_read(
     tmp_path: Path, opened: Counter[str], probes: Callable[[], list[tuple[int, ...]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 10)
@@ -135,9 +133,7 @@ def test_what_filters_claim_wrongly_is_counted(
     assert probes() == [(1_000, 1, 1, claimed + 1, claimed)]
 
 
-def test_a_key_is_compared_in_its_own_partition_alone(
-    tmp_path: Path, probes: Callable[[], list[tuple[int, ...]]]
-) -> None:
+def test_key_is_compared_within_its_partition(tmp_path: Path, probes: Callable[[], list[tuple[int, ...]]]) -> None:
     table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="bloom:")
     table.upsert(records(*((key, city, 1, 0.0) for key in "abc" for city in "xy")))
     probes()
@@ -147,9 +143,7 @@ def test_a_key_is_compared_in_its_own_partition_alone(
     assert probes() == [(1, 3, 3, 3, 0)]
 
 
-def test_files_without_statistics_may_hold_every_key(
-    tmp_path: Path, probes: Callable[[], list[tuple[int, ...]]]
-) -> None:
+def test_files_without_statistics_hold_every_key(tmp_path: Path, probes: Callable[[], list[tuple[int, ...]]]) -> None:
     table = table_of_files(tmp_path, "global-bloom:", files=2)
     for path in live_files(table):
         file = Path(table.location, path)
@@ -163,9 +157,7 @@ def test_files_without_statistics_may_hold_every_key(
 
 
 @pytest.mark.parametrize("index", ["bloom:", "global-bloom:"])
-def test_the_conflict_check_reads_no_file_that_cannot_hold_a_key(
-    tmp_path: Path, index: str, opened: Counter[str]
-) -> None:
+def test_conflict_check_skips_irrelevant_files(tmp_path: Path, index: str, opened: Counter[str]) -> None:
     table = table_of_files(tmp_path, index)
     rival = rli.open_table(table.location)
     opened_in_check = Counter[str]()
@@ -186,7 +178,7 @@ def test_the_conflict_check_reads_no_file_that_cannot_hold_a_key(
     assert {row["id"] for row in rows_of(table) if row["ts"] == 5} == {"1000", "1new", "2000", "2new"}
 
 
-def test_filters_are_made_for_an_index_that_reads_them(tmp_path: Path) -> None:
+def test_filters_are_written_for_bloom_index(tmp_path: Path) -> None:
     def hashes(table: rli.Table) -> set[int]:
         filters = [BloomFilter.from_footer(file.metadata.metadata, path) for path, file in live_files(table).items()]
         return {found.hash_count for found in filters if found is not None}
@@ -203,7 +195,7 @@ def test_filters_are_made_for_an_index_that_reads_them(tmp_path: Path) -> None:
     assert hashes(table) == {30}
 
 
-def test_what_is_kept_is_bounded_and_stays_in_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_statistics_are_bounded_and_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of_files(tmp_path, "global-bloom:")
     snapshot, reads = table.snapshot(), list[str]()
 

@@ -53,7 +53,7 @@ def lose(store: Store, sequence: int) -> None:
 
 
 @pytest.mark.parametrize("others", [[], ["other"], ["other", "another"], ["other", "another", "third"]])
-def test_a_log_forgets_what_its_store_has_lost(store: Store, others: list[str]) -> None:
+def test_log_forgets_lost_records(store: Store, others: list[str]) -> None:
     known, fresh = CommitLog(store), CommitLog(store)
     append(known, "first", A)
     append(known, "second", B)
@@ -72,7 +72,7 @@ def test_a_log_forgets_what_its_store_has_lost(store: Store, others: list[str]) 
     assert fresh.refresh() == known.last_read
 
 
-def test_a_log_that_lost_nothing_is_read_where_it_has_grown(store: Store) -> None:
+def test_intact_log_is_read_incrementally(store: Store) -> None:
     known, other = CommitLog(store), CommitLog(store)
     append(known, "first", A)
     before = known.last_read
@@ -128,7 +128,7 @@ def logs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Logs:
 
 
 @pytest.mark.invariant("P23")
-def test_a_checkpoint_says_what_its_records_say(logs: Logs) -> None:
+def test_checkpoint_matches_its_records(logs: Logs) -> None:
     follower = CommitLog(logs.store)
     for number in range(40):
         logs.append(groups=number % 3)
@@ -138,7 +138,7 @@ def test_a_checkpoint_says_what_its_records_say(logs: Logs) -> None:
         logs.require_same(log)
 
 
-def test_a_look_up_of_few_entries_reads_few_pages(logs: Logs) -> None:
+def test_small_lookup_reads_few_pages(logs: Logs) -> None:
     for _ in range(40):
         logs.append()
     log = CommitLog(logs.store).refresh()
@@ -146,7 +146,7 @@ def test_a_look_up_of_few_entries_reads_few_pages(logs: Logs) -> None:
     assert len(log.base._pages_read) == 1  # noqa: SLF001
 
 
-def test_commits_that_were_taken_back_long_ago_do_not_stand(logs: Logs) -> None:
+def test_old_retracted_commits_do_not_stand(logs: Logs) -> None:
     for _ in range(10):
         logs.append()
     logs.append(undoes=(logs.instants[4],))
@@ -156,7 +156,7 @@ def test_commits_that_were_taken_back_long_ago_do_not_stand(logs: Logs) -> None:
     assert CommitLog(logs.store).refresh().standing(chosen) == [chosen[2], chosen[0]]
 
 
-def test_a_file_group_more_than_usual_goes_into_a_checkpoint_at_once(logs: Logs) -> None:
+def test_many_file_groups_force_checkpoint(logs: Logs) -> None:
     """Or else every refresh would read the record again that a bootstrap leaves."""
     logs.append(groups=2000)
     log = CommitLog(logs.store).refresh()
@@ -167,7 +167,7 @@ def test_a_file_group_more_than_usual_goes_into_a_checkpoint_at_once(logs: Logs)
 
 
 @pytest.mark.parametrize("damage", ["checkpoint", "page"])
-def test_without_a_checkpoint_or_a_page_the_records_are_read(logs: Logs, damage: str) -> None:
+def test_missing_checkpoint_falls_back_to_records(logs: Logs, damage: str) -> None:
     for _ in range(20):
         logs.append()
     for name, content in logs.store.scan_control(damage):
@@ -177,7 +177,7 @@ def test_without_a_checkpoint_or_a_page_the_records_are_read(logs: Logs, damage:
     logs.require_same(CommitLog(logs.store).refresh())
 
 
-def test_a_checkpoint_of_a_newer_version_is_not_misread(logs: Logs) -> None:
+def test_newer_checkpoint_is_not_misread(logs: Logs) -> None:
     for _ in range(20):
         logs.append()
     content = logs.store.read_control("checkpoint") or b""
@@ -187,7 +187,7 @@ def test_a_checkpoint_of_a_newer_version_is_not_misread(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("checkpoint", ["stays", "goes"])
-def test_a_log_with_a_checkpoint_goes_back_with_its_store(logs: Logs, checkpoint: str) -> None:
+def test_checkpointed_log_goes_back_with_store(logs: Logs, checkpoint: str) -> None:
     """A checkpoint of commits that are lost may have been written just after its server had come back."""
     for _ in range(20):
         logs.append()
@@ -217,7 +217,7 @@ def test_processes_that_compact_at_once_agree(logs: Logs) -> None:
 
 
 @pytest.mark.invariant("P23")
-def test_a_checkpoint_of_commits_that_were_lost_meanwhile_is_not_published(logs: Logs) -> None:
+def test_checkpoint_of_lost_commits_is_discarded(logs: Logs) -> None:
     """A server goes back while a writer writes pages; another writer appends other commits, and writes a checkpoint."""
     logs.append()
     before = logs.store.scan_control("")
@@ -238,7 +238,7 @@ def test_a_checkpoint_of_commits_that_were_lost_meanwhile_is_not_published(logs:
 
 
 @pytest.mark.parametrize("intent", ["of a process that died", "damaged"])
-def test_a_checkpoint_that_was_not_finished_stops_no_other(logs: Logs, intent: str) -> None:
+def test_unfinished_checkpoint_blocks_no_other(logs: Logs, intent: str) -> None:
     for _ in range(4):
         logs.append()
     content = b'{"version":1,"head":0,"groups":0,"lastOf":[],"anchor":null,"pages":[],"writing":"x"}'
@@ -250,7 +250,7 @@ def test_a_checkpoint_that_was_not_finished_stops_no_other(logs: Logs, intent: s
     logs.require_same(log)
 
 
-def test_a_long_log_without_a_checkpoint_is_read_in_parts(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_log_is_read_in_parts(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     """As an older version leaves it: who reads it writes nothing, and keeps few records; the next commit mends it."""
     with monkeypatch.context() as older:
         older.setattr(commit_log, "RECORDS_READ_SINGLY", 1 << 20)
@@ -272,7 +272,7 @@ def test_a_long_log_without_a_checkpoint_is_read_in_parts(logs: Logs, monkeypatc
     logs.require_same(reader.last_read)
 
 
-def test_the_number_of_a_new_file_group_keeps_no_page_in_memory(logs: Logs) -> None:
+def test_new_file_group_caches_no_page(logs: Logs) -> None:
     for _ in range(40):
         logs.append(groups=3)
     log = CommitLog(logs.store).refresh()
@@ -291,9 +291,7 @@ def append_and_die(url: str, point: int) -> None:
 
 @pytest.mark.crash
 @pytest.mark.invariant("P23")
-def test_a_writer_that_dies_at_any_change_of_a_checkpoint_leaves_a_whole_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checkpoint_crash_leaves_whole_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_log, "RECORDS_READ_SINGLY", 3)
     monkeypatch.setattr(log_state, "RECORDS_PER_PAGE", 2)
     with open_store(f"lmdb://{tmp_path}/template", create=True) as store:
@@ -320,7 +318,7 @@ def test_a_writer_that_dies_at_any_change_of_a_checkpoint_leaves_a_whole_log(
 
 
 @pytest.mark.invariant("P23")
-def test_a_forged_checkpoint_is_an_error_or_says_what_its_records_say() -> None:
+def test_forged_checkpoint_is_harmless() -> None:
     """Anybody who writes the index can name a page by the digest of what was forged; Arrow must not read where that leads."""
     assert not was_killed(_read_forged_checkpoints), "the reader was killed"
 
@@ -361,7 +359,7 @@ def _with_forged_page(store: Store, checkpoint: bytes, rng: random.Random) -> by
 
 
 @pytest.mark.invariant("P18")
-def test_changes_are_numbered_by_the_log_that_their_caller_read() -> None:
+def test_changes_use_caller_log_numbers() -> None:
     """Another thread may have put another state in place of the kept one since."""
     here, there = FileGroupId("p", "here"), FileGroupId("p", "there")
     with create_index("memory:numbered") as index:

@@ -46,7 +46,7 @@ def located(table: pa.Table) -> list[Where]:
     return list(zip(table["partition_path"].to_pylist(), table["file_id"].to_pylist(), strict=True))
 
 
-def test_every_record_gets_its_location_in_order() -> None:
+def test_records_get_locations_in_order() -> None:
     locator = KnownFiles(FILES, Scope.GLOBAL)
     found = locator.locate(pa.array(["d", "nobody", "c", "b"]), pa.array(["x", "x", "x", "elsewhere"]))
     assert found.schema == LOCATION_SCHEMA
@@ -54,7 +54,7 @@ def test_every_record_gets_its_location_in_order() -> None:
     assert located(found) == [("y", "f3"), (None, None), ("x", "f2"), ("x", "f1")]
 
 
-def test_a_key_of_another_partition_is_another_record() -> None:
+def test_same_key_elsewhere_is_another_record() -> None:
     locator = KnownFiles(FILES, Scope.PARTITION)
     found = locator.locate(pa.array(["a", "a", "d", "b"]), pa.array(["x", "y", "x", "z"]))
     assert located(found) == [("x", "f1"), ("y", "f3"), (None, None), (None, None)]
@@ -66,7 +66,7 @@ def test_path_and_key_are_not_confused() -> None:
     assert located(found) == [(None, None), ("p", "f1"), ("pa", "f2")]
 
 
-def test_a_key_that_a_table_holds_twice_is_an_error() -> None:
+def test_repeated_key_in_table_is_error() -> None:
     locator = KnownFiles({**FILES, ("y", "f4"): ["d"]}, Scope.PARTITION)
     assert located(locator.locate(pa.array(["a", "c"]), pa.array(["y", "x"]))) == [("y", "f3"), ("x", "f2")]
     with pytest.raises(CorruptTableError, match=r"more than once.*'d'"):
@@ -74,7 +74,7 @@ def test_a_key_that_a_table_holds_twice_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("scope", Scope)
-def test_all_records_with_a_key_are_found(scope: Scope) -> None:
+def test_all_records_with_key_are_found(scope: Scope) -> None:
     found = KnownFiles(FILES, scope).locate_all(pa.array(["a", "nobody", "c"]))
     assert sorted(zip(found["record_key"].to_pylist(), located(found), strict=True)) == [
         ("a", ("x", "f1")),

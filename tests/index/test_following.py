@@ -82,9 +82,7 @@ def as_set(locations: pa.Table | None) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("index", ["global-simple:", "simple:"])
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(CHANGES, min_size=1, max_size=6))
-def test_a_copy_of_any_age_follows_to_any_later_state(
-    tmp_path: Path, index: str, changes: Sequence[tuple[str, object]]
-) -> None:
+def test_copy_follows_to_any_later_state(tmp_path: Path, index: str, changes: Sequence[tuple[str, object]]) -> None:
     table = create(tmp_path / "t", index)
     copies = [copy_of(table)]
     for kind, what in changes:
@@ -110,7 +108,7 @@ def test_what_was_undone_cannot_be_followed(tmp_path: Path) -> None:
     assert as_set(followed(before, snapshot_of(table))) == as_set(before[1])
 
 
-def test_a_write_that_was_pending_then_is_followed_whatever_its_instant(tmp_path: Path) -> None:
+def test_pending_write_is_followed_despite_instant(tmp_path: Path) -> None:
     table = create(tmp_path / "t")
     table.upsert(records(("first", "z", 1, 1.0)))
     seen: list[Copy] = []
@@ -127,7 +125,7 @@ def test_a_write_that_was_pending_then_is_followed_whatever_its_instant(tmp_path
 
 
 @pytest.mark.parametrize("held", [0, 1])
-def test_a_copy_is_useless_once_writes_that_it_may_lack_are_archived(tmp_path: Path, held: int) -> None:
+def test_copy_before_archived_writes_is_useless(tmp_path: Path, held: int) -> None:
     table = create(tmp_path / "t")
     for number in range(held):
         table.upsert(records((f"held{number}", "x", 1, 1.0)))
@@ -141,7 +139,7 @@ def test_a_copy_is_useless_once_writes_that_it_may_lack_are_archived(tmp_path: P
     assert unseen_writes(later[0], snapshot_of(table)) == ()
 
 
-def test_a_commit_without_a_whole_journal_cannot_be_followed(tmp_path: Path) -> None:
+def test_commit_without_journal_cannot_be_followed(tmp_path: Path) -> None:
     table = create(tmp_path / "t")
     copy = copy_of(table)
     damaged = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
@@ -154,7 +152,7 @@ def test_a_commit_without_a_whole_journal_cannot_be_followed(tmp_path: Path) -> 
     assert relocations_of(table.definition.storage, damaged) is None
 
 
-def test_a_copy_of_another_table_is_useless(tmp_path: Path) -> None:
+def test_copy_of_other_table_is_useless(tmp_path: Path) -> None:
     position, _ = copy_of(create(tmp_path / "t"))
     assert unseen_writes(position, snapshot_of(create(tmp_path / "t"))) is None
 

@@ -77,7 +77,7 @@ def busy(url: str) -> Iterator[tuple[RecordIndex, list[str]]]:
 
 @pytest.mark.invariant("P29")
 @pytest.mark.usefixtures("small_steps")
-def test_a_large_transaction_commits_beside_a_stream_of_small_ones(index_url: str) -> None:
+def test_large_transaction_commits_beside_small(index_url: str) -> None:
     with busy(index_url) as (index, appends):
         with index.begin() as large:
             large.stage(locations(MANY))
@@ -95,7 +95,7 @@ def test_a_large_transaction_commits_beside_a_stream_of_small_ones(index_url: st
 
 @pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("when", ["before the look-ups", "during the look-ups"])
-def test_a_large_transaction_sees_that_one_of_its_keys_was_taken(index_url: str, when: str) -> None:
+def test_large_transaction_detects_taken_key(index_url: str, when: str) -> None:
     with create_index(index_url, shards=2) as index, open_index(index_url) as other:
         looked_up = []
 
@@ -119,7 +119,7 @@ def test_a_large_transaction_sees_that_one_of_its_keys_was_taken(index_url: str,
         assert places_of(index, ["large-7", "large-8"]) == {"large-7": B}
 
 
-def test_staged_changes_of_others_stay_for_a_while_only(index_url: str) -> None:
+def test_staged_changes_of_others_expire(index_url: str) -> None:
     with create_index(index_url) as index:
         for number in range(80):
             commit_places(index, {f"small-{number}": B})
@@ -127,7 +127,7 @@ def test_staged_changes_of_others_stay_for_a_while_only(index_url: str) -> None:
         assert leftover_chunks(index) == []
 
 
-def test_a_transaction_whose_staged_changes_were_removed_says_so(index_url: str) -> None:
+def test_transaction_reports_removed_staging(index_url: str) -> None:
     with create_index(index_url) as index:
         opened = index.begin()
         opened.stage(locations({"k": A}))

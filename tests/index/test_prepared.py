@@ -57,7 +57,7 @@ def leftovers(index: RecordIndex) -> list[str]:
     return [*prepared_records(index), *leftover_chunks(index)]
 
 
-def test_a_commit_says_what_it_did_and_is_remembered(index: RecordIndex) -> None:
+def test_commit_result_is_remembered(index: RecordIndex) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k1": A, "k2": A, "k3": B}))
         transaction.stage_deletes(["k2", "k2", "never there"])
@@ -74,7 +74,7 @@ def test_a_commit_says_what_it_did_and_is_remembered(index: RecordIndex) -> None
         assert reopened.last_commit(having="other") is None
 
 
-def test_the_history_goes_on_behind_a_checkpoint() -> None:
+def test_history_continues_behind_checkpoint() -> None:
     with create_index(f"memory:{uuid4().hex}") as index:
         instants = [commit_places(index, {"k": (A, B)[number % 2]}) for number in range(300)]
         assert [commit.instant for commit in index.history()] == instants[::-1]
@@ -119,7 +119,7 @@ def test_a_commit_may_have_metadata_alone(index: RecordIndex) -> None:
 
 
 @pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"": "a"}, {"a": "\ud800"}, [("a", "b")], "a"])
-def test_metadata_that_cannot_be_kept_are_refused(index: RecordIndex, metadata: dict[str, str]) -> None:
+def test_unstorable_metadata_is_refused(index: RecordIndex, metadata: dict[str, str]) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k": A}))
         for call in (transaction.commit, transaction.prepare):
@@ -150,7 +150,7 @@ def test_what_is_no_table_is_refused(index: RecordIndex) -> None:
         transaction.stage([{"record_key": "k"}])
 
 
-def test_a_prepared_transaction_shows_nothing_until_its_commit(index: RecordIndex) -> None:
+def test_prepared_transaction_is_invisible(index: RecordIndex) -> None:
     with prepared(index, {"k": A}, "7") as transaction:
         assert places_of(index, ["k"]) == {}
         [pending] = index.pending()
@@ -165,7 +165,7 @@ def test_a_prepared_transaction_shows_nothing_until_its_commit(index: RecordInde
     assert leftovers(index) == []
 
 
-def test_keys_of_a_prepared_transaction_are_held_for_it(index: RecordIndex) -> None:
+def test_prepared_transaction_holds_its_keys(index: RecordIndex) -> None:
     """Began before or after: nobody takes a key, or tags it, until the transaction is decided."""
     commit_places(index, {"k": A, "other": A})
     before = index.begin()
@@ -189,7 +189,7 @@ def test_keys_of_a_prepared_transaction_are_held_for_it(index: RecordIndex) -> N
     assert leftover_chunks(index) == []
 
 
-def test_a_writer_that_is_about_to_append_heeds_who_prepares_meanwhile(index_url: str) -> None:
+def test_appending_writer_heeds_new_preparation(index_url: str) -> None:
     """It has looked for prepared transactions, and found none."""
     with create_index(index_url) as index, open_index(index_url) as other:
         holders: list[IndexTransaction] = []
@@ -206,7 +206,7 @@ def test_a_writer_that_is_about_to_append_heeds_who_prepares_meanwhile(index_url
         assert places_of(index, ["k"]) == {"k": B}
 
 
-def test_a_transaction_that_is_being_prepared_gives_way_to_an_earlier_commit(index_url: str) -> None:
+def test_preparation_yields_to_earlier_commit(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         taken: list[str] = []
 
@@ -222,7 +222,7 @@ def test_a_transaction_that_is_being_prepared_gives_way_to_an_earlier_commit(ind
         assert leftovers(index) == []
 
 
-def test_of_two_that_prepare_at_once_one_succeeds(index_url: str) -> None:
+def test_concurrent_preparations_have_single_winner(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         second: list[IndexTransaction] = []
 
@@ -238,7 +238,7 @@ def test_of_two_that_prepare_at_once_one_succeeds(index_url: str) -> None:
         assert places_of(index, ["k"]) == {"k": B}
 
 
-def test_leaving_after_an_error_keeps_a_prepared_transaction(index: RecordIndex) -> None:
+def test_prepared_transaction_survives_error(index: RecordIndex) -> None:
     """The table may have the commit although its client raised an error."""
 
     def fail() -> None:
@@ -291,7 +291,7 @@ def test_a_prepared_transaction_takes_nothing_more(index: RecordIndex) -> None:
     transaction.commit()
 
 
-def test_an_index_of_a_table_has_the_history_of_the_table(tmp_path: Path) -> None:
+def test_table_index_has_table_history(tmp_path: Path) -> None:
     table: Table = create_table(str(tmp_path / "t"), record_key="id")
     index = record_index(table)
     assert index.pending() == []
@@ -307,7 +307,7 @@ def stage_prepare_and_die(url: str) -> None:
     os._exit(0)
 
 
-def test_what_a_dead_process_has_prepared_stays(tmp_path: Path) -> None:
+def test_preparation_survives_dead_process(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/index"
     with create_index(url) as index:
         start_child(stage_prepare_and_die, url).join()
@@ -321,7 +321,7 @@ def test_what_a_dead_process_has_prepared_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["before compare_and_set prepared/", "before compare_and_set commit/", "last"])
-def test_a_process_taken_for_dead_while_it_prepares_has_prepared_nothing(index_url: str, when: str) -> None:
+def test_presumed_dead_process_prepares_nothing(index_url: str, when: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         swept: list[int] = []
         is_announced: list[str] = []
@@ -353,7 +353,7 @@ def die_while_preparing(url: str) -> None:
     prepared(IndexAlone(PointedStore(opened.store, die_once_announced), opened.settings), {"k": A})
 
 
-def test_a_process_that_dies_while_it_prepares_holds_no_keys(tmp_path: Path) -> None:
+def test_death_while_preparing_frees_keys(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/index"
     with create_index(url) as index:
         # This process has looked for dead ones, and will not do so again for an hour.
@@ -386,7 +386,7 @@ class WhenSought(PointedStore):
 
 
 @pytest.mark.parametrize("last", [IndexTransaction.commit, IndexTransaction.prepare])
-def test_a_process_taken_for_dead_beside_a_prepared_transaction_says_so(
+def test_presumed_dead_process_fails_beside_preparation(
     index_url: str, last: Callable[[IndexTransaction], object]
 ) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
@@ -407,7 +407,7 @@ def test_a_process_taken_for_dead_beside_a_prepared_transaction_says_so(
         assert swept == [1]
 
 
-def test_a_transaction_compares_its_keys_with_those_of_a_prepared_one_once(index_url: str) -> None:
+def test_keys_are_compared_with_preparation_once(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         holder = prepared(other, {"held": A})
         committed = count()
@@ -476,7 +476,7 @@ def heal(index: RecordIndex, folder: Path) -> None:
 
 
 @pytest.mark.crash
-def test_a_kill_at_every_step_leaves_an_index_that_can_be_brought_into_step(tmp_path: Path) -> None:
+def test_killed_preparation_can_be_reconciled(tmp_path: Path) -> None:
     template, table = tmp_path / "template", tmp_path / "table"
     table.mkdir()
     create_index(f"lmdb://{template}", shards=2).close()
@@ -510,7 +510,7 @@ def decide_and_die(url: str, folder: str, point: int) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_a_decision_that_dies_half_way_is_finished(tmp_path: Path, *, is_committed: bool) -> None:
+def test_interrupted_decision_is_finished(tmp_path: Path, *, is_committed: bool) -> None:
     template, table = tmp_path / "template", tmp_path / "table"
     table.mkdir()
     create_index(f"lmdb://{template}", shards=2).close()

@@ -31,7 +31,7 @@ def commit_deletes(index: RecordIndex, keys: list[str]) -> None:
         transaction.commit()
 
 
-def test_tombstones_go_and_the_index_says_the_same(index_url: str) -> None:
+def test_purge_removes_tombstones_only(index_url: str) -> None:
     with create_index(index_url, shards=3) as index:
         keys = [*(f"k{number}" for number in range(50)), "long" * 200]
         commit_places(index, dict.fromkeys(keys, A))
@@ -68,7 +68,7 @@ def paused_child(url: str, conversation: object) -> None:
     apply_paused(url, pause)
 
 
-def test_a_process_that_wakes_up_in_an_old_apply_brings_no_deleted_key_back(tmp_path: Path) -> None:
+def test_late_apply_resurrects_no_key(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/index"
     keys = [f"k{number}" for number in range(8)]
     with create_index(url, shards=1) as index:
@@ -85,7 +85,7 @@ def test_a_process_that_wakes_up_in_an_old_apply_brings_no_deleted_key_back(tmp_
         assert index.stats().tombstones == 0
 
 
-def test_a_look_up_that_is_paused_across_a_purge_shows_one_commit(index_url: str) -> None:
+def test_lookup_across_purge_shows_single_commit(index_url: str) -> None:
     """It has read up to where all is applied. Then a key moves to another name, and its tombstone goes."""
     with create_index(index_url, shards=2) as index, open_index(index_url) as other:
         commit_places(index, {"old": A, "stays": A})
@@ -111,7 +111,7 @@ def test_a_look_up_that_is_paused_across_a_purge_shows_one_commit(index_url: str
         assert paused == [1]
 
 
-def test_a_transaction_from_before_a_purge_does_not_miss_that_its_key_was_deleted(index_url: str) -> None:
+def test_transaction_before_purge_detects_deletion(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         commit_places(index, {"k": A})
         with index.begin() as opened:
@@ -141,7 +141,7 @@ def purge_and_die(url: str, point: int) -> None:
 
 
 @pytest.mark.crash
-def test_a_purge_that_dies_anywhere_leaves_an_index_that_says_the_same(tmp_path: Path) -> None:
+def test_interrupted_purge_preserves_answers(tmp_path: Path) -> None:
     keys = [*(f"k{number}" for number in range(6)), "long" * 200]
     with create_index(f"lmdb://{tmp_path}/template", shards=2) as index:
         commit_places(index, dict.fromkeys(keys, A))

@@ -46,7 +46,7 @@ def test_a_lookup_keeps_order_and_repetitions(index_url: str) -> None:
         }
 
 
-def test_a_lookup_of_nothing_has_the_columns(index_url: str) -> None:
+def test_empty_lookup_has_all_columns(index_url: str) -> None:
     with create_index(index_url) as index:
         assert index.lookup([]).schema == LOCATION_SCHEMA
         assert index.lookup(["a"]).num_rows == 1
@@ -90,12 +90,12 @@ def test_what_is_no_key_is_refused(index_url: str, keys: object) -> None:
         index.lookup(keys)
 
 
-def test_one_text_is_no_list_of_keys(index_url: str) -> None:
+def test_single_text_is_no_key_list(index_url: str) -> None:
     with create_index(index_url) as index, pytest.raises(InvalidInputError, match="a single string"):
         index.lookup("k1")
 
 
-def test_an_index_is_opened_as_it_was_created(index_url: str) -> None:
+def test_index_opens_with_creation_settings(index_url: str) -> None:
     with create_index(index_url, shards=7, key_mode="digest", key_fields=["a", "b"], table_id="t") as created:
         with open_index(index_url) as opened:
             assert opened.settings == created.settings
@@ -105,7 +105,7 @@ def test_an_index_is_opened_as_it_was_created(index_url: str) -> None:
         created.drop()
 
 
-def test_content_is_there_for_who_opens_it_again(index_url: str) -> None:
+def test_reopened_index_has_its_content(index_url: str) -> None:
     index = create_index(index_url)
     commit_places(index, {"k1": A})
     copy = pickle.loads(pickle.dumps(index))  # noqa: S301  (made here)
@@ -121,7 +121,7 @@ TWINS = ["customer-0000000000000000-000001", 'attacker63043824C\x03?\\"\x00\x15k
 
 
 @pytest.mark.invariant("P34")
-def test_a_key_that_was_made_for_anothers_digest_does_not_share_its_entry(index_url: str) -> None:
+def test_crafted_key_shares_no_digest(index_url: str) -> None:
     with create_index(index_url, key_mode="digest") as index:
         commit_places(index, {TWINS[0]: A})
         assert places_of(index, TWINS) == {TWINS[0]: A}
@@ -132,7 +132,7 @@ def test_a_key_that_was_made_for_anothers_digest_does_not_share_its_entry(index_
 
 
 @pytest.mark.invariant("P34")
-def test_each_index_has_a_key_of_its_own_that_is_shown_nowhere(index_url: str, tmp_path: Path) -> None:
+def test_each_index_has_hidden_hash_key(index_url: str, tmp_path: Path) -> None:
     other_url = f"lmdb://{tmp_path}/other"
     with create_index(index_url, key_mode="digest") as index, create_index(other_url, key_mode="digest") as other:
         keys = [index.settings.digest_key, other.settings.digest_key]
@@ -145,7 +145,7 @@ def test_each_index_has_a_key_of_its_own_that_is_shown_nowhere(index_url: str, t
         assert keys[0].get_secret_value() not in str(refused.value)
 
 
-def test_an_index_that_an_earlier_version_made_keeps_its_digests(index_url: str) -> None:
+def test_index_of_earlier_version_keeps_digests(index_url: str) -> None:
     with create_index(index_url, key_mode="digest") as index:
         stored = index.store.read_control("settings")
         earlier = index.settings.model_copy(update={"digest": "mmh3_128", "digest_key": None}).to_json()
@@ -167,7 +167,7 @@ def test_an_index_that_an_earlier_version_made_keeps_its_digests(index_url: str)
         {"key_mode": "exact"},
     ],
 )
-def test_settings_without_a_key_for_their_digests_are_refused(index_url: str, damage: dict[str, object]) -> None:
+def test_settings_without_hash_key_are_refused(index_url: str, damage: dict[str, object]) -> None:
     with create_index(index_url, key_mode="digest") as index:
         stored = index.store.read_control("settings")
         assert stored is not None
@@ -201,7 +201,7 @@ def test_wrong_arguments_leave_no_trace(index_url: str, tmp_path: Path, argument
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
+def test_unknown_scheme_lists_known_schemes() -> None:
     with pytest.raises(SettingsError, match="lmdb, memory"):
         create_index("cassandra://x")
 
@@ -214,7 +214,7 @@ def test_other_settings_are_refused_by_name(index_url: str) -> None:
             require_settings(index, expected)
 
 
-def test_settings_of_a_newer_version_are_refused(index_url: str) -> None:
+def test_settings_of_newer_version_are_refused(index_url: str) -> None:
     with create_index(index_url) as index:
         stored = index.store.read_control("settings")
         assert stored is not None
@@ -255,19 +255,19 @@ def test_a_dropped_index_is_gone(index_url: str) -> None:
             assert places_of(again, ["k1"]) == {}
 
 
-def test_an_index_that_is_dropped_by_another_can_be_made_again(index_url: str) -> None:
+def test_dropped_index_can_be_recreated(index_url: str) -> None:
     with create_index(index_url, shards=2) as index:
         index.drop()
     with create_index(index_url, shards=3) as index:
         assert open_index(index_url).settings.shard_count == 3
 
 
-def test_an_index_of_a_table_takes_no_transactions(index_url: str) -> None:
+def test_table_index_takes_no_transactions(index_url: str) -> None:
     with create_index(index_url, table_id="t") as index, pytest.raises(IndexMismatchError, match="open_table"):
         index.begin()
 
 
-def test_a_gap_in_the_commit_log_is_noticed(index_url: str) -> None:
+def test_gap_in_commit_log_is_noticed(index_url: str) -> None:
     with create_index(index_url) as index:
         commit_places(index, {"k1": A})
         commit_places(index, {"k2": B})

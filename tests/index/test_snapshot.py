@@ -53,7 +53,7 @@ def opened_elsewhere(sent: bytes) -> RecordIndex:
     return index
 
 
-def test_a_copy_on_another_disk_is_not_taken_for_the_index(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+def test_copy_on_other_disk_is_refused(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
     commit_places(index, {"k2": B})
     sent = pickle.dumps(index)
@@ -64,7 +64,7 @@ def test_a_copy_on_another_disk_is_not_taken_for_the_index(index: RecordIndex, f
 
 
 @pytest.mark.invariant("P20")
-def test_even_a_copy_that_is_in_step_is_not(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+def test_up_to_date_copy_is_refused(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
     sent = pickle.dumps(index)
     shutil.copytree(folder, tmp_path / "copy")
     index.close()
@@ -74,7 +74,7 @@ def test_even_a_copy_that_is_in_step_is_not(index: RecordIndex, folder: Path, tm
 
 
 @pytest.mark.invariant("P20")
-def test_a_server_that_is_behind_answers_no_look_up(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
+def test_lagging_server_answers_no_lookup(index: RecordIndex, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "replica")
     commit_places(index, {"k2": B})
     sent = pickle.dumps(as_on_a_server(index))
@@ -92,9 +92,7 @@ def test_an_index_that_is_ahead_answers(index: RecordIndex) -> None:
 
 
 @pytest.mark.parametrize("identities", ["given", "of an old version"])
-def test_another_server_at_the_same_url_answers_no_look_up(
-    index: RecordIndex, folder: Path, tmp_path: Path, identities: str
-) -> None:
+def test_replaced_server_answers_no_lookup(index: RecordIndex, folder: Path, tmp_path: Path, identities: str) -> None:
     with create_index(f"lmdb://{tmp_path / 'other'}") as other:
         commit_places(other, {"k1": B})
         if identities != "given":
@@ -108,7 +106,7 @@ def test_another_server_at_the_same_url_answers_no_look_up(
         opened_elsewhere(sent)
 
 
-def test_an_index_of_an_old_version_works_before_and_after_it_gets_an_identity(index: RecordIndex) -> None:
+def test_old_index_works_without_identity(index: RecordIndex) -> None:
     forget_identity(index)
     sent = pickle.dumps(index)
     for _ in range(2):
@@ -117,7 +115,7 @@ def test_an_index_of_an_old_version_works_before_and_after_it_gets_an_identity(i
         give_identity(index.store)
 
 
-def test_an_index_that_was_replaced_is_another_one(index: RecordIndex, folder: Path) -> None:
+def test_replaced_index_is_another_index(index: RecordIndex, folder: Path) -> None:
     sent = pickle.dumps(index)
     index.drop()
     with create_index(f"lmdb://{folder}") as again:
@@ -126,7 +124,7 @@ def test_an_index_that_was_replaced_is_another_one(index: RecordIndex, folder: P
         opened_elsewhere(sent)
 
 
-def test_look_ups_of_a_write_want_its_snapshot_applied(index: RecordIndex) -> None:
+def test_lookups_of_write_need_its_snapshot(index: RecordIndex) -> None:
     keys, anywhere = pa.array(["k1", "k2"]), pa.array(["p", "p"])
     with open_index(index.store.url) as reader:
         assert RecordLocator(reader, 1).locate(keys, anywhere).column("file_id").to_pylist() == ["a", None]

@@ -52,7 +52,7 @@ def seem_elsewhere(index: RecordIndex, *, silent_days: float) -> None:
         assert index.store.compare_and_set(name, content, elsewhere.to_json())
 
 
-def test_staged_changes_of_dead_processes_go_with_the_next_transaction(tmp_path: Path) -> None:
+def test_staging_of_dead_process_is_swept(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/index"
     with create_index(url) as index:
         leave_staged(url)
@@ -63,7 +63,7 @@ def test_staged_changes_of_dead_processes_go_with_the_next_transaction(tmp_path:
         assert places_of(index, ["stays", "first-0", "next"]) == {"stays": A, "next": B}
 
 
-def test_a_process_at_work_keeps_what_it_staged(index_url: str) -> None:
+def test_living_process_keeps_its_staging(index_url: str) -> None:
     with create_index(index_url) as index:
         opened = index.begin()
         opened.stage(locations({"k": A}))
@@ -81,7 +81,7 @@ def taken_for_dead(index: RecordIndex, opened: IndexTransaction) -> None:
     assert leftover_chunks(index) == []
 
 
-def test_a_process_that_was_taken_for_dead_and_wakes_up_commits_nothing(index_url: str) -> None:
+def test_presumed_dead_process_commits_nothing(index_url: str) -> None:
     with create_index(index_url) as index:
         opened = index.begin()
         taken_for_dead(index, opened)
@@ -94,7 +94,7 @@ def test_a_process_that_was_taken_for_dead_and_wakes_up_commits_nothing(index_ur
         assert places_of(index, ["k"]) == {"k": B}
 
 
-def test_a_process_that_was_paused_just_before_its_commit_commits_nothing(index_url: str) -> None:
+def test_process_paused_before_commit_commits_nothing(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         paused: list[str] = []
 
@@ -113,7 +113,7 @@ def test_a_process_that_was_paused_just_before_its_commit_commits_nothing(index_
         assert leftover_chunks(index) == []
 
 
-def test_what_a_dead_process_has_committed_is_applied_before_anything_goes(tmp_path: Path) -> None:
+def test_commit_of_dead_process_is_applied(tmp_path: Path) -> None:
     """Killed between its append and the end of the apply."""
     url = f"lmdb://{tmp_path}/index"
     create_index(url).close()
@@ -137,7 +137,7 @@ def commit_and_die_at_the_put(url: str) -> None:
         transaction.commit()
 
 
-def test_a_record_that_cannot_be_read_is_left_alone(index_url: str) -> None:
+def test_unreadable_process_record_is_kept(index_url: str) -> None:
     with create_index(index_url) as index:
         for name, content in (("damaged", b"{"), ("newer", b'{"version":2}')):
             assert index.store.compare_and_set(PROCESSES + name, None, content)
@@ -152,7 +152,7 @@ def sweep_and_die(url: str, point: int) -> None:
 
 
 @pytest.mark.crash
-def test_a_sweep_that_dies_at_any_change_of_the_store_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_interrupted_sweep_is_finished_next(tmp_path: Path) -> None:
     template = f"lmdb://{tmp_path}/template"
     create_index(template, shards=3).close()
     leave_staged(template)

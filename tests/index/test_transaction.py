@@ -98,7 +98,7 @@ def test_deletes(index: RecordIndex) -> None:
     assert places_of(index, ["k1"]) == {"k1": C}
 
 
-def test_what_was_staged_last_for_a_key_counts(index: RecordIndex) -> None:
+def test_last_staged_change_counts(index: RecordIndex) -> None:
     with index.begin() as transaction:
         transaction.stage(locations({"k1": A, "k2": A, "k3": A}))
         transaction.stage_deletes(["k2", "k3"])
@@ -115,7 +115,7 @@ def test_staging_in_many_chunks(index: RecordIndex, monkeypatch: pytest.MonkeyPa
     assert leftover_chunks(index) == []
 
 
-def test_a_key_twice_in_one_call_is_refused(index: RecordIndex) -> None:
+def test_repeated_key_in_call_is_refused(index: RecordIndex) -> None:
     twice = pa.concat_tables([locations({"k1": A, "k2": A}), locations({"k2": B})])
     with index.begin() as transaction, pytest.raises(InvalidKeyError, match="key=k2"):
         transaction.stage(twice)
@@ -148,7 +148,7 @@ def test_staging_nothing_commits_nothing(index: RecordIndex) -> None:
     assert index.stats().last_sequence == 0
 
 
-def test_of_two_transactions_on_one_key_the_second_gives_way(index: RecordIndex) -> None:
+def test_second_transaction_on_key_yields(index: RecordIndex) -> None:
     commit_places(index, {"k1": A})
     first, second = index.begin(), index.begin()
     first.stage(locations({"k1": B, "new": B}))
@@ -163,7 +163,7 @@ def test_of_two_transactions_on_one_key_the_second_gives_way(index: RecordIndex)
     assert leftover_chunks(index) == []
 
 
-def test_keys_in_conflict_are_counted_over_all_that_was_staged(index: RecordIndex) -> None:
+def test_all_staged_conflict_keys_are_counted(index: RecordIndex) -> None:
     first, second = index.begin(), index.begin()
     places = {f"k{number:02}": A for number in range(30)}
     first.stage(locations(places))
@@ -178,7 +178,7 @@ def test_keys_in_conflict_are_counted_over_all_that_was_staged(index: RecordInde
     assert set(raised.value.keys) <= set(places)
 
 
-def test_deleting_one_key_conflicts_with_taking_it(index: RecordIndex) -> None:
+def test_delete_conflicts_with_taking_same_key(index: RecordIndex) -> None:
     commit_places(index, {"k1": A})
     first, second = index.begin(), index.begin()
     first.stage_deletes(["k1"])
@@ -189,7 +189,7 @@ def test_deleting_one_key_conflicts_with_taking_it(index: RecordIndex) -> None:
     assert places_of(index, ["k1"]) == {}
 
 
-def test_two_transactions_on_different_keys_both_commit(index: RecordIndex) -> None:
+def test_transactions_on_different_keys_both_commit(index: RecordIndex) -> None:
     first, second = index.begin(), index.begin()
     first.stage(locations({"k1": A}))
     second.stage(locations({"k2": B}))
@@ -198,7 +198,7 @@ def test_two_transactions_on_different_keys_both_commit(index: RecordIndex) -> N
     assert places_of(index, ["k1", "k2"]) == {"k1": A, "k2": B}
 
 
-def test_tag_refuses_what_a_later_commit_changed(index: RecordIndex) -> None:
+def test_tag_refuses_later_changes(index: RecordIndex) -> None:
     commit_places(index, {"k1": A, "k2": A})
     with index.begin() as transaction:
         instant = commit_places(index, {"k1": B})
@@ -218,7 +218,7 @@ def test_another_process_sees_the_commit(index: RecordIndex, index_url: str) -> 
     assert places_of(index, ["k1", "k2"]) == {"k1": C, "k2": A}
 
 
-def test_a_commit_whose_answer_was_lost_stays_whole(index: RecordIndex) -> None:
+def test_commit_with_lost_answer_stays_whole(index: RecordIndex) -> None:
     """The record of the commit is in the log, but the store's answer never came: the changes must not be removed."""
 
     def lose_answer(point: str) -> None:
@@ -231,7 +231,7 @@ def test_a_commit_whose_answer_was_lost_stays_whole(index: RecordIndex) -> None:
     assert leftover_chunks(index) == []
 
 
-def test_a_commit_that_the_store_refused_is_aborted(index: RecordIndex) -> None:
+def test_refused_commit_is_aborted(index: RecordIndex) -> None:
     refused: list[str] = []
 
     def refuse(point: str) -> None:
@@ -251,7 +251,7 @@ def test_a_transaction_is_public(index: RecordIndex) -> None:
     assert isinstance(index.begin(), IndexTransaction)
 
 
-def test_a_conflict_with_a_delete_by_another_process_names_its_instant(index_url: str) -> None:
+def test_conflict_names_instant_of_delete(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         with index.begin() as first:
             first.stage(pa.table({"record_key": ["a"], "partition_path": ["p"], "file_id": ["f"]}))
@@ -265,9 +265,7 @@ def test_a_conflict_with_a_delete_by_another_process_names_its_instant(index_url
         assert conflict.value.instants == (theirs.instant,)
 
 
-def test_what_a_failed_call_has_staged_is_not_committed_in_place_of_a_later_one(
-    index_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_staging_is_not_committed(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", 1)
     failed: list[str] = []
 

@@ -35,7 +35,7 @@ def commit_and_die(url: str, point: int) -> None:
         transaction.commit()
 
 
-def test_a_kill_at_every_change_of_the_store(tmp_path: Path) -> None:
+def test_kill_at_every_store_change(tmp_path: Path) -> None:
     outcomes = []
     with create_index(f"lmdb://{tmp_path}/template", shards=3) as index:
         commit_places(index, BEFORE)

@@ -160,7 +160,7 @@ def test_an_interrupted_commit_is_not_removed() -> None:
         assert places_of(index, ["moves"]) == {"moves": B}
 
 
-def test_an_abort_does_not_hide_the_error() -> None:
+def test_abort_does_not_hide_error() -> None:
     failing = Failing(1, _gone(), stays=True)
     with create_index(f"memory:{uuid4().hex}") as index:
         transaction = _staged(IndexAlone(PointedStore(index.store, failing), index.settings))

@@ -22,7 +22,7 @@ BEFORE, AFTER = dict.fromkeys(KEYS, A), dict.fromkeys(KEYS, B)
 
 
 @pytest.mark.invariant("P8")
-def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
+def test_lookup_sees_no_partial_commit(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/i"
     with create_index(url, shards=2) as index:
         commit_places(index, BEFORE)
@@ -41,7 +41,7 @@ def test_a_look_up_sees_no_part_of_a_commit(tmp_path: Path) -> None:
     assert shown == sorted(shown)
 
 
-def test_a_look_up_does_not_complete_a_commit_for_longer_than_it_may(tmp_path: Path) -> None:
+def test_lookup_completes_commit_within_timeout(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/i"
     with create_index(url, shards=2) as index:
         commit_places(index, BEFORE)
@@ -61,7 +61,7 @@ def test_a_look_up_does_not_complete_a_commit_for_longer_than_it_may(tmp_path: P
 
 
 @pytest.mark.invariant("P2")
-def test_a_record_of_the_same_writer_that_says_something_else_is_not_taken_for_the_own_one() -> None:
+def test_differing_record_is_not_own() -> None:
     with open_store("memory:same-writer", create=True) as store:
         one, other = CommitLog(store), CommitLog(store)
         empty = one.refresh()

@@ -63,7 +63,7 @@ def once(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
 
 @pytest.mark.invariant("P36")
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.TAGGED, Step.RESOLVED, Step.WRITTEN])
-def test_two_writers_never_make_two_file_groups_of_one_bucket(tmp_path: Path, step: Step) -> None:
+def test_bucket_never_gets_two_file_groups(tmp_path: Path, step: Step) -> None:
     """Their keys differ, and so do the names that they give to the bucket's first file group."""
     table = create(tmp_path)
     first, second = ONE_BUCKET[:2]
@@ -75,7 +75,7 @@ def test_two_writers_never_make_two_file_groups_of_one_bucket(tmp_path: Path, st
     check_stored(table)
 
 
-def test_a_write_that_gives_up_names_the_keys_of_the_contested_bucket(tmp_path: Path) -> None:
+def test_abandoned_write_names_contested_keys(tmp_path: Path) -> None:
     table = create(tmp_path)
     first, second = ONE_BUCKET[:2]
     rival = once(Step.WRITTEN, lambda: open_table(table.location).upsert(versions(first)))
@@ -86,7 +86,7 @@ def test_a_write_that_gives_up_names_the_keys_of_the_contested_bucket(tmp_path: 
 
 
 @pytest.mark.invariant("P36")
-def test_a_writer_with_another_number_of_buckets_is_found_out(tmp_path: Path) -> None:
+def test_differing_bucket_count_is_detected(tmp_path: Path) -> None:
     """Neither finds a file group of its bucket: one of them has its keys in other buckets."""
     table = create(tmp_path)
     with open_table(table.location, index="bucket:?buckets=7") as other:
@@ -99,7 +99,7 @@ def test_a_writer_with_another_number_of_buckets_is_found_out(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("buckets", "problem"), [(8, "holds keys of other buckets"), (2, "is no bucket"), (3, "is no bucket")]
 )
-def test_another_number_of_buckets_than_the_files_have_is_refused(tmp_path: Path, buckets: int, problem: str) -> None:
+def test_wrong_bucket_count_is_refused(tmp_path: Path, buckets: int, problem: str) -> None:
     table = create(tmp_path)
     table.upsert(versions(*(f"k{number}" for number in range(40))))
     url, message = f"bucket:?buckets={buckets}", rf"{problem}.*the files suggest bucket:\?buckets=4"
@@ -126,7 +126,7 @@ def test_few_keys_suggest_several_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", ["simple:", "bucket:?buckets=4&fields=b"])
-def test_a_table_without_these_buckets_gets_no_bucket_index(tmp_path: Path, index: str) -> None:
+def test_table_without_buckets_is_refused(tmp_path: Path, index: str) -> None:
     table = rli.create_table(tmp_path / "t", record_key=["a", "b"], index=index)
     table.upsert(pa.table({"a": [str(n) for n in range(50)], "b": [str(n % 7) for n in range(50)]}))
     with pytest.raises(IndexMismatchError, match="the files hold no buckets of these columns"):
@@ -152,7 +152,7 @@ def test_a_table_without_these_buckets_gets_no_bucket_index(tmp_path: Path, inde
         ("bucket:?buckets=4&fields=city", "hashes columns of the record key: fields=city record key=id"),
     ],
 )
-def test_what_the_url_of_a_bucket_index_cannot_say(tmp_path: Path, url: str, message: str) -> None:
+def test_invalid_bucket_urls_are_refused(tmp_path: Path, url: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         create(tmp_path, url)
     assert not (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
@@ -169,7 +169,7 @@ def test_only_the_named_columns_are_hashed(tmp_path: Path) -> None:
         assert again.verify_index().agrees
 
 
-def test_an_insert_skips_or_names_the_keys_that_their_buckets_hold(tmp_path: Path) -> None:
+def test_insert_finds_keys_in_buckets(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.upsert(versions("a", "b", ts=1))
     result = table.insert(versions("a", "b", "c", ts=9))
@@ -193,7 +193,7 @@ def test_records_that_change_nothing_rewrite_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.invariant("P36")
-def test_a_late_record_that_is_in_time_after_a_rollback_is_not_lost(tmp_path: Path) -> None:
+def test_late_record_survives_concurrent_rollback(tmp_path: Path) -> None:
     """The write changes nothing in the bucket, and depends on it all the same."""
     table = create(tmp_path)
     table.upsert(versions("a", ts=1))
@@ -205,7 +205,7 @@ def test_a_late_record_that_is_in_time_after_a_rollback_is_not_lost(tmp_path: Pa
     assert table.get(["a"])["ts"].to_pylist() == [5]
 
 
-def test_missing_columns_keep_their_values_and_are_null_in_new_records(tmp_path: Path) -> None:
+def test_missing_columns_keep_values_or_null(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.upsert(versions("a"))
     short = versions("a", "b", ts=2).drop_columns(["v"])
@@ -214,7 +214,7 @@ def test_missing_columns_keep_their_values_and_are_null_in_new_records(tmp_path:
     assert {row["id"]: row["v"] for row in table.read().to_pylist()} == {"a": 1.0, "b": None}
 
 
-def test_a_look_up_opens_the_bucket_of_the_key_alone(tmp_path: Path) -> None:
+def test_lookup_opens_only_key_bucket(tmp_path: Path) -> None:
     table = create(tmp_path)
     keys = [f"k{number}" for number in range(40)]
     table.upsert(versions(*keys))
@@ -228,7 +228,7 @@ def test_a_look_up_opens_the_bucket_of_the_key_alone(tmp_path: Path) -> None:
             reader.get(keys)
 
 
-def test_a_clustering_is_refused_and_inline_maintenance_leaves_it_out(tmp_path: Path) -> None:
+def test_buckets_are_never_clustered(tmp_path: Path) -> None:
     maintenance = rli.Maintenance(clustering_inline_max_commits=1)
     table = create(tmp_path, maintenance=maintenance)
     for version in range(1, 4):
@@ -238,7 +238,7 @@ def test_a_clustering_is_refused_and_inline_maintenance_leaves_it_out(tmp_path: 
     assert buckets_of(table) == {("x", bucket): 1 for bucket in range(4)}
 
 
-def test_a_bucket_without_a_file_group_gets_one_again(tmp_path: Path) -> None:
+def test_emptied_bucket_gets_file_group(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.upsert(versions(ONE_BUCKET[0], city="y"))
     created = table.upsert(versions(ONE_BUCKET[0])).instant
@@ -251,7 +251,7 @@ def test_a_bucket_without_a_file_group_gets_one_again(tmp_path: Path) -> None:
     check_stored(table)
 
 
-def test_two_file_groups_of_one_bucket_are_refused(tmp_path: Path) -> None:
+def test_bucket_with_two_groups_is_refused(tmp_path: Path) -> None:
     """As another engine leaves them that has written beside rli without its lease."""
     table = create(tmp_path)
     table.upsert(versions(*ONE_BUCKET[:3]))
@@ -285,7 +285,7 @@ def test_verify_finds_keys_of_another_bucket(tmp_path: Path) -> None:
             again.repair_index()
 
 
-def test_partitions_have_the_numbers_of_buckets_that_a_hashing_config_says(tmp_path: Path) -> None:
+def test_bucket_counts_follow_hashing_config(tmp_path: Path) -> None:
     table = create(tmp_path)
     _write_config(table, expressions=r"^b.*,2;\d{4},3", instant="00000000000000000")
     _write_config(table, expressions="a,9", instant="20990101000000000", suffix=".hashing_config.tmp")
@@ -300,7 +300,7 @@ def test_partitions_have_the_numbers_of_buckets_that_a_hashing_config_says(tmp_p
         assert again.verify_index().agrees
 
 
-def test_the_hashing_config_of_a_replacement_that_begins_during_a_write_does_not_count(tmp_path: Path) -> None:
+def test_uncommitted_hashing_config_is_ignored(tmp_path: Path) -> None:
     table = create(tmp_path)
     keys = [f"k{number}" for number in range(60)]
     for ts in (1, 2):

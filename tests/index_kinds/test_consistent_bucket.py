@@ -112,7 +112,7 @@ def once(step: Step, action: Callable[[Table], object], table: Table) -> Callabl
 # Splits and merges ----------------------------------------------------------------------------------------------
 
 
-def test_large_buckets_are_split_and_small_ones_merged(tmp_path: Path) -> None:
+def test_large_buckets_split_and_small_merge(tmp_path: Path) -> None:
     table = create(tmp_path, target_file_size=30_000, compression="none")
     table.upsert(versions(*MANY))
     assert (len(ring(table).buckets), rings_of(table)) == (2, [FIRST_INSTANT])
@@ -195,7 +195,7 @@ STEPS = [Step.INFLIGHT, Step.WRITTEN]
 
 @pytest.mark.invariant("P39")
 @pytest.mark.parametrize("step", STEPS)
-def test_a_write_beside_a_split_goes_by_the_new_ring(tmp_path: Path, step: Step) -> None:
+def test_write_beside_split_uses_new_ring(tmp_path: Path, step: Step) -> None:
     table = create(tmp_path)
     table.upsert(versions(*KEYS))
     result = table.upsert(versions(*KEYS[:3], "new", ts=2), on_step=once(step, Table.cluster, table))
@@ -206,7 +206,7 @@ def test_a_write_beside_a_split_goes_by_the_new_ring(tmp_path: Path, step: Step)
 
 @pytest.mark.invariant("P39")
 @pytest.mark.parametrize("step", STEPS)
-def test_a_first_insert_into_a_bucket_that_is_merged_meanwhile(tmp_path: Path, step: Step) -> None:
+def test_first_insert_beside_bucket_merge(tmp_path: Path, step: Step) -> None:
     """There is no file group whose change would tell."""
     table = create(tmp_path, URL.replace("buckets=2", "buckets=8", 1))
     first = "k0"
@@ -220,7 +220,7 @@ def test_a_first_insert_into_a_bucket_that_is_merged_meanwhile(tmp_path: Path, s
 
 @pytest.mark.invariant("P39")
 @pytest.mark.parametrize("step", STEPS)
-def test_a_merge_beside_the_first_insert_into_an_empty_bucket(tmp_path: Path, step: Step) -> None:
+def test_merge_beside_first_insert(tmp_path: Path, step: Step) -> None:
     table = create(tmp_path, URL.replace("buckets=2", "buckets=8", 1))
     first = "k0"
     stranger = stranger_to(table, first)
@@ -233,7 +233,7 @@ def test_a_merge_beside_the_first_insert_into_an_empty_bucket(tmp_path: Path, st
 
 @pytest.mark.invariant("P39")
 @pytest.mark.parametrize("step", STEPS)
-def test_a_split_beside_an_update_of_its_bucket(tmp_path: Path, step: Step) -> None:
+def test_split_beside_update_of_bucket(tmp_path: Path, step: Step) -> None:
     """The other bucket is split; this one is left to the next clustering."""
     table = create(tmp_path)
     table.upsert(versions(*KEYS))
@@ -258,7 +258,7 @@ def test_two_resizes_at_once(tmp_path: Path, step: Step) -> None:
 
 
 @pytest.mark.invariant("P39")
-def test_a_resize_of_another_bucket_that_began_later_and_ended_first(tmp_path: Path) -> None:
+def test_older_resize_yields_to_later(tmp_path: Path) -> None:
     """The ring with the newest name counts, so the older resize must not come after it."""
     table = create(tmp_path, f"{URL}&max.num.buckets=3")
     low, high = ring(table).file_ids
@@ -278,7 +278,7 @@ def test_a_resize_of_another_bucket_that_began_later_and_ended_first(tmp_path: P
 
 
 @pytest.mark.invariant("P39")
-def test_a_write_beside_the_rollback_of_a_split(tmp_path: Path) -> None:
+def test_write_beside_rollback_of_split(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.upsert(versions(*KEYS))
     split = table.cluster().instant
@@ -301,9 +301,7 @@ def test_two_writers_begin_a_partition(tmp_path: Path, step: Step) -> None:
 
 
 @pytest.mark.invariant("P39")
-def test_writers_with_other_settings_go_by_the_ring_that_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_ring_overrules_writer_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other writer stores the first ring of a partition just before this one, and then gives up."""
     table = create(tmp_path)
     rivals = ["consistent-bucket:?buckets=8"]
@@ -327,7 +325,7 @@ def test_writers_with_other_settings_go_by_the_ring_that_is_stored(
 
 @pytest.mark.invariant("P39")
 @pytest.mark.parametrize("use", ["get", "lookup", "verify"])
-def test_a_look_up_beside_the_rollback_of_a_split(tmp_path: Path, use: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_beside_rollback_of_split(tmp_path: Path, use: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path)
     table.upsert(versions(*KEYS))
     splits = [table.cluster().instant]
@@ -368,7 +366,7 @@ def test_an_undone_resize_leaves_no_ring(tmp_path: Path, undo: str) -> None:
     require_sound(table, *KEYS)
 
 
-def test_a_clean_an_archive_and_a_move(tmp_path: Path) -> None:
+def test_buckets_survive_clean_archive_and_move(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.upsert(versions(*KEYS))
     table.cluster()
@@ -384,7 +382,7 @@ def test_a_clean_an_archive_and_a_move(tmp_path: Path) -> None:
         require_sound(there, *KEYS)
 
 
-def test_rings_of_resizes_that_did_not_complete_are_passed_over(tmp_path: Path) -> None:
+def test_rings_of_incomplete_resizes_are_ignored(tmp_path: Path) -> None:
     """Hudi leaves them where it rolls a clustering back, and they outlive the rollback's record on the timeline."""
     table = create(tmp_path)
     table.upsert(versions(*KEYS))
@@ -398,7 +396,7 @@ def test_rings_of_resizes_that_did_not_complete_are_passed_over(tmp_path: Path) 
     require_sound(table, *KEYS)
 
 
-def test_a_lost_or_damaged_ring_is_named(tmp_path: Path) -> None:
+def test_lost_or_damaged_ring_is_named(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.upsert(versions(*KEYS))
     split = table.cluster().instant
@@ -424,7 +422,7 @@ def test_a_lost_or_damaged_ring_is_named(tmp_path: Path) -> None:
 @pytest.mark.crash
 @pytest.mark.invariant("P39")
 @pytest.mark.parametrize("work", ["split", "merge", "rollback"])
-def test_a_kill_at_every_change_of_a_resize(tmp_path: Path, work: str) -> None:
+def test_kill_at_every_change_of_resize(tmp_path: Path, work: str) -> None:
     template = tmp_path / "template"
     template.mkdir()
     keys = KEYS if work != "merge" else KEYS[:4]
@@ -491,7 +489,7 @@ def test_urls_that_are_refused(tmp_path: Path, query: str, message: str) -> None
     assert not (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
 
 
-def test_some_columns_of_a_key_are_hashed(tmp_path: Path) -> None:
+def test_part_of_key_may_be_hashed(tmp_path: Path) -> None:
     table = rli.create_table(
         tmp_path / "t", record_key=["id", "city"], ordering="ts", index="consistent-bucket:?buckets=8&fields=city"
     )
@@ -500,7 +498,7 @@ def test_some_columns_of_a_key_are_hashed(tmp_path: Path) -> None:
     assert table.verify_index().agrees
 
 
-def test_a_table_of_another_kind_is_no_table_of_buckets(tmp_path: Path) -> None:
+def test_table_of_other_kind_is_refused(tmp_path: Path) -> None:
     table = create(tmp_path, "simple:")
     table.upsert(versions(*KEYS))
     with pytest.raises(IndexMismatchError, match=r"a file group is no bucket.*another kind of index wrote"):
@@ -508,7 +506,7 @@ def test_a_table_of_another_kind_is_no_table_of_buckets(tmp_path: Path) -> None:
     assert open_table(table.location).upsert(versions(*KEYS, ts=2)).updated == len(KEYS)
 
 
-def test_a_resize_gives_up_after_its_attempts(tmp_path: Path) -> None:
+def test_resize_gives_up_after_attempts(tmp_path: Path) -> None:
     table = create(tmp_path, URL.replace("buckets=2", "buckets=1", 1))
     table.upsert(versions(*KEYS))
     update = once(Step.WRITTEN, lambda other: other.upsert(versions(KEYS[0], ts=2)), table)

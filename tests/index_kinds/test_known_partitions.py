@@ -37,7 +37,7 @@ def job(table: Table) -> Iterator[Table]:
         yield opened
 
 
-def test_a_job_knows_the_partitions_that_match_and_writes_beside_others(table: Table, job: Table) -> None:
+def test_job_knows_matching_partitions_only(table: Table, job: Table) -> None:
     result = job.upsert(records(("a", "x", 2, 2.0), ("new", "xy", 2, 2.0)))
     assert (result.inserted, result.updated) == (1, 1)
     assert table.upsert(records(("new", "xy", 3, 3.0), ("new", "z", 3, 3.0))).updated == 1
@@ -59,7 +59,7 @@ def test_what_needs_other_partitions_is_refused(table: Table, job: Table) -> Non
 
 
 @pytest.mark.parametrize("url", ["memory:", "lmdb://{folder}/i"])
-def test_the_first_write_of_a_table_is_refused_in_other_partitions(tmp_path: Path, url: str) -> None:
+def test_first_write_elsewhere_is_refused(tmp_path: Path, url: str) -> None:
     index = f"{url.format(folder=tmp_path)}?scope=partition&partitions=xy?"
     table = create_table(tmp_path / "first", record_key="id", partition_by="city", ordering="ts", index=index)
     with pytest.raises(InvalidInputError, match=r"partition=z partitions=xy\?"):
@@ -68,7 +68,7 @@ def test_the_first_write_of_a_table_is_refused_in_other_partitions(tmp_path: Pat
     assert table.upsert(records(("a", "x", 1, 1.0))).inserted == 1
 
 
-def test_a_job_follows_services_and_other_engines(table: Table, job: Table) -> None:
+def test_job_follows_services_and_engines(table: Table, job: Table) -> None:
     job.upsert(records(("new", "x", 2, 2.0)))
     instant = table.upsert(records(("new", "z", 2, 2.0), ("new", "xy", 2, 2.0))).instant
     turn_into_foreign_commit(table, instant or "")
@@ -83,7 +83,7 @@ def test_a_job_follows_services_and_other_engines(table: Table, job: Table) -> N
         check_stored(opened)
 
 
-def test_an_index_in_a_store_may_know_some_partitions(table: Table, tmp_path: Path) -> None:
+def test_store_index_may_know_some_partitions(table: Table, tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/index?scope=partition&partitions=x.*"
     assert table.bootstrap_index(url) == 2
     with open_table(table.location) as again:

@@ -179,7 +179,7 @@ def test_a_reader_finds_merged_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", ["off", "36h"])
-def test_deleted_keys_are_kept_for_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str) -> None:
+def test_deleted_keys_are_kept_until_expiry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str) -> None:
     table = KINDS["record"].create(tmp_path)
     assert table.settings.tombstones == 7 * 86_400
     table.delete(["a", "b", "c"], ordering=[5, 5, 5])
@@ -193,7 +193,7 @@ def test_deleted_keys_are_kept_for_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert counts(table.upsert(records(("b", "x", 4, 1.0)))) == (1, 0, 0, 0, 0)
 
 
-def test_tables_without_memory_compare_all_the_same(tmp_path: Path) -> None:
+def test_late_deletes_lose_without_tombstones(tmp_path: Path) -> None:
     table = KINDS["record"].create(tmp_path, tombstones="off")
     table.upsert(records(("a", "x", 5, 1.0), ("b", "x", 5, 1.0)))
     assert counts(table.delete(["a", "b"], ordering=[4, 6])) == (0, 0, 0, 1, 1)
@@ -201,14 +201,14 @@ def test_tables_without_memory_compare_all_the_same(tmp_path: Path) -> None:
     assert counts(table.upsert(records(("b", "x", 5, 1.0)))) == (1, 0, 0, 0, 0)
 
 
-def test_a_marked_record_is_deleted_where_it_is(tmp_path: Path) -> None:
+def test_marked_record_is_deleted_in_place(tmp_path: Path) -> None:
     table = KINDS["global-simple"].create(tmp_path)
     table.upsert(records(("a", "x", 5, 1.0)))
     assert counts(table.upsert(marked(("a", "y", 6, 1.0), marks=[True]))) == (0, 0, 0, 1, 0)
     assert counts(table.upsert(records(("a", "z", 5, 1.0)))) == (0, 0, 0, 0, 1)
 
 
-def test_a_partition_has_deletes_of_its_own(tmp_path: Path) -> None:
+def test_deletes_are_scoped_to_partition(tmp_path: Path) -> None:
     table = KINDS["simple"].create(tmp_path)
     table.upsert(records(("a", "x", 5, 1.0), ("a", "y", 5, 1.0)))
     assert counts(table.upsert(marked(("a", "x", 6, 1.0), marks=[True]))) == (0, 0, 0, 1, 0)
@@ -231,7 +231,7 @@ def test_deleted_keys_stay_with_another_index(tmp_path: Path) -> None:
 
 @every_kind
 @pytest.mark.parametrize("by_mark", [True, False], ids=["marks", "keys"])
-def test_events_in_any_order_equal_a_model(kind: Kind, tmp_path: Path, by_mark: bool) -> None:  # noqa: FBT001
+def test_event_order_does_not_matter(kind: Kind, tmp_path: Path, by_mark: bool) -> None:  # noqa: FBT001
     chance = random.Random(f"{kind.url} {by_mark}")
     table, newest = kind.create(tmp_path), dict[str, tuple[int, bool, float]]()
     events = [(f"k{chance.randrange(60)}", order, chance.random() < 0.3, chance.random()) for order in range(400)]

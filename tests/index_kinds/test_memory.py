@@ -43,7 +43,7 @@ def upsert_elsewhere(table: Table) -> tuple[int, int, int]:
     return counts
 
 
-def test_another_process_finds_what_this_one_wrote(table: Table) -> None:
+def test_other_process_sees_written_entries(table: Table) -> None:
     assert upsert_elsewhere(table) == (1, 1, 1)
     expected = {("a", "y", 2, 2.0), ("b", "x", 2, 2.0), ("c", "x", 2, 2.0)}
     assert stored_rows(table) == expected
@@ -54,7 +54,7 @@ def test_another_process_finds_what_this_one_wrote(table: Table) -> None:
 
 @pytest.mark.invariant("P36")
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.TAGGED, Step.WRITTEN])
-def test_two_processes_never_both_insert_one_key(table: Table, step: Step) -> None:
+def test_processes_insert_key_once(table: Table, step: Step) -> None:
     told: list[tuple[int, int, int]] = []
 
     def rival(reached: Step) -> None:
@@ -76,9 +76,7 @@ def test_tables_do_not_share_an_index(table: Table, tmp_path: Path) -> None:
     assert table.index.stats().entries == 2
 
 
-def test_an_index_that_was_dropped_or_never_finished_is_built_again(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_index_is_built_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.drop_index()
     with monkeypatch.context() as patched:
         patched.setattr("rli.index.record.kind.bootstrap", lambda *_: 1 / 0)
@@ -119,7 +117,7 @@ def test_with_partition_scope(tmp_path: Path) -> None:
     check_stored(table)
 
 
-def test_the_lease_cannot_be_in_the_memory_of_a_process(tmp_path: Path) -> None:
+def test_lease_cannot_be_in_process_memory(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no store in which writers could agree"):
         create_table(tmp_path / "t", record_key="id", index="memory:", lease="index")
     with KINDS["record"].create(tmp_path) as stored:
@@ -130,7 +128,7 @@ def test_the_lease_cannot_be_in_the_memory_of_a_process(tmp_path: Path) -> None:
             reader.upsert(records(("b", "x", 1, 1.0)))
 
 
-def test_a_table_goes_over_to_memory_and_back(tmp_path: Path) -> None:
+def test_table_migrates_to_memory_and_back(tmp_path: Path) -> None:
     table = KINDS["record"].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0)))
     assert table.bootstrap_index("memory:") == 1

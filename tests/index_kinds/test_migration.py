@@ -85,7 +85,7 @@ def settings_of(table: Table) -> bytes:
 
 @pytest.mark.invariant("P37")
 @pytest.mark.parametrize(("before", "after"), WAYS)
-def test_open_tables_go_over_to_the_new_index(tmp_path: Path, before: str, after: str) -> None:
+def test_open_tables_switch_to_new_index(tmp_path: Path, before: str, after: str) -> None:
     table, to = new_table(tmp_path, before), after.format(folder=tmp_path)
     reader, writer = open_table(table.location), open_table(table.location)
     assert reader.lookup(["a"])["partition_path"].to_pylist() == ["x"]
@@ -105,7 +105,7 @@ def test_open_tables_go_over_to_the_new_index(tmp_path: Path, before: str, after
 
 
 @pytest.mark.parametrize(("before", "after"), [(RECORD, OTHER), ("global-simple:", OTHER), (RECORD, "global-simple:")])
-def test_a_commit_made_before_is_undone_after(tmp_path: Path, before: str, after: str) -> None:
+def test_earlier_commit_is_undone_after_migration(tmp_path: Path, before: str, after: str) -> None:
     table = new_table(tmp_path, before)
     table.upsert(records(("a", "moved", 3, 3.0), ("new", "x", 3, 3.0)))
     table.migrate_index(after.format(folder=tmp_path))
@@ -116,7 +116,7 @@ def test_a_commit_made_before_is_undone_after(tmp_path: Path, before: str, after
 
 
 @pytest.mark.parametrize("after", [OTHER, "global-simple:", "global-bloom:"])
-def test_an_undo_does_not_bring_one_key_back_to_two_partitions(tmp_path: Path, after: str) -> None:
+def test_undo_keeps_key_in_single_partition(tmp_path: Path, after: str) -> None:
     table = new_table(tmp_path, f"{RECORD}?scope=partition")
     former = table.settings.index_url
     table.upsert(records(("a", "y", 3, 3.0)))
@@ -140,7 +140,7 @@ def test_an_undo_does_not_bring_one_key_back_to_two_partitions(tmp_path: Path, a
 
 
 @pytest.mark.parametrize("after", [OTHER, "global-simple:", "global-bloom:"])
-def test_what_left_one_partition_for_another_is_undone_under_global_scope(tmp_path: Path, after: str) -> None:
+def test_partition_move_is_undone_globally(tmp_path: Path, after: str) -> None:
     table = new_table(tmp_path, "bloom:")
     before, instant = stored_rows(table), table.timeline()[-1].time
     table.delete(["c"])
@@ -156,7 +156,7 @@ def test_what_left_one_partition_for_another_is_undone_under_global_scope(tmp_pa
 
 
 @pytest.mark.parametrize("store", ["lmdb", pytest.param("hbase", marks=pytest.mark.docker)])
-def test_there_and_back_again_uses_what_was_kept(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
+def test_return_migration_reuses_kept_index(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
     table = new_table(tmp_path)
     former = record_index(table).identity
     other = hbase_url(request.getfixturevalue("hbase"), new_hbase_table()) if store == "hbase" else OTHER
@@ -170,7 +170,7 @@ def test_there_and_back_again_uses_what_was_kept(request: pytest.FixtureRequest,
     check_stored(table)
 
 
-def test_a_kept_index_that_is_wrong_is_built_again(tmp_path: Path) -> None:
+def test_wrong_kept_index_is_rebuilt(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     table.migrate_index("simple:")
     # Another location of the same key: no global index can follow that.
@@ -183,7 +183,7 @@ def test_a_kept_index_that_is_wrong_is_built_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [OTHER, "global-simple:"])
-def test_keys_in_several_partitions_keep_a_table_from_a_global_index(tmp_path: Path, after: str) -> None:
+def test_repeated_keys_refuse_global_index(tmp_path: Path, after: str) -> None:
     table = new_table(tmp_path, "simple:")
     table.upsert(records(("a", "y", 1, 1.0)))
     before = settings_of(table)
@@ -197,7 +197,7 @@ def test_keys_in_several_partitions_keep_a_table_from_a_global_index(tmp_path: P
 
 @pytest.mark.invariant("P37")
 @pytest.mark.parametrize("after", [OTHER, "global-simple:"])
-def test_a_key_that_comes_to_another_partition_before_the_switch_is_seen(tmp_path: Path, after: str) -> None:
+def test_key_repeated_before_switch_is_seen(tmp_path: Path, after: str) -> None:
     table = new_table(tmp_path, "simple:")
 
     def insert_twice(step: MigrationStep) -> None:
@@ -215,7 +215,7 @@ def test_a_key_that_comes_to_another_partition_before_the_switch_is_seen(tmp_pat
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize(("before", "after"), [(RECORD, OTHER), (RECORD, "simple:"), ("global-simple:", OTHER)])
 @pytest.mark.parametrize("step", [Step.REQUESTED, Step.TAGGED, Step.WRITTEN])
-def test_a_write_at_work_begins_again_with_the_new_index(
+def test_running_write_restarts_with_new_index(
     tmp_path: Path, before: str, after: str, step: Step, *, drops: bool
 ) -> None:
     table = new_table(tmp_path, before)
@@ -269,7 +269,7 @@ def test_an_undecided_write_is_not_repeated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [Step.PUBLISHED, Step.REGISTERED, Step.APPLIED])
-def test_a_commit_stands_whose_index_goes_while_it_is_applied(tmp_path: Path, step: Step) -> None:
+def test_commit_stands_without_former_index(tmp_path: Path, step: Step) -> None:
     table = new_table(tmp_path)
     threads, waiting = ThreadPoolExecutor(1), Event()
 
@@ -294,9 +294,7 @@ def test_a_commit_stands_whose_index_goes_while_it_is_applied(tmp_path: Path, st
 
 
 @pytest.mark.parametrize("failing", [Step.CHANGES_APPLIED, Step.APPLIED])
-def test_a_commit_is_made_once_though_the_store_of_the_former_index_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: Step
-) -> None:
+def test_commit_is_made_once_despite_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: Step) -> None:
     table, former = new_table(tmp_path), RECORD.format(folder=tmp_path)
     read, steps = LmdbStore.read_control, list[Step]()
 
@@ -317,7 +315,7 @@ def test_a_commit_is_made_once_though_the_store_of_the_former_index_goes(
     assert (result.inserted, steps.count(Step.PUBLISHED)) == (1, 1)
 
 
-def test_the_former_index_is_dropped_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_former_index_is_dropped_on_request(tmp_path: Path) -> None:
     table, former, to = new_table(tmp_path), RECORD.format(folder=tmp_path), OTHER.format(folder=tmp_path)
     reader = open_table(table.location)
     assert reader.lookup(["a"])["file_id"].null_count == 0
@@ -342,9 +340,7 @@ def test_the_former_index_is_dropped_when_that_is_asked_for(tmp_path: Path) -> N
 
 
 @pytest.mark.invariant("P37")
-def test_a_look_up_goes_over_though_the_former_index_was_dropped_before_it_was_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lookup_switches_though_index_was_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, reader = new_table(tmp_path), open_table(tmp_path / "t")
     open_record_index = RecordKind.open
 
@@ -357,9 +353,7 @@ def test_a_look_up_goes_over_though_the_former_index_was_dropped_before_it_was_o
     assert reader.lookup(["a"])["partition_path"].to_pylist() == ["x"]
 
 
-def test_a_migration_that_was_paused_leaves_the_index_alone_that_another_one_has_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paused_migration_spares_rival_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, to = new_table(tmp_path), OTHER.format(folder=tmp_path)
     opened, made = RecordKind.open, list[str | None]()
 
@@ -386,9 +380,7 @@ def test_a_migration_that_was_paused_leaves_the_index_alone_that_another_one_has
     check_stored(table)
 
 
-def test_the_former_index_is_kept_where_the_table_has_come_back_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_former_index_in_use_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, former = new_table(tmp_path), RECORD.format(folder=tmp_path)
     switch = Migration.run
 
@@ -407,7 +399,7 @@ def test_the_former_index_is_kept_where_the_table_has_come_back_to_it(
 
 
 @pytest.mark.parametrize("index", [RECORD, f"{RECORD}?scope=partition"])
-def test_a_copy_does_not_drop_the_index_of_its_original(tmp_path: Path, index: str) -> None:
+def test_copy_keeps_index_of_original(tmp_path: Path, index: str) -> None:
     table = new_table(tmp_path, index)
     former = table.settings.index_url
     table.migrate_index("simple:" if "partition" in index else "global-simple:")
@@ -446,7 +438,7 @@ def test_what_no_table_can_get(
     assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
 
 
-def test_an_index_of_the_callers_is_not_migrated(tmp_path: Path) -> None:
+def test_index_of_caller_is_not_migrated(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     with (
         open_table(table.location, index="global-simple:") as other,
@@ -466,7 +458,7 @@ def test_one_process_migrates_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lease", ["index", "table"])
-def test_a_migration_that_waited_for_another_one_is_refused(tmp_path: Path, lease: str) -> None:
+def test_migration_overtaken_by_another_is_refused(tmp_path: Path, lease: str) -> None:
     first = create_table(tmp_path / "t", record_key="id", index=RECORD.format(folder=tmp_path), lease=lease)
     definition, index = opened_table(open_table(first.location)).refreshed()
     target = target_of(definition, f"lmdb://{tmp_path}/third", IndexOptions())
@@ -486,7 +478,7 @@ SERVICES: dict[str, Callable[[Table], object]] = {
 
 @pytest.mark.invariant("P37")
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_goes_over_to_the_new_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+def test_service_switches_to_new_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str) -> None:
     table, to = new_table(tmp_path), OTHER.format(folder=tmp_path)
 
     def enter_late(*given: Any, **options: Any) -> AbstractContextManager[tuple[TableDefinition, Fence]]:
@@ -501,7 +493,7 @@ def test_a_service_goes_over_to_the_new_index(tmp_path: Path, monkeypatch: pytes
     assert opened_table(table).refreshed()[0].require_settings().index_url == to
 
 
-def test_the_options_of_an_index_in_memory_are_changed(tmp_path: Path) -> None:
+def test_memory_index_options_are_changed(tmp_path: Path) -> None:
     table = new_table(tmp_path, "memory:")
     for to in ("memory:?ttl=30d", "memory:?scope=partition", "memory:"):
         table.migrate_index(to)
@@ -510,7 +502,7 @@ def test_the_options_of_an_index_in_memory_are_changed(tmp_path: Path) -> None:
         assert (table.index.url, info.url, info.entries) == (to, to, 4)
 
 
-def test_the_lease_stays_where_it_was_put(tmp_path: Path) -> None:
+def test_lease_place_survives_migration(tmp_path: Path) -> None:
     leases = []
     for number, (index, settings) in enumerate([(RECORD, {}), (RECORD, {"lease": "table"}), ("simple:", {})]):
         folder = tmp_path / str(number)
@@ -537,7 +529,7 @@ def test_settings_changed_meanwhile_are_kept(tmp_path: Path) -> None:
         assert again.settings.index_url == OTHER.format(folder=tmp_path)
 
 
-def test_a_table_that_was_migrated_is_dropped(tmp_path: Path) -> None:
+def test_migrated_table_is_dropped(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     table.migrate_index(OTHER.format(folder=tmp_path), drop_old=True)
     table.close()
@@ -567,7 +559,7 @@ def test_cleans_beside_the_build(tmp_path: Path) -> None:
     check_stored(table)
 
 
-def test_a_plan_that_is_damaged_is_passed_over(tmp_path: Path) -> None:
+def test_damaged_plan_is_ignored(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     plan = Path(table.location) / paths.MIGRATION
     table.migrate_index("simple:")
@@ -578,7 +570,7 @@ def test_a_plan_that_is_damaged_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [RECORD, "simple:", "global-simple:"])
-def test_a_table_whose_files_are_no_buckets_gets_no_bucket_index(tmp_path: Path, before: str) -> None:
+def test_table_without_buckets_is_refused(tmp_path: Path, before: str) -> None:
     table = new_table(tmp_path, before)
     settings = settings_of(table)
     with pytest.raises(IndexMismatchError, match="bucket"):
@@ -588,7 +580,7 @@ def test_a_table_whose_files_are_no_buckets_gets_no_bucket_index(tmp_path: Path,
 
 
 @pytest.mark.invariant("P37")
-def test_a_file_group_that_is_no_bucket_is_seen_before_the_switch(tmp_path: Path) -> None:
+def test_foreign_file_group_is_found_early(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="simple:")
 
     def insert(step: MigrationStep) -> None:
@@ -602,7 +594,7 @@ def test_a_file_group_that_is_no_bucket_is_seen_before_the_switch(tmp_path: Path
     assert table.delete(["a"]).deleted == 1
 
 
-def test_an_empty_table_gets_a_bucket_index(tmp_path: Path) -> None:
+def test_empty_table_gets_bucket_index(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index="simple:")
     table.migrate_index("bucket:?buckets=2")
     assert table.upsert(records(("a", "y", 1, 1.0))).inserted == 1

@@ -119,7 +119,7 @@ def _counts(result: object) -> Counts:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_table_of_each_kind_of_index_keeps_its_promises(name: str) -> None:
+def test_every_index_kind_keeps_promises(name: str) -> None:
     class Machine(KindMachine):
         kind = KINDS[name]
 

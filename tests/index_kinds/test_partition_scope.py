@@ -84,7 +84,7 @@ def url_in(table: Table) -> str:
     return table.settings.index_url.removesuffix("?scope=partition")
 
 
-def test_every_store_keeps_a_key_in_each_partition(index_url: str, tmp_path: Path) -> None:
+def test_store_keeps_key_in_each_partition(index_url: str, tmp_path: Path) -> None:
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=index_url, small_file_size=0
     )
@@ -111,7 +111,7 @@ def test_every_store_keeps_a_key_in_each_partition(index_url: str, tmp_path: Pat
         check_stored(again)
 
 
-def test_an_index_is_opened_with_the_scope_that_it_was_made_with(table: Table, tmp_path: Path) -> None:
+def test_index_opens_with_creation_scope(table: Table, tmp_path: Path) -> None:
     url = url_in(table)
     with pytest.raises(IndexMismatchError, match=rf"scope=partition; name it {url}\?scope=partition"):
         open_index(url)
@@ -133,7 +133,7 @@ def test_another_scope_is_refused(tmp_path: Path, scope: str) -> None:
     assert not list(tmp_path.glob("**/hoodie.properties"))
 
 
-def test_an_index_that_is_used_on_its_own_is_global(tmp_path: Path) -> None:
+def test_standalone_index_is_global(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="make the partition a part of each record key"):
         create_index(f"lmdb://{tmp_path}/index?scope=partition")
     assert not list(tmp_path.iterdir())
@@ -154,7 +154,7 @@ def test_a_bootstrap_changes_the_scope(table: Table) -> None:
         check_stored(again)
 
 
-def test_who_has_opened_the_table_before_writes_under_the_new_scope(table: Table) -> None:
+def test_open_table_writes_under_new_scope(table: Table) -> None:
     table.delete(["k"])
     with open_table(table.location) as former:
         assert former.lookup(["l"]).num_rows == 1
@@ -163,7 +163,7 @@ def test_who_has_opened_the_table_before_writes_under_the_new_scope(table: Table
         check_stored(former)
 
 
-def test_hosts_with_an_index_each_have_one_scope(tmp_path: Path) -> None:
+def test_hosts_with_own_indexes_share_scope(tmp_path: Path) -> None:
     """They meet in the table, whose settings name the index of one of them."""
     table, other = leased_by_the_table(tmp_path)
     table.upsert(records(("k", "x", 1, 1.0)))
@@ -173,7 +173,7 @@ def test_hosts_with_an_index_each_have_one_scope(tmp_path: Path) -> None:
     assert table.upsert(records(("k", "y", 1, 1.0))).inserted == 1
 
 
-def test_a_move_under_global_scope_is_undone_under_partition_scope(tmp_path: Path) -> None:
+def test_global_move_is_undone_per_partition(tmp_path: Path) -> None:
     table = KINDS["record"].create(tmp_path)
     table.upsert(records(("k", "x", 1, 1.0), ("l", "x", 1, 1.0)))
     moved = table.upsert(records(("k", "y", 2, 2.0), ("new", "y", 2, 2.0)))
@@ -186,7 +186,7 @@ def test_a_move_under_global_scope_is_undone_under_partition_scope(tmp_path: Pat
 
 
 @pytest.mark.parametrize("key_mode", KeyMode)
-def test_wrong_entries_of_one_partition_are_found_and_repaired(tmp_path: Path, key_mode: KeyMode) -> None:
+def test_wrong_partition_entries_are_repaired(tmp_path: Path, key_mode: KeyMode) -> None:
     table = KINDS["record-partition"].create(tmp_path, small_file_size=0, key_mode=key_mode)
     table.upsert(records(*TWICE))
     table.upsert(records(("m", "x", 1, 1.0)))
@@ -203,7 +203,7 @@ def test_wrong_entries_of_one_partition_are_found_and_repaired(tmp_path: Path, k
     assert table.lookup(["k", "nobody"])["partition_path"].to_pylist() == ["x", "y", None]
 
 
-def test_an_index_in_the_folder_of_its_table_moves_with_it(table: Table, tmp_path: Path) -> None:
+def test_index_inside_table_moves_along(table: Table, tmp_path: Path) -> None:
     table.close()
     moved = (tmp_path / "table").rename(tmp_path / "moved")
     assert str(tmp_path).encode() not in (moved / paths.SETTINGS).read_bytes()

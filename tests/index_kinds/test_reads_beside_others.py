@@ -69,7 +69,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Table, Callable[[Table]
 @of_files
 @pytest.mark.parametrize("work", [_write_and_clean, _roll_back])
 @pytest.mark.parametrize("use", ["get", "lookup", "verify"])
-def test_no_key_seems_absent_and_no_file_lost(
+def test_readers_miss_no_key_or_file(
     kind: Kind,
     work: Callable[[Table], None],
     use: str,

@@ -35,7 +35,7 @@ def test_a_table_remembers_its_kind(kind: Kind, tmp_path: Path) -> None:
         ("simple:", {"lease": "index"}, "no store in which writers could agree"),
     ],
 )
-def test_what_a_kind_without_a_store_does_not_take(
+def test_storeless_kind_refuses_store_settings(
     tmp_path: Path, index: str, settings: dict[str, object], message: str
 ) -> None:
     with pytest.raises(SettingsError, match=message):
@@ -43,7 +43,7 @@ def test_what_a_kind_without_a_store_does_not_take(
     assert not (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
 
 
-def test_a_table_changes_its_kind_and_its_lease_goes_with_it(tmp_path: Path) -> None:
+def test_lease_moves_with_index_kind(tmp_path: Path) -> None:
     table = KINDS["record"].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     assert table.bootstrap_index("global-simple:") == 2
@@ -58,7 +58,7 @@ def test_a_table_changes_its_kind_and_its_lease_goes_with_it(tmp_path: Path) -> 
         check_stored(again)
 
 
-def test_writers_that_agree_in_the_store_of_an_index_refuse_another_kind(tmp_path: Path) -> None:
+def test_writers_sharing_store_refuse_other_kind(tmp_path: Path) -> None:
     table = KINDS["record"].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0)))
     with open_table(table.location, index="global-simple:") as other:
@@ -77,9 +77,7 @@ def test_writers_that_agree_in_the_store_of_an_index_refuse_another_kind(tmp_pat
         ("bucket", "bucket:?buckets=4&fields=id"),
     ],
 )
-def test_who_has_opened_a_table_before_it_got_another_index_goes_over_to_that(
-    tmp_path: Path, before: str, after: str
-) -> None:
+def test_open_table_switches_to_new_index(tmp_path: Path, before: str, after: str) -> None:
     table = KINDS[before].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0)))
     with open_table(table.location) as former:
@@ -97,9 +95,7 @@ def test_who_has_opened_a_table_before_it_got_another_index_goes_over_to_that(
     ("before", "after"),
     [("record", "global-simple:"), ("record", "lmdb://{folder}/other"), ("global-simple", "simple:")],
 )
-def test_who_has_opened_a_table_with_an_index_of_his_own_does_not_write_once_it_got_another_one(
-    tmp_path: Path, before: str, after: str
-) -> None:
+def test_handle_with_own_index_stops_writing(tmp_path: Path, before: str, after: str) -> None:
     """These writers agree in another place, or on another scope: two of them could insert one key."""
     table = KINDS[before].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0)))
@@ -113,7 +109,7 @@ def test_who_has_opened_a_table_with_an_index_of_his_own_does_not_write_once_it_
 
 
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.LEASED, Step.PROMOTED])
-def test_a_write_at_work_begins_again_where_its_table_gets_another_index(tmp_path: Path, step: Step) -> None:
+def test_running_write_restarts_with_new_index(tmp_path: Path, step: Step) -> None:
     table = KINDS["record"].create(tmp_path)
     table.upsert(records(("a", "x", 1, 1.0)))
     rivals: list[CommitResult] = []
@@ -131,7 +127,7 @@ def test_a_write_at_work_begins_again_where_its_table_gets_another_index(tmp_pat
     check_stored(table)
 
 
-def test_hosts_with_an_index_each_go_on_when_one_of_them_moves_its_own(tmp_path: Path) -> None:
+def test_hosts_continue_when_index_moves(tmp_path: Path) -> None:
     table, other = leased_by_the_table(tmp_path)
     table.bootstrap_index(f"lmdb://{tmp_path}/moved")
     assert other.upsert(records(("a", "x", 1, 1.0))).inserted == 1

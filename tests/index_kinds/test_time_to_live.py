@@ -61,7 +61,7 @@ def make(folder: Path, url: str, **options: Unpack[TableOptions]) -> Table:
 
 
 @pytest.mark.invariant("P40")
-def test_a_write_renews_a_key_and_an_expired_one_is_inserted_again(table: Table, wait_days: Days) -> None:
+def test_write_renews_key_or_reinserts_expired(table: Table, wait_days: Days) -> None:
     wait_days(6)
     assert table.upsert(records(("k", "x", 6, 2.0), ("l", "x", 1, 2.0))).unchanged == 1
     wait_days(6)
@@ -78,7 +78,7 @@ def test_a_write_renews_a_key_and_an_expired_one_is_inserted_again(table: Table,
 
 
 @pytest.mark.parametrize("later", ["insert", "move"])
-def test_two_records_of_a_key_in_one_file_group_become_one(tmp_path: Path, wait_days: Days, later: str) -> None:
+def test_duplicates_in_file_group_are_merged(tmp_path: Path, wait_days: Days, later: str) -> None:
     table = make(tmp_path, "memory:?ttl=9d")
     table.upsert(records(("k", "x", 5, 1.0), ("l", "x", 5, 1.0)))
     wait_days(10)
@@ -96,7 +96,7 @@ def test_two_records_of_a_key_in_one_file_group_become_one(tmp_path: Path, wait_
 @pytest.mark.parametrize(
     "own", [("k", "x", 9, 9.0), ("k", "y", 9, 9.0), ("k", "x", 3, 9.0)], ids=["update", "move", "late"]
 )
-def test_a_key_that_expires_during_a_write_is_inserted_once(
+def test_key_expiring_during_write_inserts_once(
     table: Table, wait_days: Days, own: tuple[str, str, int, float]
 ) -> None:
     """For the write the key is known; a rival with a later clock inserts it again, and commits first."""
@@ -113,9 +113,7 @@ def test_a_key_that_expires_during_a_write_is_inserted_once(
 
 
 @pytest.mark.invariant("P40")
-def test_a_clustering_beside_an_insert_of_an_expired_key_does_not_bring_the_old_record_back(
-    table: Table, wait_days: Days
-) -> None:
+def test_clustering_resurrects_no_expired_record(table: Table, wait_days: Days) -> None:
     table.upsert(records(("m", "x", 5, 1.0)))
 
     def insert_again() -> None:
@@ -130,7 +128,7 @@ def test_a_clustering_beside_an_insert_of_an_expired_key_does_not_bring_the_old_
 
 
 @pytest.mark.invariant("P40")
-def test_a_clustering_by_a_job_that_does_not_know_the_partition_renews_no_key(tmp_path: Path, wait_days: Days) -> None:
+def test_clustering_without_partition_renews_no_key(tmp_path: Path, wait_days: Days) -> None:
     table = make(tmp_path, "lmdb://{}/index?scope=partition&ttl=9d", small_file_size=0, lease="table")
     table.upsert(records(("k", "x", 5, 1.0), ("l", "x", 5, 1.0)))
     wait_days(6)
@@ -147,7 +145,7 @@ def test_a_clustering_by_a_job_that_does_not_know_the_partition_renews_no_key(tm
     "store",
     ["lmdb", pytest.param("redis", marks=pytest.mark.docker), pytest.param("hbase", marks=pytest.mark.docker)],
 )
-def test_cleans_remove_expired_entries_beside_a_write_that_knows_them(
+def test_clean_removes_expired_entries_beside_write(
     request: pytest.FixtureRequest, table: Table, wait_days: Days, store: str
 ) -> None:
     if store == "redis":
@@ -191,9 +189,7 @@ def test_an_interrupted_expiry_is_done_again(table: Table, wait_days: Days, monk
 
 
 @pytest.mark.invariant("P40")
-def test_a_migration_to_a_time_to_live_follows_writers_that_do_not_tell_their_updates(
-    tmp_path: Path, wait_days: Days
-) -> None:
+def test_migration_follows_writers_without_journals(tmp_path: Path, wait_days: Days) -> None:
     table = make(tmp_path, "lmdb://{}/index", small_file_size=0)
     table.upsert(records(("k", "x", 5, 1.0), ("l", "x", 5, 1.0)))
     wait_days(6)
@@ -217,7 +213,7 @@ def test_a_migration_to_a_time_to_live_follows_writers_that_do_not_tell_their_up
         check_stored(table)
 
 
-def test_the_time_to_live_is_of_the_index(table: Table, wait_days: Days, tmp_path: Path) -> None:
+def test_time_to_live_belongs_to_index(table: Table, wait_days: Days, tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/index"
     with pytest.raises(IndexMismatchError, match=r"another ttl: .*ttl=777600; name it .*\?ttl=9d"):
         open_index(url)
@@ -234,7 +230,7 @@ def test_the_time_to_live_is_of_the_index(table: Table, wait_days: Days, tmp_pat
     check_stored(table)
 
 
-def test_hosts_with_an_index_each_have_one_time_to_live(tmp_path: Path) -> None:
+def test_hosts_share_time_to_live(tmp_path: Path) -> None:
     table = make(tmp_path, "lmdb://{}/index?ttl=9d", lease="table")
     with open_table(table.location, index="memory:") as other, pytest.raises(IndexMismatchError, match="time to live"):
         other.upsert(records(("k", "x", 1, 1.0)))
@@ -247,12 +243,12 @@ def test_another_time_to_live_is_refused(tmp_path: Path, ttl: str) -> None:
     assert not list(tmp_path.glob("**/hoodie.properties"))
 
 
-def test_an_index_that_is_used_on_its_own_keeps_its_keys(tmp_path: Path) -> None:
+def test_standalone_index_keeps_its_keys(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="delete old keys"):
         create_index(f"lmdb://{tmp_path}/index?ttl=30d")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_time_to_live_is_written_in_its_longest_unit() -> None:
+def test_time_to_live_uses_longest_unit() -> None:
     shown = {given: IndexUrl.parse(f"memory:?ttl={given}").full for given in ("48h", "90m", "120s", "61s")}
     assert list(shown.values()) == ["memory:?ttl=2d", "memory:?ttl=90m", "memory:?ttl=2m", "memory:?ttl=61s"]

@@ -223,7 +223,7 @@ def shifted_clock(patched: pytest.MonkeyPatch) -> list[timedelta]:
     ],
     ids=["lmdb", "memory"],
 )
-def test_a_key_is_known_for_its_time_to_live(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_known_for_its_lifetime(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     class Machine(ExpiryMachine):
         began = datetime.now(UTC)
 

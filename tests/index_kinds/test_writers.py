@@ -25,7 +25,7 @@ def table(kind: Kind, tmp_path: Path) -> Table:
 @pytest.mark.invariant("P36")
 @pytest.mark.parametrize("step", BEFORE_THE_LEASE)
 @every_kind
-def test_two_writers_never_both_insert_one_key(table: Table, step: Step) -> None:
+def test_writers_insert_key_once(table: Table, step: Step) -> None:
     first, second = ("k", "x", 1, 1.0), ("k", "x", 2, 2.0)
     rival = Once(step, lambda: open_table(table.location).upsert(records(first)))
     result = table.upsert(records(second), on_step=rival)
@@ -37,7 +37,7 @@ def test_two_writers_never_both_insert_one_key(table: Table, step: Step) -> None
 
 @pytest.mark.invariant("P36")
 @every_kind
-def test_a_key_in_two_partitions_is_one_record_or_two_by_the_scope(table: Table, kind: Kind) -> None:
+def test_key_in_two_partitions_follows_scope(table: Table, kind: Kind) -> None:
     first, second = ("k", "x", 1, 1.0), ("k", "y", 2, 2.0)
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).upsert(records(first)))
     result = table.upsert(records(second), on_step=rival)
@@ -53,7 +53,7 @@ def test_a_key_in_two_partitions_is_one_record_or_two_by_the_scope(table: Table,
 
 @pytest.mark.invariant("P36")
 @every_kind
-def test_a_delete_sees_a_key_that_was_inserted_meanwhile(table: Table) -> None:
+def test_delete_sees_concurrent_insert(table: Table) -> None:
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).upsert(records(("k", "y", 1, 1.0))))
     assert table.delete(["old", "k"], on_step=rival).deleted == 2
     assert rival.reached == 2
@@ -62,7 +62,7 @@ def test_a_delete_sees_a_key_that_was_inserted_meanwhile(table: Table) -> None:
 
 @pytest.mark.invariant("P36")
 @every_kind
-def test_an_insert_sees_a_delete_that_was_rolled_back_meanwhile(table: Table) -> None:
+def test_insert_sees_rolled_back_delete(table: Table) -> None:
     deleted = table.delete(["old"]).instant
     assert deleted is not None
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).rollback(deleted))
@@ -75,7 +75,7 @@ def test_an_insert_sees_a_delete_that_was_rolled_back_meanwhile(table: Table) ->
 
 @pytest.mark.invariant("P36")
 @every_kind
-def test_an_insert_sees_that_a_key_which_it_leaves_out_was_deleted(table: Table) -> None:
+def test_insert_sees_deletion_of_skipped_key(table: Table) -> None:
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).delete(["old"]))
     result = table.insert(records(("old", "x", 2, 2.0), ("new", "x", 2, 2.0)), on_step=rival)
     assert (rival.reached, result.inserted) == (2, 2)
@@ -83,7 +83,7 @@ def test_an_insert_sees_that_a_key_which_it_leaves_out_was_deleted(table: Table)
 
 
 @every_kind
-def test_writers_of_other_keys_and_files_do_not_wait_for_each_other(table: Table) -> None:
+def test_disjoint_writers_do_not_wait(table: Table) -> None:
     rival = Once(Step.WRITTEN, lambda: open_table(table.location).upsert(records(("other", "z", 1, 1.0))))
     assert table.upsert(records(("k", "x", 1, 1.0)), on_step=rival).inserted == 1
     assert rival.reached == 1
@@ -92,7 +92,7 @@ def test_writers_of_other_keys_and_files_do_not_wait_for_each_other(table: Table
 
 @pytest.mark.invariant("P36")
 @every_kind
-def test_an_insert_beside_a_clustering_and_a_clean(table: Table, kind: Kind) -> None:
+def test_insert_beside_clustering_and_clean(table: Table, kind: Kind) -> None:
     table.upsert(records(("k", "x", 1, 1.0)))
 
     def service() -> None:
@@ -118,7 +118,7 @@ def test_exhausted_attempts_name_the_key(table: Table) -> None:
 
 
 @every_kind
-def test_a_repeated_key_of_a_batch_counts_once_in_its_scope(table: Table, kind: Kind) -> None:
+def test_repeated_batch_key_counts_once(table: Table, kind: Kind) -> None:
     batch = [("k", "x", 1, 1.0), ("k", "x", 2, 2.0), ("k", "y", 3, 3.0)]
     table.upsert(records(*batch))
     expected, _ = kind.model().upserted([("old", "x", 1, 1.0), *batch])

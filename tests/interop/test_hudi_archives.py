@@ -78,7 +78,7 @@ def _archive_twice(history: History, folder: Path) -> None:
 
 
 @with_hudi(NEWEST, in_soak=("1.0.2",))
-def test_hudi_goes_on_with_a_timeline_that_we_archived(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_continues_after_our_archive(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     _our_upserts(history, 1, 2, 3)
     history.table.clean(keep_commits=1)

@@ -55,7 +55,7 @@ def test_upserts_take_turns(engine: HudiEngine, tmp_path: Path, key: tuple[str, 
 
 
 @newest_only
-def test_a_table_whose_partitions_hudi_has_rescaled(engine: HudiEngine, tmp_path: Path) -> None:
+def test_partitions_rescaled_by_hudi(engine: HudiEngine, tmp_path: Path) -> None:
     """Each partition gets the number of buckets of the first pattern in its path; Hudi keeps them in a hashing config."""
     path, layout, rules = tmp_path / "trips", Layout(record_key=("a",), partition_by=("city",)), "^O.*,2;ome$,3"
     options = _options(engine, layout, "a")

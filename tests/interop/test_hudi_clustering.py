@@ -140,7 +140,7 @@ def test_clustering_after_hudi_upgraded_the_table(engine: HudiEngine, tmp_path: 
 
 
 @with_hudi("0.15.0")
-def test_a_clustering_of_version_6_that_hudi_rolls_back(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_rolls_back_version_6_clustering(engine: HudiEngine, tmp_path: Path) -> None:
     history = _history(tmp_path)
     clustered = _cluster(history)
     _hudi_rolls_back(engine, history, clustered)
@@ -185,7 +185,7 @@ def _cluster_and_die(path: Path, step: rli.Step) -> None:
 
 
 @newest_only
-def test_a_clustering_that_was_killed_stops_nobody(engine: HudiEngine, tmp_path: Path) -> None:
+def test_killed_clustering_blocks_nobody(engine: HudiEngine, tmp_path: Path) -> None:
     history = _history(tmp_path)
     for ts, step in enumerate((rli.Step.INFLIGHT, rli.Step.PROMOTED, rli.Step.PROMOTED), 10):
         # Hudi comes first after the death, then we do. From its first write on, the table is of version 9.

@@ -29,7 +29,7 @@ BY_CITY = Layout(partition_by=("city",))
 
 
 @newest_only
-def test_hudi_reads_and_follows_splits_and_merges(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_follows_splits_and_merges(engine: HudiEngine, tmp_path: Path) -> None:
     path = tmp_path / "trips"
     table = rli.create_table(
         path,

@@ -82,9 +82,7 @@ class Turns:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("engine", [LAST_WITH_HBASE], indirect=True)
-def test_writers_of_both_kinds_share_an_index(
-    hbase: Service, ports: tuple[int, int], engine: HudiEngine, tmp_path: Path
-) -> None:
+def test_rli_and_hudi_share_index(hbase: Service, ports: tuple[int, int], engine: HudiEngine, tmp_path: Path) -> None:
     table = new_table()
     history = new_history(BY_CITY, tmp_path, url_of(hbase.host, ports[0], table, schema="hudi"))
     turns = Turns(engine, history, ports, table)

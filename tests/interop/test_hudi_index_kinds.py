@@ -58,7 +58,7 @@ def test_upserts_take_turns(engine: HudiEngine, tmp_path: Path, url: str, hudi_t
 
 
 @with_hudi(NEWEST)
-def test_a_partitioned_record_index_takes_turns_with_that_of_hudi(engine: HudiEngine, tmp_path: Path) -> None:
+def test_partitioned_index_takes_turns_with_hudi(engine: HudiEngine, tmp_path: Path) -> None:
     """Each has its own; a key is unique in its partition in both."""
     path = tmp_path / "trips"
     index = f"lmdb://{tmp_path}/index?scope=partition"

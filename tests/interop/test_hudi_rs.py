@@ -20,13 +20,13 @@ def _require_same_rows(history: History) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_the_rows_after_every_step_of_a_history(layout: Layout, tmp_path: Path) -> None:
+def test_rows_after_every_history_step(layout: Layout, tmp_path: Path) -> None:
     history = write_history(layout, tmp_path, after_each=_require_same_rows)
     assert history.table.verify_index().agrees
     history.table.close()
 
 
-def test_null_and_special_values_name_the_folders_that_hudi_names(tmp_path: Path) -> None:
+def test_special_values_name_hudi_folders(tmp_path: Path) -> None:
     history = write_history(
         Layout(partition_by=("city",), hive_style=True, url_encode_partitions=True), tmp_path, steps=1
     )

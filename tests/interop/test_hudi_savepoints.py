@@ -43,9 +43,7 @@ def _require_all_agree(engine: HudiEngine, history: History) -> None:
 
 @with_hudi(NEWEST, in_soak=("1.0.2",))
 @pytest.mark.parametrize("upgrade", [False, True])
-def test_hudi_sees_our_savepoints_and_goes_on_after_our_restores(
-    engine: HudiEngine, tmp_path: Path, *, upgrade: bool
-) -> None:
+def test_hudi_accepts_our_savepoints_and_restores(engine: HudiEngine, tmp_path: Path, *, upgrade: bool) -> None:
     """In a table of version 6, and in one of the version that Hudi makes of it."""
     history = new_history(BY_CITY, tmp_path)
     history.upsert([trip("a"), trip("b", city="Rome"), trip("c", city="Rome")])
@@ -85,7 +83,7 @@ def test_hudi_sees_our_savepoints_and_goes_on_after_our_restores(
 
 
 @newest_only
-def test_savepoints_of_hudi_are_restored_and_removed_by_us(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_savepoints_are_restored_and_removed(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     history.upsert([trip("a"), trip("b", city="Rome")])
     first = [trip("c"), trip("a", city="Rome", ts=2)]

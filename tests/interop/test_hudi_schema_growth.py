@@ -65,7 +65,7 @@ def test_hudi_reads_grown_columns_vectorized(engine: HudiEngine, tmp_path: Path)
     assert theirs.sort_by("id").to_pylist() == written.sort_by("id").to_pylist()
 
 
-def test_hudi_rs_reads_types_that_have_grown(grown: rli.Table) -> None:
+def test_hudi_rs_reads_grown_types(grown: rli.Table) -> None:
     assert _rows(read_with_hudi_rs(grown.location)) == EXPECTED
 
 
@@ -114,7 +114,7 @@ def test_hudi_writes_into_a_grown_table(plain_reader: HudiEngine, tmp_path: Path
 
 
 @newest_only
-def test_rli_writes_into_a_table_grown_by_hudi(plain_reader: HudiEngine, tmp_path: Path) -> None:
+def test_rli_writes_into_hudi_grown_table(plain_reader: HudiEngine, tmp_path: Path) -> None:
     engine, path = plain_reader, tmp_path / "t"
     engine.write(path, _listless(narrow(["a", "b"])), _options(engine), mode="overwrite")
     for batch in (narrow(["e", "f"], "y"), wide(["b", "c"])):

@@ -85,7 +85,7 @@ def _upsert_and_die(path: Path, rows: list[Row], step: rli.Step) -> None:
 
 
 @newest_only
-def test_what_a_killed_writer_leaves_stops_nobody_and_is_no_data(engine: HudiEngine, tmp_path: Path) -> None:
+def test_killed_writer_leftovers_are_harmless(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     lost = [trip("lost", ts=99), trip("a", ts=99), trip("lost too", city="Lima", ts=99)]
     # The very first write dies: nothing of it may ever pass for an archived commit's.

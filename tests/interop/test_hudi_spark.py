@@ -29,7 +29,7 @@ def _read(engine: HudiEngine, path: Path, where: str | None = None, as_of: str |
     return without_meta_columns(engine.read(path, options, where))
 
 
-def test_the_rows_after_inserts_updates_moves_deletes_and_a_rollback(engine: HudiEngine, tmp_path: Path) -> None:
+def test_rows_after_every_operation(engine: HudiEngine, tmp_path: Path) -> None:
     history = write_history(BY_CITY_AND_YEAR, tmp_path, steps=_AFTER_ROLLBACK)
     assert sorted_rows(_read(engine, history.path)) == history.rows
     for number, step in enumerate(STEPS[_AFTER_ROLLBACK:], _AFTER_ROLLBACK + 1):
@@ -48,7 +48,7 @@ def test_the_rows_of_other_layouts(engine: HudiEngine, layout: Layout, tmp_path:
 
 
 @newest_only
-def test_the_rows_as_of_an_instant_and_of_a_partition(engine: HudiEngine, tmp_path: Path) -> None:
+def test_rows_of_instant_and_of_partition(engine: HudiEngine, tmp_path: Path) -> None:
     history = write_history(BY_CITY_AND_YEAR, tmp_path, steps=_AFTER_EMPTY_GROUP)
     instant, expected = history.states[1]
     assert sorted_rows(_read(engine, history.path, as_of=instant)) == expected

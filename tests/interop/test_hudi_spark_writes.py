@@ -54,7 +54,7 @@ def _take_turns(engine: HudiEngine, history: History, index: str) -> None:
     require_hudi_agrees(engine, history)
 
 
-def test_hudi_upserts_after_our_rollback_and_we_write_on(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_and_rli_continue_after_rollback(engine: HudiEngine, tmp_path: Path) -> None:
     history = write_history(BY_CITY, tmp_path, steps=4)
     assert history.table.timeline()[-1].action == "rollback"
     _take_turns(engine, history, "GLOBAL_SIMPLE")
@@ -62,7 +62,7 @@ def test_hudi_upserts_after_our_rollback_and_we_write_on(engine: HudiEngine, tmp
 
 
 @newest_only
-def test_hudi_goes_on_after_we_rewrote_a_file_of_which_it_keeps_a_checksum(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_continues_after_checksummed_file_rewrite(engine: HudiEngine, tmp_path: Path) -> None:
     """Hudi writes through Hadoop, which refuses a local file that differs from the checksum beside it."""
     history = write_history(BY_CITY, tmp_path, steps=1)
     properties = history.path / ".hoodie" / "hoodie.properties"
@@ -131,7 +131,7 @@ def _typed_rows(ts: int) -> pa.Table:
     ],
     ids=["composite", "single"],
 )
-def test_hudi_finds_our_keys_and_partitions_again(
+def test_hudi_finds_our_keys_and_partitions(
     engine: HudiEngine, record_key: tuple[str, ...], partition_by: tuple[str, ...], tmp_path: Path
 ) -> None:
     layout = Layout(record_key, partition_by, hive_style=True)
@@ -159,7 +159,7 @@ def test_hudi_finds_our_keys_and_partitions_again(
 
 
 @newest_only
-def test_a_custom_key_generator_without_types_makes_hudi_refuse(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_refuses_untyped_custom_key_generator(engine: HudiEngine, tmp_path: Path) -> None:
     history = write_history(BY_CITY_AND_YEAR, tmp_path, steps=1)
     options = write_options(engine, BY_CITY_AND_YEAR)
     options["hoodie.datasource.write.partitionpath.field"] = "city,year"
@@ -170,7 +170,7 @@ def test_a_custom_key_generator_without_types_makes_hudi_refuse(engine: HudiEngi
     history.table.close()
 
 
-def test_releases_of_hudi_disagree_on_complex_keys_over_one_column(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_releases_disagree_on_complex_keys(engine: HudiEngine, tmp_path: Path) -> None:
     options = {
         **write_options(engine, BY_CITY_AND_YEAR),
         "hoodie.datasource.write.partitionpath.field": "city,year",
@@ -265,9 +265,7 @@ def _last_operation(history: History) -> str:
 
 
 @newest_only
-def test_files_that_were_cleaned_before_the_index_followed_ask_for_a_bootstrap(
-    engine: HudiEngine, tmp_path: Path
-) -> None:
+def test_early_cleaned_files_require_bootstrap(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     history.upsert([trip("a"), trip("b")])
     options = {**write_options(engine, BY_CITY), "hoodie.clean.commits.retained": "1"}

@@ -48,7 +48,7 @@ def _require_followed(history: History) -> None:
 
 
 @newest_only
-def test_commits_that_hudi_rolls_back_are_followed(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_rollbacks_are_followed(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     history.upsert([trip("a"), trip("b"), trip("c", city="Rome"), trip("d", city="Rome")])
 
@@ -81,7 +81,7 @@ def test_commits_that_hudi_rolls_back_are_followed(engine: HudiEngine, tmp_path:
 
 
 @newest_only
-def test_a_savepoint_that_hudi_restores_is_followed(engine: HudiEngine, tmp_path: Path) -> None:
+def test_hudi_restore_is_followed(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     history.upsert([trip("a"), trip("b", city="Rome")])
     saved = _hudi_writes(engine, history, [trip("c"), trip("a", city="Rome", ts=2)])
@@ -106,9 +106,7 @@ def test_a_savepoint_that_hudi_restores_is_followed(engine: HudiEngine, tmp_path
 
 
 @newest_only
-def test_a_first_commit_that_was_rolled_back_is_not_taken_for_an_archived_one(
-    engine: HudiEngine, tmp_path: Path
-) -> None:
+def test_undone_first_commit_is_not_archived(engine: HudiEngine, tmp_path: Path) -> None:
     history = new_history(BY_CITY, tmp_path)
     first = _hudi_writes(engine, history, [trip("wrong"), trip("a")])
     history.table.sync_index()

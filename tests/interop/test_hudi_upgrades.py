@@ -64,7 +64,7 @@ def _our_turn(history: History, ts: int) -> None:
     indirect=["engine"],
     ids=str,
 )
-def test_we_write_on_after_hudi_upgraded_the_table(engine: HudiEngine, layout: Layout, tmp_path: Path) -> None:
+def test_rli_writes_after_hudi_upgrade(engine: HudiEngine, layout: Layout, tmp_path: Path) -> None:
     history = write_history(layout, tmp_path, steps=2)
     _hudi_upserts(engine, history, [trip("plain", ts=30), trip("upgraded", ts=30, city="Rome")])
     kept = _raw_properties(history)

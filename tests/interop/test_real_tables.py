@@ -46,7 +46,7 @@ def test_every_table_is_judged() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in READABLE if name not in EMPTY])
-def test_the_rows_are_those_that_hudi_rs_reads(name: str, tmp_path: Path) -> None:
+def test_rows_equal_hudi_rs(name: str, tmp_path: Path) -> None:
     path = unzip_hudi_table(name, tmp_path)
     ours = rli.open_table(path).read()
     theirs = read_with_hudi_rs(path)
@@ -64,7 +64,7 @@ def test_an_empty_table_has_no_rows(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_the_rows_as_of_each_instant_are_those_that_hudi_rs_reads(name: str, tmp_path: Path) -> None:
+def test_past_rows_equal_hudi_rs(name: str, tmp_path: Path) -> None:
     path = unzip_hudi_table(name, tmp_path)
     table = rli.open_table(path)
     instants = [instant.time for instant in table.timeline() if instant.is_completed and instant.is_write]
@@ -111,7 +111,7 @@ def _keys_from_fields(name: str, table: rli.Table) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", KEYS_REPEATED)
-def test_a_key_in_two_partitions_is_refused_by_bootstrap_and_named(name: str, tmp_path: Path) -> None:
+def test_bootstrap_names_key_in_two_partitions(name: str, tmp_path: Path) -> None:
     table = rli.open_table(unzip_hudi_table(name, tmp_path))
     count = Counter(table.read(columns=[RECORD_KEY])[RECORD_KEY].to_pylist())
     (repeated,) = (key for key, times in count.items() if times > 1)
@@ -130,7 +130,7 @@ def test_merge_on_read_tables_are_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LANCE)
-def test_tables_with_other_base_files_are_refused(name: str, tmp_path: Path) -> None:
+def test_other_base_file_formats_are_refused(name: str, tmp_path: Path) -> None:
     path = unzip_hudi_table(name, tmp_path)
     with pytest.raises(rli.UnsupportedTableError, match=r"only Parquet base files are read.*format=LANCE"):
         rli.open_table(path)
@@ -143,7 +143,7 @@ def test_tables_with_other_base_files_are_refused(name: str, tmp_path: Path) -> 
         ("sample_table/cow/v6_simplekeygen_hivestyle_no_metafields", "keeps no record keys"),
     ],
 )
-def test_what_is_read_but_not_written_says_why(name: str, reason: str, tmp_path: Path) -> None:
+def test_read_only_table_names_its_reason(name: str, reason: str, tmp_path: Path) -> None:
     table = rli.open_table(unzip_hudi_table(name, tmp_path))
     before = table.read()
     table.bootstrap_index(f"lmdb://{tmp_path / 'index'}")
@@ -165,7 +165,7 @@ def test_what_is_read_but_not_written_says_why(name: str, reason: str, tmp_path:
         "v9_txns_nonpart_meta",
     ],
 )
-def test_tables_of_every_version_are_taken_up_and_written(name: str, tmp_path: Path) -> None:
+def test_tables_of_every_version_are_written(name: str, tmp_path: Path) -> None:
     path = unzip_hudi_table(f"sample_table/cow/{name}", tmp_path)
     kept = _properties_that_stay(path)
     table = rli.open_table(path)
@@ -197,7 +197,7 @@ def _properties_that_stay(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [name for name in INDEXABLE if name not in EMPTY])
-def test_the_footers_lead_to_every_key_that_the_key_columns_hold(name: str, tmp_path: Path) -> None:
+def test_footers_locate_every_stored_key(name: str, tmp_path: Path) -> None:
     table = rli.open_table(unzip_hudi_table(name, tmp_path))
     table.bootstrap_index("bloom:")
     joined = KeyColumnLocator(table.snapshot(), rli.Scope.PARTITION)

@@ -58,7 +58,7 @@ class QueueIsLongError(Exception):
     """A process would wait for others before it takes a turn."""
 
 
-def test_turns_of_several_processes_follow_each_other(client: Client) -> None:
+def test_turns_of_processes_do_not_overlap(client: Client) -> None:
     clock = Clock()
     ceilings = [Ceiling(client, b"c:turn", 100, now=clock.now, pause=clock.pause) for _ in range(2)]
     begun = []
@@ -68,7 +68,7 @@ def test_turns_of_several_processes_follow_each_other(client: Client) -> None:
     assert begun == [0, 0.1, 0.4, 0.41, 1.41]
 
 
-def test_time_that_nobody_used_is_not_saved_up(client: Client) -> None:
+def test_unused_time_is_not_saved_up(client: Client) -> None:
     clock = Clock()
     ceiling = Ceiling(client, b"c:turn", 100, now=clock.now, pause=clock.pause)
     ceiling.wait_for_turn(10)
@@ -79,7 +79,7 @@ def test_time_that_nobody_used_is_not_saved_up(client: Client) -> None:
     assert clock.seconds == pytest.approx(clock.start + 60.1, abs=0.001)
 
 
-def test_turns_of_threads_at_once_do_not_overlap(client: Client) -> None:
+def test_turns_of_threads_do_not_overlap(client: Client) -> None:
     # Each has a clock that stands still, so what it waits is when its turn begins.
     waited: list[float] = []
     start = round(time.time())
@@ -90,7 +90,7 @@ def test_turns_of_threads_at_once_do_not_overlap(client: Client) -> None:
     assert sorted(round(each, 3) for each in waited) == [round(number / 10, 6) for number in range(1, 40)]
 
 
-def test_a_clock_that_is_a_year_ahead_stops_nobody_else(client: Client) -> None:
+def test_clock_ahead_blocks_no_other(client: Client) -> None:
     wrong, right = Clock(ahead=365 * 86_400), Clock()
     Ceiling(client, b"c:turn", 100, now=wrong.now, pause=wrong.pause).wait_for_turn(10)
     ceiling = Ceiling(client, b"c:turn", 100, now=right.now, pause=right.pause)
@@ -100,7 +100,7 @@ def test_a_clock_that_is_a_year_ahead_stops_nobody_else(client: Client) -> None:
     assert right.seconds == pytest.approx(right.start + 0.1, abs=0.001)
 
 
-def test_a_clock_that_is_a_year_behind_is_an_error(client: Client) -> None:
+def test_clock_year_behind_is_error(client: Client) -> None:
     right, wrong = Clock(), Clock(ahead=-365 * 86_400)
     Ceiling(client, b"c:turn", 100, now=right.now, pause=right.pause).wait_for_turn(10)
     with pytest.raises(StoreUnavailableError, match="clock of this machine is behind"):
@@ -108,7 +108,7 @@ def test_a_clock_that_is_a_year_behind_is_an_error(client: Client) -> None:
     assert wrong.seconds == wrong.start
 
 
-def test_a_queue_of_hours_gives_no_turn_twice(client: Client) -> None:
+def test_long_queue_gives_no_turn_twice(client: Client) -> None:
     """Everybody asks at the same moment: who would wait for more than half an hour takes no turn before that."""
     start = round(time.time())
     begun: list[float] = []
@@ -128,7 +128,7 @@ def test_a_queue_of_hours_gives_no_turn_twice(client: Client) -> None:
     assert 1700 < begun[-1] <= 1800
 
 
-def test_all_processes_together_keep_to_the_ceiling(store: Store) -> None:
+def test_processes_together_keep_ceiling(store: Store) -> None:
     keys = random_keys(400, 16, seed=1)
     times = run_in_processes([partial(timed_get, keys=keys)] * 3, store)
     # The last request begins when the time of all the others is over. Without a ceiling a get takes a tenth of it.
@@ -136,7 +136,7 @@ def test_all_processes_together_keep_to_the_ceiling(store: Store) -> None:
     assert max(end for _, end in times) - min(begin for begin, _ in times) >= seconds
 
 
-def test_what_is_under_a_ceiling_is_right(store: Store) -> None:
+def test_results_under_ceiling_are_right(store: Store) -> None:
     keys = random_keys(120, 16, seed=2)
     store.put(key_batch(keys), entries_of(1, range(120)))
     assert get_all(store, keys) == entries_of(1, range(120)).tolist()

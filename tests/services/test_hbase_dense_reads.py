@@ -98,7 +98,7 @@ def test_strewn_keys_are_not(
     assert requested["scanned"] <= at_most_scanned
 
 
-def test_a_ceiling_counts_rows_so_none_are_read_between_keys(store: Store, requested: dict[str, int]) -> None:
+def test_ceiling_reads_no_rows_between_keys(store: Store, requested: dict[str, int]) -> None:
     with open_store(f"{store.url}&ops_per_second=1000000", create=False) as limited:
         look_up(limited, range(2 * STORED))
     assert requested == {"got": 2 * STORED, "scanned": 0}

@@ -77,7 +77,7 @@ def expect_all(store: Store, sequence: int) -> None:
     "request_name",
     [b"getRowsWithColumns", b"mutateRowsTs", b"scannerOpenWithScan", b"scannerGetList", b"getRowWithColumns"],
 )
-def test_a_connection_cut_in_a_batch_changes_nothing(
+def test_batch_survives_cut_connection(
     direct: Store, store: Store, proxy: TcpProxy, request_name: bytes, fate: Fate
 ) -> None:
     put_all(direct, 1)
@@ -91,7 +91,7 @@ def test_a_connection_cut_in_a_batch_changes_nothing(
 
 
 @pytest.mark.parametrize("fate", list(Fate))
-def test_a_set_whose_answer_was_lost_is_told_truly(direct: Store, store: Store, proxy: TcpProxy, fate: Fate) -> None:
+def test_set_with_lost_answer_is_resolved(direct: Store, store: Store, proxy: TcpProxy, fate: Fate) -> None:
     for expected, value in ((None, b"one"), (b"one", b"two"), (b"two", None), (None, b"three")):
         proxy.once(b"checkAndPut", fate)
         assert store.compare_and_set("lease", expected, value)
@@ -100,21 +100,19 @@ def test_a_set_whose_answer_was_lost_is_told_truly(direct: Store, store: Store, 
 
 
 @pytest.mark.parametrize("others", [1, 5])
-def test_a_set_whose_answer_was_lost_and_that_was_overwritten_was_made(
-    direct: Store, store: Store, proxy: TcpProxy, others: int
-) -> None:
+def test_overwritten_set_with_lost_answer_counts(direct: Store, store: Store, proxy: TcpProxy, others: int) -> None:
     proxy.once(b"checkAndPut", Fate.ANSWER_LOST, lambda: count_up(direct, "counter", others))
     assert store.compare_and_set("counter", None, b"10")
     assert direct.read_control("counter") == b"%d" % (10 + others)
 
 
-def test_a_set_that_was_lost_before_another_one_was_not_made(direct: Store, store: Store, proxy: TcpProxy) -> None:
+def test_set_lost_before_rival_fails(direct: Store, store: Store, proxy: TcpProxy) -> None:
     proxy.once(b"checkAndPut", Fate.LOST_BEFORE, lambda: count_up(direct, "counter", 3))
     assert not store.compare_and_set("counter", None, b"10")
     assert direct.read_control("counter") == b"3"
 
 
-def test_a_set_of_which_nothing_can_be_told_is_an_error(direct: Store, store: Store, proxy: TcpProxy) -> None:
+def test_unresolvable_set_is_error(direct: Store, store: Store, proxy: TcpProxy) -> None:
     count_up(direct, "counter", 1)
     proxy.once(b"checkAndPut", Fate.LOST_BEFORE, lambda: count_up(direct, "counter", MAX_HISTORY + 1))
     with pytest.raises(StoreUnavailableError, match="unknown whether"):
@@ -122,7 +120,7 @@ def test_a_set_of_which_nothing_can_be_told_is_an_error(direct: Store, store: St
     assert direct.read_control("counter") == b"%d" % (MAX_HISTORY + 2)
 
 
-def test_no_count_is_lost_over_connections_that_are_cut(store: Store, proxy: TcpProxy) -> None:
+def test_cut_connections_lose_no_count(store: Store, proxy: TcpProxy) -> None:
     for fate in list(Fate) * 4:
         proxy.once(b"checkAndPut", fate)
     # However late a lost set is looked for, the record's history still reaches back to it.
@@ -134,14 +132,14 @@ def test_no_count_is_lost_over_connections_that_are_cut(store: Store, proxy: Tcp
     assert store.read_control("counter") == b"60"
 
 
-def test_connections_that_the_server_has_closed_meanwhile_are_opened_again(store: Store, proxy: TcpProxy) -> None:
+def test_closed_connections_are_reopened(store: Store, proxy: TcpProxy) -> None:
     put_all(store, 1)
     for _ in range(3):
         proxy.cut_all()
         expect_all(store, 1)
 
 
-def test_a_second_of_latency_is_only_slow(store: Store, proxy: TcpProxy) -> None:
+def test_latency_only_slows_down(store: Store, proxy: TcpProxy) -> None:
     proxy.delay_seconds = 1
     some = key_batch(KEYS[:100], SHARDS[:100])
     store.put(some, entries_of(1, range(100)))
@@ -150,7 +148,7 @@ def test_a_second_of_latency_is_only_slow(store: Store, proxy: TcpProxy) -> None
     assert store.read_control("lease") == b"mine"
 
 
-def test_a_server_that_stays_away_is_an_error_that_names_it(direct: Store, proxy: TcpProxy, table: str) -> None:
+def test_unreachable_server_is_named(direct: Store, proxy: TcpProxy, table: str) -> None:
     put_all(direct, 1)
     with open_store(url_of(proxy.host, proxy.port, table, timeout=3), create=False) as store:
         proxy.close()
@@ -166,7 +164,7 @@ def test_a_server_that_stays_away_is_an_error_that_names_it(direct: Store, proxy
     expect_all(direct, 1)
 
 
-def test_another_thrift_server_takes_over_in_the_middle_of_a_batch(hbase: Service, direct: Store, table: str) -> None:
+def test_other_thrift_server_takes_over(hbase: Service, direct: Store, table: str) -> None:
     target = (hbase.host, hbase.ports[HBASE_PORT])
     with tcp_proxy(target) as first, tcp_proxy(target) as second:
         url = f"hbase://{first.host}:{first.port},{second.host}:{second.port}/?table={table}&batch=100"
@@ -187,7 +185,7 @@ def restart_spare(hbase: Service, starter: ThreadPoolExecutor) -> None:
 
 
 @pytest.mark.slow
-def test_a_thrift_server_killed_and_started_in_the_middle_of_batches(hbase: Service, direct: Store, table: str) -> None:
+def test_thrift_server_restarts_during_batches(hbase: Service, direct: Store, table: str) -> None:
     with (
         spare_thrift_server(hbase) as target,
         tcp_proxy(target) as proxy,

@@ -114,7 +114,7 @@ def test_rows_are_those_of_hudi(index: RecordIndex, rows: happybase.Table) -> No
     assert places_of(index, keys) == {}
 
 
-def test_a_row_of_hudi_counts_once_its_commit_is_known(index: RecordIndex, rows: happybase.Table) -> None:
+def test_hudi_row_counts_after_its_commit(index: RecordIndex, rows: happybase.Table) -> None:
     apply(index, add_commit(index), "k1", OSLO)
     instant = pending_instant(index)
     rows.put("k1", hudi_row(instant, "f2", "Rome"))
@@ -125,7 +125,7 @@ def test_a_row_of_hudi_counts_once_its_commit_is_known(index: RecordIndex, rows:
     assert commit_of(index, "k1") == commit_of(index, "k2") == sequence
 
 
-def test_following_a_commit_of_hudi_writes_nothing(index: RecordIndex, rows: happybase.Table) -> None:
+def test_following_hudi_commit_writes_nothing(index: RecordIndex, rows: happybase.Table) -> None:
     instant = pending_instant(index)
     rows.put("followed", hudi_row(instant, "f2", "Rome"))
     before = rows.row("followed", include_timestamp=True)
@@ -133,7 +133,7 @@ def test_following_a_commit_of_hudi_writes_nothing(index: RecordIndex, rows: hap
     assert rows.row("followed", include_timestamp=True) == before
 
 
-def test_a_failed_commit_of_hudi_is_passed_over_and_overwritten(index: RecordIndex, rows: happybase.Table) -> None:
+def test_failed_hudi_commit_is_overwritten(index: RecordIndex, rows: happybase.Table) -> None:
     before = add_commit(index)
     apply(index, before, "failed", OSLO)
     failed = pending_instant(index)
@@ -147,7 +147,7 @@ def test_a_failed_commit_of_hudi_is_passed_over_and_overwritten(index: RecordInd
     assert rows_in(rows)["failed"] == (f"{int(failed) + 1:017d}", "f2", "Rome")
 
 
-def test_a_record_that_hudi_deleted_can_be_inserted_again(index: RecordIndex, rows: happybase.Table) -> None:
+def test_record_deleted_by_hudi_is_insertable(index: RecordIndex, rows: happybase.Table) -> None:
     apply(index, add_commit(index), "deleted", OSLO)
     rows.delete("deleted")
     assert where(index, "deleted") is None
@@ -155,7 +155,7 @@ def test_a_record_that_hudi_deleted_can_be_inserted_again(index: RecordIndex, ro
     assert where(index, "deleted") == ROME
 
 
-def test_a_delete_and_a_put_of_hudi_win_over_what_we_wrote(index: RecordIndex, rows: happybase.Table) -> None:
+def test_hudi_changes_override_ours(index: RecordIndex, rows: happybase.Table) -> None:
     for _ in range(20):
         apply(index, add_commit(index), "turns", OSLO)
         rows.delete("turns")
@@ -168,7 +168,7 @@ def test_a_delete_and_a_put_of_hudi_win_over_what_we_wrote(index: RecordIndex, r
 
 
 @pytest.mark.parametrize("newer", [ROME, None])
-def test_an_older_commit_that_comes_late_changes_nothing(
+def test_late_older_commit_changes_nothing(
     index: RecordIndex, rows: happybase.Table, hbase: Service, newer: FileGroupId | None
 ) -> None:
     key = f"late {newer}"
@@ -181,7 +181,7 @@ def test_an_older_commit_that_comes_late_changes_nothing(
         flush(hbase, rows.name.decode())
 
 
-def test_a_clock_that_was_ahead_does_not_stop_later_commits(index: RecordIndex, rows: happybase.Table) -> None:
+def test_fast_clock_blocks_no_later_commit(index: RecordIndex, rows: happybase.Table) -> None:
     instant = pending_instant(index)
     ahead = round(time.time() * 1000) + 20_000
     rows.put("ahead", hudi_row(instant), timestamp=ahead)
@@ -196,7 +196,7 @@ def test_a_clock_that_was_ahead_does_not_stop_later_commits(index: RecordIndex, 
 
 
 @pytest.mark.parametrize(("key", "size"), [("", 0), ("\u00e4" * 16_384, 32_768)])
-def test_a_key_that_is_no_row_is_refused_before_anything_is_written(index: RecordIndex, key: str, size: int) -> None:
+def test_invalid_key_is_refused_before_writing(index: RecordIndex, key: str, size: int) -> None:
     with pytest.raises(InvalidKeyError, match=f"bytes={size} most=32767"):
         index.lookup(["good", key])
     with pytest.raises(InvalidKeyError):
@@ -204,13 +204,13 @@ def test_a_key_that_is_no_row_is_refused_before_anything_is_written(index: Recor
 
 
 @pytest.mark.parametrize("unsuitable", [{"key_mode": "digest"}, {"shards": 4}])
-def test_settings_that_the_schema_cannot_have_are_refused(hbase: Service, unsuitable: dict[str, object]) -> None:
+def test_settings_outside_schema_are_refused(hbase: Service, unsuitable: dict[str, object]) -> None:
     url = hbase_url(hbase, new_table(), schema="hudi")
     with pytest.raises(SettingsError, match="key_mode=exact and one shard"):
         create_index(url, **unsuitable)  # type: ignore[arg-type]
 
 
-def test_an_index_passes_over_what_was_there_before_and_leaves_it(hbase: Service, raw: happybase.Connection) -> None:
+def test_index_ignores_and_keeps_earlier_rows(hbase: Service, raw: happybase.Connection) -> None:
     name = new_table()
     url = hbase_url(hbase, name, schema="hudi")
     raw.create_table(name, {"_s": {"max_versions": 2}})
@@ -230,7 +230,7 @@ def test_an_index_passes_over_what_was_there_before_and_leaves_it(hbase: Service
         assert set(rows_in(rows)) == {"old", "new"}
 
 
-def test_a_table_that_cannot_be_shared_is_refused(hbase: Service, raw: happybase.Connection) -> None:
+def test_unshareable_table_is_refused(hbase: Service, raw: happybase.Connection) -> None:
     for families, complaint in (
         ({"e": {}}, "not a Hudi HBase-index table"),
         ({"_s": {"max_versions": 1}}, "VERSIONS => 2"),
@@ -242,7 +242,7 @@ def test_a_table_that_cannot_be_shared_is_refused(hbase: Service, raw: happybase
         assert f"{name}_rli".encode() not in raw.tables()
 
 
-def test_a_table_that_came_to_forget_is_refused(hbase: Service, raw: happybase.Connection) -> None:
+def test_table_turned_forgetful_is_refused(hbase: Service, raw: happybase.Connection) -> None:
     name = new_table()
     url = hbase_url(hbase, name, schema="hudi")
     open_store(url, create=True).close()
@@ -254,7 +254,7 @@ def test_a_table_that_came_to_forget_is_refused(hbase: Service, raw: happybase.C
             open_store(url, create=False)
 
 
-def test_an_index_of_rli_is_not_taken_for_the_table_beside_one(hbase: Service) -> None:
+def test_rli_index_is_no_hudi_table(hbase: Service) -> None:
     name = new_table()
     with open_store(hbase_url(hbase, f"{name}_rli"), create=True), pytest.raises(IndexMismatchError, match="version=1"):
         open_store(hbase_url(hbase, name, schema="hudi"), create=True)

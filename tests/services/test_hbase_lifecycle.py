@@ -58,9 +58,7 @@ def every_use(store: Store) -> list[Callable[[], object]]:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_a_dropped_index_is_not_found_by_those_who_have_it_open(
-    hbase: Service, table: str, *, is_made_again: bool
-) -> None:
+def test_open_handles_find_no_dropped_index(hbase: Service, table: str, *, is_made_again: bool) -> None:
     url = hbase_url(hbase, table)
     with open_store(url, create=True) as old, open_store(url, create=False) as dropper:
         old.put(key_batch([b"k"]), entries_of(5, [5]))
@@ -93,7 +91,7 @@ def drop_until(request_name: bytes, hbase: Service, table: str) -> None:
             store.drop()
 
 
-def test_a_drop_that_was_interrupted_is_ended_by_the_next_one_who_creates(hbase: Service, table: str) -> None:
+def test_interrupted_drop_is_finished_by_creation(hbase: Service, table: str) -> None:
     drop_until(b"disableTable", hbase, table)
     with pytest.raises(IndexNotFoundError):
         open_store(hbase_url(hbase, table), create=False)
@@ -101,7 +99,7 @@ def test_a_drop_that_was_interrupted_is_ended_by_the_next_one_who_creates(hbase:
         assert get_all(new, [b"k"]) == [0]
 
 
-def test_a_disabled_table_is_left_to_the_operator(hbase: Service, table: str, raw: happybase.Connection) -> None:
+def test_disabled_table_is_left_to_operator(hbase: Service, table: str, raw: happybase.Connection) -> None:
     drop_until(b"deleteTable", hbase, table)
     for create in (False, True):
         with pytest.raises(StoreUnavailableError, match=r"TableNotEnabledException: \w+ is disabled"):
@@ -111,7 +109,7 @@ def test_a_disabled_table_is_left_to_the_operator(hbase: Service, table: str, ra
         assert get_all(new, [b"k"]) == [0]
 
 
-def test_a_table_made_beforehand_becomes_the_index(hbase: Service, table: str, raw: happybase.Connection) -> None:
+def test_table_made_beforehand_becomes_index(hbase: Service, table: str, raw: happybase.Connection) -> None:
     raw.create_table(table, {name: {"max_versions": 1, "time_to_live": 0x7FFF_FFFF} for name in "elc"})
     with pytest.raises(IndexNotFoundError):
         open_store(hbase_url(hbase, table), create=False)
@@ -120,9 +118,7 @@ def test_a_table_made_beforehand_becomes_the_index(hbase: Service, table: str, r
         assert get_all(store, [b"k"]) == [entry(1, 1)]
 
 
-def test_a_table_made_as_the_documents_advise_keeps_its_regions(
-    hbase: Service, table: str, raw: happybase.Connection
-) -> None:
+def test_documented_table_keeps_its_regions(hbase: Service, table: str, raw: happybase.Connection) -> None:
     create_table(hbase, table, b"\0\x08", b"\0\x10")
     with open_store(hbase_url(hbase, table), create=True) as store:
         for shard in (0, 8, 63):
@@ -133,7 +129,7 @@ def test_a_table_made_as_the_documents_advise_keeps_its_regions(
     assert [region["start_key"] for region in raw.table(table).regions()] == [b"", b"\0\x08", b"\0\x10"]
 
 
-def test_a_table_of_something_else_is_refused(hbase: Service, table: str, raw: happybase.Connection) -> None:
+def test_foreign_table_is_refused(hbase: Service, table: str, raw: happybase.Connection) -> None:
     raw.create_table(table, {"other": {}})
     for create in (False, True):
         with pytest.raises(SettingsError, match="column families"):
@@ -141,7 +137,7 @@ def test_a_table_of_something_else_is_refused(hbase: Service, table: str, raw: h
     raw.delete_table(table, disable=True)
 
 
-def test_a_layout_of_another_version_is_refused(hbase: Service, table: str, raw: happybase.Connection) -> None:
+def test_layout_of_other_version_is_refused(hbase: Service, table: str, raw: happybase.Connection) -> None:
     open_store(hbase_url(hbase, table), create=True).close()
     raw.table(table).put(b"\xff\xff", {b"c:g": b"\x02" + bytes(16)})
     for create in (False, True):
@@ -150,7 +146,7 @@ def test_a_layout_of_another_version_is_refused(hbase: Service, table: str, raw:
     raw.delete_table(table, disable=True)
 
 
-def test_the_stored_bytes_are_those_of_version_1(hbase: Service, table: str, raw: happybase.Connection) -> None:
+def test_stored_bytes_match_version_1(hbase: Service, table: str, raw: happybase.Connection) -> None:
     with open_store(hbase_url(hbase, table), create=True) as store:
         store.put(key_batch([b"key"], 0x1234), entries_of(7, [5]))
         store.put(key_batch([b"w" * 1025], 1), entries_of(8, [6]))
@@ -169,7 +165,7 @@ def test_the_stored_bytes_are_those_of_version_1(hbase: Service, table: str, raw
     assert list(rows) == [b"\xff\xff"]
 
 
-def test_the_doctor_sees_one_region_and_then_several(hbase: Service, table: str) -> None:
+def test_doctor_sees_number_of_regions(hbase: Service, table: str) -> None:
     with open_store(hbase_url(hbase, table), create=True) as store:
         assert isinstance(store, HbaseStore)
         regions, *families = store.health()
@@ -180,9 +176,7 @@ def test_the_doctor_sees_one_region_and_then_several(hbase: Service, table: str)
         assert store.health()[0].verdict == Verdict.OK
 
 
-def test_the_doctor_sees_families_that_forget_or_are_slow(
-    hbase: Service, table: str, raw: happybase.Connection
-) -> None:
+def test_doctor_sees_unsafe_column_families(hbase: Service, table: str, raw: happybase.Connection) -> None:
     raw.create_table(table, {"e": {"time_to_live": 3600}, "l": {}, "c": {}})
     client = Client(HbaseSettings.from_url(hbase_url(hbase, table)))
     assert [finding.verdict for finding in table_health(client, 1)[1:]] == [
@@ -195,7 +189,7 @@ def test_the_doctor_sees_families_that_forget_or_are_slow(
 
 
 @pytest.mark.parametrize("family", list("elc"))
-def test_a_table_whose_cells_expire_is_refused(
+def test_table_with_expiring_cells_is_refused(
     hbase: Service, table: str, raw: happybase.Connection, family: str
 ) -> None:
     raw.create_table(table, {name: {"time_to_live": 3600} if name == family else {} for name in "elc"})

@@ -35,6 +35,6 @@ def test_an_index_behind_such_a_server(hbase: Service, option: str, spoken: dict
 
 
 @pytest.mark.parametrize("spoken", [{"transport": "framed"}, {"protocol": "compact"}])
-def test_a_server_by_default_that_is_spoken_to_in_another_way(hbase: Service, spoken: dict[str, str]) -> None:
+def test_wrong_protocol_for_server_is_reported(hbase: Service, spoken: dict[str, str]) -> None:
     with pytest.raises(StoreUnavailableError, match=r"never answers: .*check that transport= and protocol="):
         open_store(hbase_url(hbase, new_table(), timeout=3, **spoken))

@@ -17,9 +17,7 @@ from tests.support.tables import records
 pytestmark = pytest.mark.docker
 
 
-def test_an_upsert_reads_the_entry_of_each_key_once(
-    hbase: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_upsert_reads_each_entry_once(hbase: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
     read_rows = Rows.read
 

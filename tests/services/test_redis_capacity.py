@@ -32,7 +32,7 @@ def used(server: redis.Redis) -> int:
 
 
 @pytest.mark.parametrize("width", [5, 16, 37])
-def test_an_index_takes_what_it_was_estimated_to_take(redis_server: Service, width: int) -> None:
+def test_index_size_matches_estimate(redis_server: Service, width: int) -> None:
     with spare_server(redis_server) as server:
         # The first index of a server makes it load scripts, and statistics of the commands.
         put_random(server.url(name="first"), width, seed=0)

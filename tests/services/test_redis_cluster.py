@@ -118,7 +118,7 @@ def slot_of(store: Store, shard: int) -> int:
     return key_slot(store._names.shard_tag(shard))  # noqa: SLF001  (to move it)
 
 
-def test_a_replica_takes_over_from_a_master_that_is_killed(cluster: Cluster, store: Store) -> None:
+def test_replica_replaces_killed_master(cluster: Cluster, store: Store) -> None:
     """The writer pauses while the master dies, so that the replica has all that was acknowledged: see the next test."""
     put_all(store, next(COMMITS))
     for shard in range(min(3, cases(1))):
@@ -140,9 +140,7 @@ def has_followers(cluster: Cluster, port: int) -> bool:
     return "slave0" in said and said["slave0"]["offset"] == said["master_repl_offset"]
 
 
-def test_what_was_acknowledged_may_be_lost_with_its_master_and_is_right_once_repeated(
-    cluster: Cluster, store: Store
-) -> None:
+def test_lost_acknowledged_entries_can_be_repeated(cluster: Cluster, store: Store) -> None:
     """Replication is asynchronous. What is there is never wrong, and a repeated batch is whole."""
     put_all(store, next(COMMITS))
     port = cluster.node_of_slot(slot_of(store, 3))
@@ -162,7 +160,7 @@ def test_what_was_acknowledged_may_be_lost_with_its_master_and_is_right_once_rep
     assert store.stats().live_entries == len(KEYS)
 
 
-def test_a_change_of_masters_that_someone_orders(cluster: Cluster, store: Store) -> None:
+def test_ordered_master_change_is_followed(cluster: Cluster, store: Store) -> None:
     put_all(store, next(COMMITS))
     count_up(store, "counter", 1)
     with work_going_on(store) as done, ThreadPoolExecutor(1) as threads:
@@ -190,7 +188,7 @@ def test_slots_that_move_during_work(cluster: Cluster, store: Store) -> None:
                 cluster.await_order()
 
 
-def test_a_slot_that_is_on_its_way_for_a_while(cluster: Cluster, store: Store) -> None:
+def test_half_moved_slot_is_served(cluster: Cluster, store: Store) -> None:
     """Half of a shard's keys are moved, then nothing happens for some time, then the rest follows."""
     put_all(store, next(COMMITS))
     slot = slot_of(store, 5)

@@ -41,7 +41,7 @@ def sent(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return sent
 
 
-def test_no_command_is_larger_than_two_megabytes(store: Store, sent: list[bytes]) -> None:
+def test_no_command_exceeds_two_megabytes(store: Store, sent: list[bytes]) -> None:
     """Neither writes nor reads nor splits of buckets."""
     keys = random_keys(240, 60_000, seed=1)
     for first in range(0, 240, 80):
@@ -51,7 +51,7 @@ def test_no_command_is_larger_than_two_megabytes(store: Store, sent: list[bytes]
     assert max(map(len, sent)) <= 2 * MEBIBYTE
 
 
-def test_control_records_are_read_some_hundred_kilobytes_at_a_time(store: Store, sent: list[bytes]) -> None:
+def test_control_records_are_read_in_portions(store: Store, sent: list[bytes]) -> None:
     records = [(f"log/{number:03}", b"%03d" % number + bytes(100_000)) for number in range(40)]
     for name, value in records:
         assert store.compare_and_set(name, None, value)
@@ -61,14 +61,14 @@ def test_control_records_are_read_some_hundred_kilobytes_at_a_time(store: Store,
     assert len(listings) >= len(records) * 100_000 / MEBIBYTE
 
 
-def test_a_control_record_of_megabytes_is_read_whole(store: Store) -> None:
+def test_large_control_record_is_read_whole(store: Store) -> None:
     records = [("a", bytes(3 * MEBIBYTE)), ("b", b""), ("c", b"c" * MEBIBYTE), ("d", b"d")]
     for name, value in records:
         assert store.compare_and_set(name, None, value)
     assert store.scan_control("") == records
 
 
-def test_keys_of_many_widths_are_few_commands(store: Store, sent: list[bytes]) -> None:
+def test_many_key_widths_take_few_commands(store: Store, sent: list[bytes]) -> None:
     batches = [(key_batch([bytes([width]) * width]), entries_of(1, [width])) for width in range(20, 220)]
     store.put_all(batches)
     sent.clear()

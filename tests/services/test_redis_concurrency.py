@@ -98,7 +98,7 @@ def write_and_say(store: Store, writer: int, writers: int) -> int:
     return count
 
 
-def test_nothing_is_lost_and_nothing_is_there_twice(store: Store) -> None:
+def test_concurrent_writers_lose_or_repeat_nothing(store: Store) -> None:
     shards = [key[-1] % SHARDS for key in EARLY]
     store.put(key_batch(EARLY, shards), pack(1, np.arange(len(EARLY))))
     works: list[Callable[[Store], int]] = [look_up, scan]

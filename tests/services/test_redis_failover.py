@@ -50,7 +50,7 @@ def await_replica(master: redis.Redis, replica: redis.Redis) -> None:
 # An address behind which another server is ---------------------------------------------------------------------
 
 
-def test_an_address_that_leads_to_the_promoted_replica_is_followed(redis_server: Service) -> None:
+def test_address_of_promoted_replica_is_followed(redis_server: Service) -> None:
     """As with a name in DNS; the old master lives, and takes no writes on the connections that are open."""
     with (
         spare_server(redis_server) as master,
@@ -76,9 +76,7 @@ def test_an_address_that_leads_to_the_promoted_replica_is_followed(redis_server:
             expect_all(direct, 2)
 
 
-def test_replicas_that_are_away_for_a_while_are_awaited(
-    redis_server: Service, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_absent_replicas_are_awaited(redis_server: Service, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     with (
         spare_server(redis_server) as server,
@@ -107,9 +105,7 @@ def silence() -> Iterator[Callable[[], None]]:
     is_over.set()
 
 
-def test_a_server_that_is_silent_on_one_connection_is_asked_on_another_one(
-    redis_server: Service, silence: Callable[[], None]
-) -> None:
+def test_silent_connection_is_replaced(redis_server: Service, silence: Callable[[], None]) -> None:
     with (
         spare_server(redis_server) as server,
         tcp_proxy(server.target) as proxy,
@@ -193,7 +189,7 @@ def watched() -> Iterator[Watched]:
 
 
 @pytest.mark.slow
-def test_the_replica_that_sentinels_promote_is_followed(watched: Watched, tmp_path: Path) -> None:
+def test_replica_promoted_by_sentinels_is_followed(watched: Watched, tmp_path: Path) -> None:
     """A table's writer and a store that were open before, with the master killed."""
     url = watched.url()
     writer = CheckedWriter(tmp_path, url)
@@ -213,6 +209,6 @@ def test_the_replica_that_sentinels_promote_is_followed(watched: Watched, tmp_pa
     writer.require_all()
 
 
-def test_a_service_that_no_sentinel_knows_is_named(watched: Watched) -> None:
+def test_unknown_sentinel_service_is_named(watched: Watched) -> None:
     with pytest.raises(StoreUnavailableError, match="No master found for 'other'"):
         open_store(watched.url(sentinel="other", timeout=1), create=True)

@@ -110,7 +110,7 @@ def expect_all(store: Store, sequence: int) -> None:
     ids=["MGET", "note_segments", "SMEMBERS", "GET", "create_segment", "swap_buckets", "grow_segment"],
 )
 @pytest.mark.usefixtures("known_scripts")
-def test_a_connection_cut_in_a_batch_changes_nothing(
+def test_batch_survives_cut_connection(
     direct: Store, store: Store, proxy: TcpProxy, request_name: str, fate: Fate
 ) -> None:
     for _ in range(2):
@@ -125,9 +125,7 @@ def test_a_connection_cut_in_a_batch_changes_nothing(
 
 
 @pytest.mark.parametrize("fate", list(Fate))
-def test_counts_are_exact_where_every_kind_of_change_was_cut(
-    direct: Store, store: Store, proxy: TcpProxy, fate: Fate
-) -> None:
+def test_counts_survive_cut_connections(direct: Store, store: Store, proxy: TcpProxy, fate: Fate) -> None:
     put_all(direct, 1)
     batches = [
         (KEYS[:2000], tombstones_of(2, 2000)),
@@ -144,7 +142,7 @@ def test_counts_are_exact_where_every_kind_of_change_was_cut(
 
 
 @pytest.mark.parametrize("fate", list(Fate))
-def test_a_set_whose_answer_was_lost_is_told_truly(direct: Store, store: Store, proxy: TcpProxy, fate: Fate) -> None:
+def test_set_with_lost_answer_is_resolved(direct: Store, store: Store, proxy: TcpProxy, fate: Fate) -> None:
     for expected, value in ((None, b"one"), (b"one", b"two"), (b"two", None), (None, b"three")):
         proxy.once(COMPARE_AND_SET.sha.encode(), fate)
         assert store.compare_and_set("lease", expected, value)
@@ -157,15 +155,13 @@ def test_a_set_whose_answer_was_lost_is_told_truly(direct: Store, store: Store, 
 
 @pytest.mark.usefixtures("known_scripts")
 @pytest.mark.parametrize("others", [1, TOKENS_KEPT - 1])
-def test_a_set_whose_answer_was_lost_and_that_was_overwritten_was_made(
-    direct: Store, store: Store, proxy: TcpProxy, others: int
-) -> None:
+def test_overwritten_set_with_lost_answer_counts(direct: Store, store: Store, proxy: TcpProxy, others: int) -> None:
     proxy.once(COMPARE_AND_SET.sha.encode(), Fate.ANSWER_LOST, lambda: count_up(direct, "counter", others))
     assert store.compare_and_set("counter", None, b"10")
     assert direct.read_control("counter") == b"%d" % (10 + others)
 
 
-def test_a_set_that_was_lost_before_another_one_was_not_made(direct: Store, store: Store, proxy: TcpProxy) -> None:
+def test_set_lost_before_rival_fails(direct: Store, store: Store, proxy: TcpProxy) -> None:
     proxy.once(COMPARE_AND_SET.sha.encode(), Fate.LOST_BEFORE, lambda: count_up(direct, "counter", 3))
     assert not store.compare_and_set("counter", None, b"10")
     assert direct.read_control("counter") == b"3"
@@ -173,7 +169,7 @@ def test_a_set_that_was_lost_before_another_one_was_not_made(direct: Store, stor
 
 @pytest.mark.usefixtures("known_scripts")
 @pytest.mark.parametrize("others", [0, TOKENS_KEPT + 1])
-def test_a_set_that_arrives_late_is_not_made_twice(direct: Store, store: Store, proxy: TcpProxy, others: int) -> None:
+def test_delayed_set_is_not_made_twice(direct: Store, store: Store, proxy: TcpProxy, others: int) -> None:
     """A network keeps the first attempt back until the second one was answered, and its record removed again."""
     proxy.once(COMPARE_AND_SET.sha.encode(), Fate.LOST_BEFORE)
     assert store.compare_and_set("writer", None, b"mine")
@@ -183,7 +179,7 @@ def test_a_set_that_arrives_late_is_not_made_twice(direct: Store, store: Store, 
     assert direct.read_control("writer") is None
 
 
-def test_a_set_is_made_however_much_was_changed_since_the_last_look(direct: Store, store: Store) -> None:
+def test_set_survives_many_later_changes(direct: Store, store: Store) -> None:
     assert store.read_control("lease") is None
     count_up(direct, "counter", TOKENS_KEPT + 1)
     assert store.compare_and_set("lease", None, b"mine")
@@ -191,9 +187,7 @@ def test_a_set_is_made_however_much_was_changed_since_the_last_look(direct: Stor
 
 
 @pytest.mark.parametrize(("fate", "is_mine"), [(Fate.LOST_BEFORE, False), (Fate.ANSWER_LOST, True)])
-def test_of_two_who_remove_a_record_one_did_it(
-    direct: Store, store: Store, proxy: TcpProxy, fate: Fate, *, is_mine: bool
-) -> None:
+def test_record_has_single_remover(direct: Store, store: Store, proxy: TcpProxy, fate: Fate, *, is_mine: bool) -> None:
     assert store.compare_and_set("lease", None, b"mine")
     answers: list[bool] = []
     proxy.once(
@@ -203,7 +197,7 @@ def test_of_two_who_remove_a_record_one_did_it(
     assert answers == [not is_mine]
 
 
-def test_a_set_of_which_nothing_can_be_told_is_an_error(direct: Store, store: Store, proxy: TcpProxy) -> None:
+def test_unresolvable_set_is_error(direct: Store, store: Store, proxy: TcpProxy) -> None:
     assert store.read_control("counter") is None
     proxy.once(COMPARE_AND_SET.sha.encode(), Fate.LOST_BEFORE, lambda: count_up(direct, "counter", TOKENS_KEPT + 1))
     with pytest.raises(StoreUnavailableError, match="its outcome is unknown"):
@@ -212,7 +206,7 @@ def test_a_set_of_which_nothing_can_be_told_is_an_error(direct: Store, store: St
     assert not store.compare_and_set("counter", b"1", b"10")
 
 
-def test_no_count_is_lost_over_connections_that_are_cut(store: Store, proxy: TcpProxy) -> None:
+def test_cut_connections_lose_no_count(store: Store, proxy: TcpProxy) -> None:
     for fate in list(Fate) * 4:
         proxy.once(COMPARE_AND_SET.sha.encode(), fate)
     with ThreadPoolExecutor(4) as threads:
@@ -234,9 +228,7 @@ def test_control_records_are_read_whole(direct: Store, store: Store, proxy: TcpP
     assert proxy.is_done
 
 
-def test_connections_that_the_server_has_closed_meanwhile_are_opened_again(
-    redis_server: Service, store: Store, proxy: TcpProxy
-) -> None:
+def test_closed_connections_are_reopened(redis_server: Service, store: Store, proxy: TcpProxy) -> None:
     put_all(store, 1)
     for _ in range(3):
         proxy.cut_all()
@@ -246,7 +238,7 @@ def test_connections_that_the_server_has_closed_meanwhile_are_opened_again(
     expect_all(store, 1)
 
 
-def test_a_second_of_latency_is_only_slow(store: Store, proxy: TcpProxy) -> None:
+def test_latency_only_slows_down(store: Store, proxy: TcpProxy) -> None:
     proxy.delay_seconds = 1
     some = key_batch(KEYS[:100], SHARDS[:100])
     store.put(some, entries_of(1, range(100)))
@@ -255,7 +247,7 @@ def test_a_second_of_latency_is_only_slow(store: Store, proxy: TcpProxy) -> None
     assert store.read_control("lease") == b"mine"
 
 
-def test_answers_slower_than_the_deadline_are_an_error(direct: Store, proxy: TcpProxy, url: str) -> None:
+def test_answers_beyond_deadline_are_errors(direct: Store, proxy: TcpProxy, url: str) -> None:
     put_all(direct, 1)
     with open_store(through(proxy, url, timeout=3), create=False) as store:
         proxy.delay_seconds = 20
@@ -266,7 +258,7 @@ def test_answers_slower_than_the_deadline_are_an_error(direct: Store, proxy: Tcp
         expect_all(store, 1)
 
 
-def test_a_server_that_stays_away_is_an_error_that_names_it(direct: Store, proxy: TcpProxy, url: str) -> None:
+def test_unreachable_server_is_named(direct: Store, proxy: TcpProxy, url: str) -> None:
     put_all(direct, 1)
     with open_store(through(proxy, url, timeout=2), create=False) as store:
         proxy.close()
@@ -288,7 +280,7 @@ def test_a_server_that_stays_away_is_an_error_that_names_it(direct: Store, proxy
 # Scripts, threads, forks, and batches that are not read to their end ---------------------------------------------
 
 
-def test_scripts_that_are_forgotten_during_work_are_sent_again(redis_server: Service, store: Store) -> None:
+def test_forgotten_scripts_are_resent(redis_server: Service, store: Store) -> None:
     is_over = Event()
     with client_of(redis_server) as raw, ThreadPoolExecutor(1) as threads:
 
@@ -325,7 +317,7 @@ def test_threads_share_a_store(store: Store) -> None:
     assert store.stats().live_entries == 8 * 500
 
 
-def test_work_that_is_abandoned_leaves_no_answers_behind(store: Store) -> None:
+def test_abandoned_work_leaves_no_answers(store: Store) -> None:
     """The connection of a look-up or a scan that stops early must not give its answers to the next one."""
     assert isinstance(store, RedisStore)
     put_all(store, 1)
@@ -340,7 +332,7 @@ def test_work_that_is_abandoned_leaves_no_answers_behind(store: Store) -> None:
     expect_all(store, 1)
 
 
-def test_commands_that_cannot_be_made_leave_no_answers_behind(store: Store) -> None:
+def test_invalid_commands_leave_no_answers(store: Store) -> None:
     assert isinstance(store, RedisStore)
     put_all(store, 1)
     servers = store._opened()  # noqa: SLF001
@@ -356,7 +348,7 @@ def test_commands_that_cannot_be_made_leave_no_answers_behind(store: Store) -> N
     expect_all(store, 1)
 
 
-def test_a_forked_child_does_not_disturb_its_parent(direct: Store) -> None:
+def test_forked_child_does_not_disturb_parent(direct: Store) -> None:
     """Not promised, but Python's own pools fork where nobody says otherwise."""
     put_all(direct, 1)
     child = os.fork()
@@ -371,7 +363,7 @@ def test_a_forked_child_does_not_disturb_its_parent(direct: Store) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_store_closed_during_work_gives_no_wrong_answer(direct: Store, url: str) -> None:
+def test_closed_store_gives_no_wrong_answer(direct: Store, url: str) -> None:
     put_all(direct, 1)
     expected = [entry(1, number) for number in range(len(KEYS))]
     for _ in range(20):
@@ -402,9 +394,7 @@ def spare(redis_server: Service) -> Iterator[SpareServer]:
 @pytest.mark.parametrize(
     "request_name", ["MGET", SWAP_BUCKETS.sha, GROW_SEGMENT.sha, COMPARE_AND_SET.sha], ids=["get", "put", "grow", "set"]
 )
-def test_a_server_killed_and_started_in_the_middle_of_a_batch(
-    spare: SpareServer, request_name: str, fate: Fate
-) -> None:
+def test_server_restarts_during_batch(spare: SpareServer, request_name: str, fate: Fate) -> None:
     with (
         tcp_proxy(spare.target) as proxy,
         ThreadPoolExecutor(1) as starter,
@@ -428,7 +418,7 @@ def test_a_server_killed_and_started_in_the_middle_of_a_batch(
         assert store.read_control("counter") == b"2"
 
 
-def test_a_server_that_comes_back_as_it_was_before(spare: SpareServer) -> None:
+def test_server_restored_from_snapshot(spare: SpareServer) -> None:
     """It has lost its last writes, as with snapshots: no error, and what is written again is there."""
     with open_store(spare.url(name="trips"), create=True) as store, spare.client() as raw:
         store.put(key_batch(KEYS[:400], SHARDS[:400]), entries_of(1, range(400)))
@@ -448,7 +438,7 @@ def test_a_server_that_comes_back_as_it_was_before(spare: SpareServer) -> None:
         expect_all(store, 2)
 
 
-def test_a_server_that_comes_back_as_it_was_before_a_shard_had_entries(spare: SpareServer) -> None:
+def test_server_restored_before_shard_had_entries(spare: SpareServer) -> None:
     early = [number for number, shard in enumerate(SHARDS) if shard == 0][:10]
     with open_store(spare.url(name="trips"), create=True) as store, spare.client() as raw:
         store.put(key_batch([KEYS[number] for number in early], 0), entries_of(1, early))
@@ -466,7 +456,7 @@ def test_a_server_that_comes_back_as_it_was_before_a_shard_had_entries(spare: Sp
         expect_all(store, 3)
 
 
-def test_a_scan_over_a_server_that_went_back_is_an_error(spare: SpareServer) -> None:
+def test_scan_of_restored_server_is_error(spare: SpareServer) -> None:
     keys = random_keys(20_000, 16, seed=3)
     with open_store(spare.url(name="trips"), create=True) as store, spare.client() as raw:
         store.put(key_batch(keys[:100]), entries_of(1, range(100)))
@@ -482,7 +472,7 @@ def test_a_scan_over_a_server_that_went_back_is_an_error(spare: SpareServer) -> 
         assert len(scanned(store, [0])) == 100
 
 
-def test_a_write_is_not_made_over_one_that_it_has_not_seen(spare: SpareServer) -> None:
+def test_unseen_change_is_not_overwritten(spare: SpareServer) -> None:
     """The server loses a change, another one is made in its place, and then comes one who has read the lost one."""
     key = key_batch([b"k" * 16])
     with (

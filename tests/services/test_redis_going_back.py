@@ -91,9 +91,7 @@ def require_healed(writer: CheckedWriter) -> None:
 
 
 @pytest.mark.invariant("P14")
-def test_a_server_of_several_comes_back_from_an_old_snapshot(
-    url: str, spares: list[SpareServer], tmp_path: Path
-) -> None:
+def test_shard_server_goes_back(url: str, spares: list[SpareServer], tmp_path: Path) -> None:
     writer = writer_with_all_keys(tmp_path, url)
     take_snapshot(spares[OTHER])
     for _ in range(4):
@@ -108,9 +106,7 @@ def test_a_server_of_several_comes_back_from_an_old_snapshot(
     writer.table.drop_index()
 
 
-def test_the_next_write_heals_a_server_that_came_back_from_an_old_snapshot(
-    url: str, spares: list[SpareServer], tmp_path: Path
-) -> None:
+def test_next_write_heals_restored_server(url: str, spares: list[SpareServer], tmp_path: Path) -> None:
     writer = writer_with_all_keys(tmp_path, url)
     take_snapshot(spares[OTHER])
     for _ in range(2):
@@ -121,9 +117,7 @@ def test_the_next_write_heals_a_server_that_came_back_from_an_old_snapshot(
     writer.table.drop_index()
 
 
-def test_the_server_with_the_commit_log_comes_back_from_an_old_snapshot(
-    url: str, spares: list[SpareServer], tmp_path: Path
-) -> None:
+def test_log_server_goes_back(url: str, spares: list[SpareServer], tmp_path: Path) -> None:
     """The others have entries of commits that the log does not know: their numbers must not be given out again."""
     writer = writer_with_all_keys(tmp_path, url)
     take_snapshot(spares[CONTROL])
@@ -141,9 +135,7 @@ def test_the_server_with_the_commit_log_comes_back_from_an_old_snapshot(
     writer.table.drop_index()
 
 
-def test_the_server_with_the_commit_log_goes_back_to_before_the_first_commit(
-    url: str, spares: list[SpareServer], tmp_path: Path
-) -> None:
+def test_log_server_goes_back_to_nothing(url: str, spares: list[SpareServer], tmp_path: Path) -> None:
     """It knows of no part of the index then. Two commits that overlapped would be registered in another order."""
     location = tmp_path / "trips"
     rli.create_table(location, record_key="id", partition_by="city", ordering="ts", index=url).close()
@@ -172,9 +164,7 @@ def test_the_server_with_the_commit_log_goes_back_to_before_the_first_commit(
         table.drop_index()
 
 
-def test_the_server_with_the_commit_log_forgets_a_commit_that_was_not_yet_applied(
-    url: str, spares: list[SpareServer]
-) -> None:
+def test_log_server_forgets_unapplied_commit(url: str, spares: list[SpareServer]) -> None:
     """The other servers have entries of it, below no watermark; its sequence must not be given out again."""
     keys = key_batch([b"%016d" % number for number in range(30)], [number % 3 for number in range(30)])
     with open_store(url, create=True) as store:
@@ -189,7 +179,7 @@ def test_the_server_with_the_commit_log_forgets_a_commit_that_was_not_yet_applie
 
 
 @pytest.mark.invariant("P25")
-def test_a_reader_that_stays_open_gives_no_numbers_their_old_meaning(spares: list[SpareServer]) -> None:
+def test_open_reader_detects_reused_numbers(spares: list[SpareServer]) -> None:
     """The only server loses the end of the log, and another commit gets the sequence and the file group's number."""
     places = [FileGroupId("p", "a-0"), FileGroupId("p", "b-0"), FileGroupId("q", "c-0")]
     with rli.create_index(spares[OTHER].url(name="alone")) as writer:
@@ -208,7 +198,7 @@ def test_a_reader_that_stays_open_gives_no_numbers_their_old_meaning(spares: lis
 
 
 @pytest.mark.invariant("P25")
-def test_a_reader_that_read_the_log_just_before_it_went_back_notices(spares: list[SpareServer]) -> None:
+def test_reader_notices_log_going_back(spares: list[SpareServer]) -> None:
     """It asked for what is applied first; the record that was lost came between that and its reading of the log."""
     with rli.create_index(spares[OTHER].url(name="between")) as writer:
         commit_places(writer, {"k1": FileGroupId("p", "a-0")})
@@ -265,7 +255,7 @@ def files_of(url: str, keys: list[str]) -> list[str | None]:
 
 
 @pytest.mark.invariant("P32")
-def test_entries_of_a_record_that_was_lost_are_refused(log_and_url: tuple[SpareServer, str]) -> None:
+def test_entries_of_lost_record_are_refused(log_and_url: tuple[SpareServer, str]) -> None:
     """Another commit has got the record's number, and the file group's, before they are written."""
     server, url = log_and_url
     with rli.create_index(url, table_id="t", shards=3) as late:
@@ -319,7 +309,7 @@ def test_the_only_server_refuses_lost_entries(spares: list[SpareServer]) -> None
         late.drop()
 
 
-def test_a_log_is_compared_with_entries_of_its_time(spares: list[SpareServer]) -> None:
+def test_log_and_watermarks_are_read_consistently(spares: list[SpareServer]) -> None:
     """The only server goes back between the reading of its watermarks and that of the log."""
     server, name = spares[OTHER], "between"
     with (
@@ -368,7 +358,7 @@ def test_a_lost_segment_is_not_listed(spares: list[SpareServer]) -> None:
 
 
 @pytest.mark.invariant("P32")
-def test_entries_of_a_record_that_was_lost_are_noticed(spares: list[SpareServer], url: str) -> None:
+def test_entries_of_lost_record_are_noticed(spares: list[SpareServer], url: str) -> None:
     """They are written just before the record's number is given out again, and not to the server that lost it."""
     server = spares[CONTROL]
     with rli.create_index(url, table_id="t", shards=3) as late, rli.open_index(url) as other:
@@ -388,7 +378,7 @@ def test_entries_of_a_record_that_was_lost_are_noticed(spares: list[SpareServer]
         other.drop()
 
 
-def test_a_server_that_lost_nothing_is_written_to_by_those_who_ask_again(log_and_url: tuple[SpareServer, str]) -> None:
+def test_restarted_intact_server_accepts_writes(log_and_url: tuple[SpareServer, str]) -> None:
     server, url = log_and_url
     with rli.create_index(url, table_id="t", shards=3) as one, rli.open_index(url) as other:
         one.store.mark_applied(one.store.applied(), 0)
@@ -418,9 +408,7 @@ class Restarts:
 
 
 @pytest.mark.invariant("P32")
-def test_a_write_outlives_a_restart_between_registering_and_applying(
-    log_and_url: tuple[SpareServer, str], tmp_path: Path
-) -> None:
+def test_write_survives_restart_before_applying(log_and_url: tuple[SpareServer, str], tmp_path: Path) -> None:
     server, url = log_and_url
     with rli.create_table(tmp_path / "trips", record_key="id", partition_by="city", ordering="ts", index=url) as table:
         for number in range(2):
@@ -433,7 +421,7 @@ def test_a_write_outlives_a_restart_between_registering_and_applying(
 
 
 @pytest.mark.invariant("P32")
-def test_a_sync_gives_up_where_the_server_is_restarted_all_the_time(
+def test_sync_gives_up_under_endless_restarts(
     spares: list[SpareServer], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, url = spares[OTHER], spares[OTHER].url(name="restarted")
@@ -474,7 +462,7 @@ def require_no_wrong_location(url: str, keys: list[str]) -> None:
 
 @pytest.mark.invariant("P32")
 @pytest.mark.parametrize("seed", range(cases(3)))
-def test_no_history_of_servers_that_go_back_gives_a_wrong_location(
+def test_server_losses_give_no_wrong_location(
     log_and_url: tuple[SpareServer, str], spares: list[SpareServer], seed: int
 ) -> None:
     random = Random(seed)
@@ -510,7 +498,7 @@ def test_no_history_of_servers_that_go_back_gives_a_wrong_location(
 
 
 @pytest.mark.invariant("P33")
-def test_a_server_that_went_back_to_before_a_segment_was_made_is_healed(url: str, spares: list[SpareServer]) -> None:
+def test_server_without_segment_is_healed(url: str, spares: list[SpareServer]) -> None:
     """A commit has the first keys of a width in a shard; the shard's server loses that commit."""
     with rli.create_index(url, table_id="t", shards=3) as index:
         index.store.mark_applied(index.store.applied(), 0)
@@ -538,7 +526,7 @@ def shard_of(index: rli.RecordIndex, key: str) -> int:
     return next(int(keys.shards[0]) for _, keys in index.codec.encode(pa.array([key])))
 
 
-def test_a_sync_in_one_thread_hides_no_loss_from_another(url: str, spares: list[SpareServer]) -> None:
+def test_sync_hides_no_loss_from_threads(url: str, spares: list[SpareServer]) -> None:
     keys = key_batch([b"%016d" % number for number in range(30)], [number % 3 for number in range(30)])
     with open_store(url, create=True) as store, ThreadPoolExecutor(1) as other:
         store.put(keys, entries_of(1, range(30)))
@@ -555,9 +543,7 @@ def test_a_sync_in_one_thread_hides_no_loss_from_another(url: str, spares: list[
         store.drop()
 
 
-def test_a_server_that_went_back_to_before_a_bootstrap_is_bootstrapped_again(
-    url: str, spares: list[SpareServer], tmp_path: Path
-) -> None:
+def test_server_older_than_bootstrap_requires_bootstrap(url: str, spares: list[SpareServer], tmp_path: Path) -> None:
     writer = writer_with_all_keys(tmp_path, url)
     writer.table.bootstrap_index()
     # As if no commit had been applied since the server came to have this part.
@@ -571,7 +557,7 @@ def test_a_server_that_went_back_to_before_a_bootstrap_is_bootstrapped_again(
     writer.table.drop_index()
 
 
-def test_an_index_that_is_used_alone_applies_lost_transactions_again(url: str, spares: list[SpareServer]) -> None:
+def test_standalone_index_reapplies_lost_transactions(url: str, spares: list[SpareServer]) -> None:
     """Staged changes of small transactions are kept for a while."""
     with rli.create_index(url, shards=3) as index:
         second = _lose_the_second_transaction(index, spares[OTHER])
@@ -580,7 +566,7 @@ def test_an_index_that_is_used_alone_applies_lost_transactions_again(url: str, s
         index.drop()
 
 
-def test_an_index_that_is_used_alone_says_that_it_has_lost_transactions(
+def test_standalone_index_reports_lost_transactions(
     url: str, spares: list[SpareServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Staged changes of large transactions are gone by then, so that they cannot be applied again."""
@@ -610,9 +596,7 @@ def index_and_server(request: pytest.FixtureRequest, spares: list[SpareServer], 
 
 
 @pytest.mark.invariant("P14")
-def test_a_server_goes_back_while_a_commit_is_applied(
-    index_and_server: tuple[str, SpareServer], tmp_path: Path
-) -> None:
+def test_server_goes_back_during_apply(index_and_server: tuple[str, SpareServer], tmp_path: Path) -> None:
     """It acknowledged entries of the commit, and comes back without them before they are marked as applied."""
     url, server = index_and_server
     writer = writer_with_all_keys(tmp_path, url)
@@ -624,9 +608,7 @@ def test_a_server_goes_back_while_a_commit_is_applied(
     writer.table.drop_index()
 
 
-def test_a_server_with_entries_goes_back_while_records_are_tagged(
-    url: str, spares: list[SpareServer], tmp_path: Path
-) -> None:
+def test_shard_server_goes_back_during_tagging(url: str, spares: list[SpareServer], tmp_path: Path) -> None:
     """What it lost would be taken for new, and inserted twice."""
     writer = writer_with_all_keys(tmp_path, url)
     take_snapshot(spares[OTHER])
@@ -638,7 +620,7 @@ def test_a_server_with_entries_goes_back_while_records_are_tagged(
     writer.table.drop_index()
 
 
-def test_the_only_server_goes_back_while_records_are_tagged(spares: list[SpareServer], tmp_path: Path) -> None:
+def test_only_server_goes_back_during_tagging(spares: list[SpareServer], tmp_path: Path) -> None:
     """The writer's own watermark is lost with the entries, so that it begins again by itself, after a sync."""
     writer = writer_with_all_keys(tmp_path, spares[OTHER].url())
     take_snapshot(spares[OTHER])
@@ -661,7 +643,7 @@ def write_and_meanwhile(writer: CheckedWriter, at: Step, happen: Callable[[], No
     writer.rows = {row[0]: row for row in batch}
 
 
-def test_a_replica_that_lacks_the_last_writes_takes_over(cluster: Cluster, tmp_path: Path) -> None:
+def test_lagging_replica_takes_over(cluster: Cluster, tmp_path: Path) -> None:
     writer = writer_with_all_keys(tmp_path, cluster_url(cluster.service))
     store = record_index(writer.table).store
     assert isinstance(store, RedisStore)

@@ -94,7 +94,7 @@ def every_use(store: Store) -> list[Callable[[], object]]:
 # Several indexes, and other applications -----------------------------------------------------------------------
 
 
-def test_an_index_leaves_all_other_keys_as_they_are(raw: redis.Redis, redis_server: Service, url: str) -> None:
+def test_index_leaves_other_keys_unchanged(raw: redis.Redis, redis_server: Service, url: str) -> None:
     raw.mset({"app": "1", "{rli}": "2", "rli": "3", "{rlix}": "4", "{rli": "5"})
     raw.hset("{rli}index", "field", "6")
     with open_store(redis_url(redis_server, database=DATABASE, name="other"), create=True) as other:
@@ -127,9 +127,7 @@ def test_the_database_numbers_keep_indexes_apart(raw: redis.Redis, redis_server:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_a_dropped_index_is_not_found_by_those_who_have_it_open(
-    raw: redis.Redis, url: str, *, is_made_again: bool
-) -> None:
+def test_open_handles_find_no_dropped_index(raw: redis.Redis, url: str, *, is_made_again: bool) -> None:
     with open_store(url, create=True) as known, open_store(url, create=False) as fresh:
         fill(known)
         with open_store(url, create=False) as dropper:
@@ -191,7 +189,7 @@ def load_scripts(raw: redis.Redis) -> None:
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("request_name", CREATION, ids=["claim", "control", "segments", "ready"])
 @pytest.mark.slow
-def test_an_index_whose_maker_died_is_completed_by_the_next_one(
+def test_half_created_index_is_completed(
     raw: redis.Redis, redis_server: Service, url: str, request_name: str, fate: Fate
 ) -> None:
     load_scripts(raw)
@@ -210,7 +208,7 @@ def test_an_index_whose_maker_died_is_completed_by_the_next_one(
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("request_name", REMOVAL, ids=["look", "mark", "list", "retire", "unlink", "header"])
 @pytest.mark.slow
-def test_a_drop_whose_process_died_is_completed_by_the_next_one_who_creates(
+def test_interrupted_drop_is_finished_by_creation(
     raw: redis.Redis, redis_server: Service, url: str, request_name: str, fate: Fate, *, create: bool
 ) -> None:
     load_scripts(raw)
@@ -261,7 +259,7 @@ def test_many_create_and_drop_at_once(raw: redis.Redis, url: str) -> None:
         assert all_keys(raw) == set()
 
 
-def test_nothing_is_left_where_others_write_during_a_drop(raw: redis.Redis, url: str) -> None:
+def test_writes_beside_drop_leave_nothing(raw: redis.Redis, url: str) -> None:
     for _ in range(5):
         with open_store(url, create=True) as store:
             fill(store)
@@ -284,7 +282,7 @@ def test_nothing_is_left_where_others_write_during_a_drop(raw: redis.Redis, url:
         assert all_keys(raw) == set()
 
 
-def test_a_late_maker_of_a_segment_leaves_nothing(raw: redis.Redis, redis_server: Service, url: str) -> None:
+def test_late_segment_creation_leaves_nothing(raw: redis.Redis, redis_server: Service, url: str) -> None:
     """The index is dropped between the moments when a writer sees it and when it makes a segment."""
     with tcp_proxy((redis_server.host, redis_server.ports[REDIS_PORT])) as proxy:
         through = url_of(proxy.host, proxy.port, database=DATABASE, name="trips")
@@ -298,7 +296,7 @@ def test_a_late_maker_of_a_segment_leaves_nothing(raw: redis.Redis, redis_server
 
 
 @pytest.mark.usefixtures("raw")
-def test_a_late_drop_leaves_the_next_index_alone(redis_server: Service, url: str) -> None:
+def test_late_drop_spares_next_index(redis_server: Service, url: str) -> None:
     def drop_and_make_again() -> None:
         with open_store(url, create=False) as other:
             other.drop()
@@ -318,7 +316,7 @@ def test_a_late_drop_leaves_the_next_index_alone(redis_server: Service, url: str
             expect_full(new)
 
 
-def test_a_drop_removes_a_bounded_number_of_keys_at_a_time(raw: redis.Redis, url: str) -> None:
+def test_drop_removes_keys_in_portions(raw: redis.Redis, url: str) -> None:
     raw.config_resetstat()
     with open_store(url, create=True) as store:
         keys = random_keys(60_000, 8, seed=2)
@@ -346,7 +344,7 @@ def bucket_keys(store: Store, number: int) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("what", ["state", "bucket", "watermark", "set", "control", "control names"])
 @pytest.mark.parametrize("is_known", [True, False])
-def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, what: str, *, is_known: bool) -> None:
+def test_evicted_entries_are_errors(raw: redis.Redis, url: str, what: str, *, is_known: bool) -> None:
     with open_store(url, create=True) as store:
         fill(store)
         names = names_of(store)
@@ -397,9 +395,7 @@ def test_what_was_evicted_is_an_error_not_absence(raw: redis.Redis, url: str, wh
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_an_index_that_lost_its_control_records_is_dropped_and_built_again(
-    raw: redis.Redis, url: str, tmp_path: Path, *, is_open: bool
-) -> None:
+def test_index_without_control_records_is_rebuilt(raw: redis.Redis, url: str, tmp_path: Path, *, is_open: bool) -> None:
     path = tmp_path / "trips"
     with rli.create_table(path, record_key="id", partition_by="city", ordering="ts", index=url) as table:
         table.upsert(records(("a", "oslo", 1, 1.0), ("b", "bergen", 1, 2.0)))
@@ -418,7 +414,7 @@ def test_an_index_that_lost_its_control_records_is_dropped_and_built_again(
         table.drop_index()
 
 
-def test_another_value_in_the_place_of_a_bucket_is_corrupt(raw: redis.Redis, url: str) -> None:
+def test_foreign_bucket_value_is_corrupt(raw: redis.Redis, url: str) -> None:
     with open_store(url, create=True) as store:
         fill(store)
         raw.set(bucket_keys(store, 0)[1], b"something else")
@@ -429,7 +425,7 @@ def test_another_value_in_the_place_of_a_bucket_is_corrupt(raw: redis.Redis, url
             get_all(store, KEYS, SHARDS)
 
 
-def test_a_server_of_several_that_lost_its_memory(redis_server: Service, second_redis_server: Service) -> None:
+def test_shard_server_loses_its_memory(redis_server: Service, second_redis_server: Service) -> None:
     hosts = f"{redis_server.address(REDIS_PORT)},{second_redis_server.address(REDIS_PORT)}"
     url = f"redis+shards://{hosts}/{DATABASE}?name=trips"
     second = redis.Redis(second_redis_server.host, second_redis_server.ports[REDIS_PORT], db=DATABASE)
@@ -450,9 +446,7 @@ def test_a_server_of_several_that_lost_its_memory(redis_server: Service, second_
     second.close()
 
 
-def test_the_servers_of_an_index_are_named_as_when_it_was_made(
-    redis_server: Service, second_redis_server: Service
-) -> None:
+def test_servers_are_named_as_at_creation(redis_server: Service, second_redis_server: Service) -> None:
     one, two = redis_server.address(REDIS_PORT), second_redis_server.address(REDIS_PORT)
     url = f"redis+shards://{one},{two}/{DATABASE}?name=trips"
     with open_store(url, create=True) as store:
@@ -477,7 +471,7 @@ def test_a_server_named_twice_is_refused(redis_server: Service) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 5])
-def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str, version: int) -> None:
+def test_header_of_other_version_is_refused(raw: redis.Redis, url: str, version: int) -> None:
     raw.set("{rli}index:trips", b'{"version":%d,"id":"AAA","server":0,"servers":1,"state":"ready"}' % version)
     for create in (False, True):
         with pytest.raises(IndexMismatchError, match="version"):
@@ -486,7 +480,7 @@ def test_a_header_of_another_version_is_refused(raw: redis.Redis, url: str, vers
 
 @pytest.mark.parametrize("index_id", ["*", "..*", "", "AAAA"])
 @pytest.mark.parametrize("state", ["ready", "dropping"])
-def test_a_header_with_a_forged_id_is_refused(raw: redis.Redis, url: str, index_id: str, state: str) -> None:
+def test_header_with_forged_id_is_refused(raw: redis.Redis, url: str, index_id: str, state: str) -> None:
     with open_store(url.replace("trips", "other"), create=True) as victim:
         fill(victim)
         for version in (3, 4):
@@ -505,7 +499,7 @@ def make_version_3(raw: redis.Redis, url: str, index_id: str = "AAA") -> None:
     raw.mset({f"{{rli}}index:{name}": json.dumps(header), f"{{rli}}id:{index_id}": name})
 
 
-def test_a_header_with_the_id_of_another_index_removes_nothing_of_it(raw: redis.Redis, url: str) -> None:
+def test_forged_header_drops_no_other_index(raw: redis.Redis, url: str) -> None:
     theirs = url.replace("trips", "other")
     make_version_3(raw, theirs)
     with open_store(theirs, create=True) as victim:
@@ -516,9 +510,7 @@ def test_a_header_with_the_id_of_another_index_removes_nothing_of_it(raw: redis.
         expect_full(victim)
 
 
-def test_a_header_with_the_id_and_the_hash_key_of_another_index_reaches_nothing_of_it(
-    raw: redis.Redis, url: str
-) -> None:
+def test_forged_header_reaches_no_other_index(raw: redis.Redis, url: str) -> None:
     with open_store(url.replace("trips", "other"), create=True) as victim:
         fill(victim)
         header = raw.get("{rli}index:other")
@@ -530,7 +522,7 @@ def test_a_header_with_the_id_and_the_hash_key_of_another_index_reaches_nothing_
         expect_full(victim)
 
 
-def test_an_index_of_version_3_goes_on_as_it_is(raw: redis.Redis, url: str) -> None:
+def test_index_of_version_3_stays_unchanged(raw: redis.Redis, url: str) -> None:
     make_version_3(raw, url)
     with open_store(url, create=True) as store:
         fill(store)
@@ -575,7 +567,7 @@ def to_version_2(raw: redis.Redis) -> None:
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_an_index_of_version_2_is_upgraded_by_who_opens_it(raw: redis.Redis, url: str, *, create: bool) -> None:
+def test_index_of_version_2_is_upgraded(raw: redis.Redis, url: str, *, create: bool) -> None:
     make_version_3(raw, url)
     with open_store(url, create=True) as store:
         fill(store)
@@ -595,7 +587,7 @@ def test_an_index_of_version_2_is_upgraded_by_who_opens_it(raw: redis.Redis, url
     assert all_keys(raw) == set()
 
 
-def test_the_stored_bytes_are_those_of_version_4(raw: redis.Redis, url: str) -> None:
+def test_stored_bytes_match_version_4(raw: redis.Redis, url: str) -> None:
     with open_store(url, create=True) as store:
         store.put(key_batch([b"key"], 65), entries_of(7, [5]))
         store.compare_and_set("settings", None, b"value")
@@ -631,7 +623,7 @@ def test_the_stored_bytes_are_those_of_version_4(raw: redis.Redis, url: str) -> 
     assert len(all_keys(raw)) == 8
 
 
-def test_keys_that_are_chosen_to_collide_share_no_bucket(raw: redis.Redis, url: str) -> None:
+def test_colliding_keys_share_no_bucket(raw: redis.Redis, url: str) -> None:
     """20,000 of them made one bucket of 360 kB while the hash had no key."""
     first = np.random.default_rng(5).integers(0, 1 << 63, 20_000, dtype=np.uint64)
     state = (np.uint64(0x6275_636B) ^ first) * np.uint64(0xFF51_AFD7_ED55_8CCD)

@@ -57,7 +57,7 @@ def give(way: str, server: SpareServer, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("way", ["url", "variable", "listed hosts", "credentials", "earlier version"])
-def test_a_password_works_in_every_command_and_is_shown_by_none(
+def test_commands_use_and_hide_password(
     guarded: SpareServer, leaks: Leaks, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     url = give(way, guarded, monkeypatch)
@@ -91,7 +91,7 @@ def test_a_password_works_in_every_command_and_is_shown_by_none(
     assert found == []
 
 
-def test_a_table_without_the_password_says_how_to_give_it(
+def test_missing_password_names_its_sources(
     guarded: SpareServer, leaks: Leaks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = give("url", guarded, monkeypatch)
@@ -108,7 +108,7 @@ def test_a_table_without_the_password_says_how_to_give_it(
         table.drop_index()
 
 
-def test_a_stored_password_goes_with_the_next_settings_once_it_can_be_found_elsewhere(
+def test_stored_password_is_removed_when_redundant(
     guarded: SpareServer, leaks: Leaks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = give("earlier version", guarded, monkeypatch)

@@ -38,7 +38,7 @@ def index_url(redis_server: Service) -> Iterator[str]:
         yield unused
 
 
-def test_tombstones_go_and_the_index_says_the_same(index_url: str) -> None:
+def test_purge_removes_tombstones_only(index_url: str) -> None:
     with rli.create_index(index_url) as index:
         commit_places(index, dict.fromkeys(KEYS, A))
         commit_deletes(index, DELETED)
@@ -51,9 +51,7 @@ def test_tombstones_go_and_the_index_says_the_same(index_url: str) -> None:
         assert floor_of(reader) == 2
 
 
-def test_an_entry_that_was_merged_before_a_purge_is_not_written_after_it(
-    index_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stale_merge_after_purge_is_refused(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its writer has read the bucket. Then others write the entry, delete its key, and remove the tombstone."""
     with rli.create_index(index_url, shards=1) as late, rli.open_index(index_url) as other:
         commit_places(other, {"stays": A})
@@ -76,7 +74,7 @@ def test_an_entry_that_was_merged_before_a_purge_is_not_written_after_it(
         assert other.stats().tombstones == 0
 
 
-def test_a_look_up_in_another_thread_hides_no_floor(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_lookup_hides_no_floor(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has read its shard before the purge, and notes the lower floor while a look-up after the purge notes its own."""
     with rli.create_index(index_url, shards=1) as index, rli.open_index(index_url) as other:
         commit_places(other, dict.fromkeys(KEYS, A))
@@ -124,7 +122,7 @@ def spares(redis_server: Service) -> Iterator[list[SpareServer]]:
 
 @pytest.mark.parametrize("which", [0, 1], ids=["the server with the log", "another one"])
 @pytest.mark.parametrize("snapshot", ["before the purge", "after the floor", "after the purge"])
-def test_a_server_that_goes_back_around_a_purge_brings_no_deleted_key_back(
+def test_restored_server_resurrects_no_purged_key(
     redis_server: Service, spares: list[SpareServer], monkeypatch: pytest.MonkeyPatch, which: int, snapshot: str
 ) -> None:
     hosts = ["{}:{}".format(*spare.target) for spare in spares] + [redis_server.address(REDIS_PORT)]

@@ -124,7 +124,7 @@ def test_a_password(redis_server: Service, monkeypatch: pytest.MonkeyPatch) -> N
         use_all(f"redis://{host}:{port}/0")
 
 
-def test_the_server_to_try_asks_for_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trial_server_requires_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = 'a "quoted" \\ one'
     with running_service("redis", ports=[REDIS_PORT], environment={"PASSWORD": chosen}) as service:
         url = f"redis://{service.address(REDIS_PORT)}/0"
@@ -194,7 +194,7 @@ def test_a_user_who_may_only_read(user: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["server", "shards", "cluster"])
-def test_a_user_of_one_index_reaches_no_other_one(
+def test_index_user_reaches_no_other_index(
     redis_server: Service, second_redis_server: Service, redis_cluster: Service, kind: str
 ) -> None:
     hosts = f"{redis_server.address(REDIS_PORT)},{second_redis_server.address(REDIS_PORT)}"
@@ -252,7 +252,7 @@ def require_out_of_reach(server: redis.Redis) -> None:
 
 
 @pytest.mark.parametrize("version", ["redis-7.0", "redis-6.2", "valkey-9.1"])
-def test_a_full_server_refuses_whole_batches_and_can_be_emptied(version: str) -> None:
+def test_full_server_refuses_whole_batches(version: str) -> None:
     with (
         running_service("redis", ports=[REDIS_PORT], environment={"SERVER": version}) as service,
         client_of(service) as raw,
@@ -282,7 +282,7 @@ def test_a_full_server_refuses_whole_batches_and_can_be_emptied(version: str) ->
         assert all_keys(raw) == set()
 
 
-def test_a_server_that_becomes_full_in_the_middle_of_a_batch(redis_server: Service) -> None:
+def test_server_fills_up_during_batch(redis_server: Service) -> None:
     """Some buckets of the batch may be written: it is an error, and repeating the batch completes it."""
     keys = random_keys(100_000, 16, seed=2)
     with (
@@ -305,7 +305,7 @@ def test_a_server_that_becomes_full_in_the_middle_of_a_batch(redis_server: Servi
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
-def test_an_evicting_server_is_refused_unless_allowed(redis_server: Service, policy: str) -> None:
+def test_evicting_server_is_refused(redis_server: Service, policy: str) -> None:
     with spare_server(redis_server, "--maxmemory-policy", policy) as server:
         with pytest.raises(SettingsError, match=f"may evict.*{server.target[1]}.*{policy}.*noeviction.*allow_eviction"):
             open_store(server.url(), create=True)
@@ -317,12 +317,12 @@ def test_an_evicting_server_is_refused_unless_allowed(redis_server: Service, pol
 
 
 @pytest.mark.parametrize("policy", ["noeviction", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"])
-def test_a_policy_that_leaves_our_keys_alone_is_fine(redis_server: Service, policy: str) -> None:
+def test_harmless_eviction_policy_is_accepted(redis_server: Service, policy: str) -> None:
     with spare_server(redis_server, "--maxmemory-policy", policy) as server:
         use_all(server.url())
 
 
-def test_a_replica_is_read_and_not_written(redis_server: Service) -> None:
+def test_replica_is_read_only(redis_server: Service) -> None:
     with spare_server(redis_server) as master, replica_of(master) as replica:
         with open_store(master.url(name="trips"), create=True) as store:
             put_all(store)
@@ -345,7 +345,7 @@ def test_a_replica_is_read_and_not_written(redis_server: Service) -> None:
             expect_all(reading)
 
 
-def test_a_server_that_is_loading_is_awaited_until_the_deadline(redis_server: Service) -> None:
+def test_loading_server_is_awaited_until_deadline(redis_server: Service) -> None:
     with spare_server(redis_server, "--appendonly", "yes") as server:
         with open_store(server.url(name="trips"), create=True) as store:
             put_all(store)
@@ -366,7 +366,7 @@ def test_a_server_that_is_loading_is_awaited_until_the_deadline(redis_server: Se
             expect_all(store)
 
 
-def test_a_server_whose_snapshots_fail_says_so(redis_server: Service) -> None:
+def test_failing_snapshots_are_reported(redis_server: Service) -> None:
     with (
         spare_server(redis_server) as server,
         server.client() as raw,
@@ -383,12 +383,12 @@ def test_a_server_whose_snapshots_fail_says_so(redis_server: Service) -> None:
         assert finding_of(store, "persistence").verdict == Verdict.PROBLEM
 
 
-def test_a_database_that_the_server_does_not_have_is_a_mistake_of_the_url(redis_server: Service) -> None:
+def test_missing_database_is_url_error(redis_server: Service) -> None:
     with pytest.raises(SettingsError, match="no database of this number"):
         open_store(redis_url(redis_server, database=99), create=True)
 
 
-def test_a_server_with_too_few_replicas_says_so(redis_server: Service) -> None:
+def test_missing_replicas_are_reported(redis_server: Service) -> None:
     with (
         spare_server(redis_server) as server,
         open_store(server.url(timeout=1), create=True) as store,
@@ -432,7 +432,7 @@ def test_a_busy_server_is_awaited(redis_server: Service, caplog: pytest.LogCaptu
 # Clusters and other names --------------------------------------------------------------------------------------
 
 
-def test_a_node_of_a_cluster_is_not_taken_for_a_server(redis_cluster: Service) -> None:
+def test_cluster_node_is_no_server(redis_cluster: Service) -> None:
     for port in redis_cluster.ports:
         with pytest.raises(SettingsError, match=r"node of a Redis Cluster.*redis\+cluster://"):
             open_store(f"redis://{redis_cluster.address(port)}/0", create=True)
@@ -440,7 +440,7 @@ def test_a_node_of_a_cluster_is_not_taken_for_a_server(redis_cluster: Service) -
         open_store(cluster_url(redis_cluster, name="default"), create=False)
 
 
-def test_a_server_is_not_taken_for_a_cluster(redis_server: Service) -> None:
+def test_server_is_no_cluster(redis_server: Service) -> None:
     with pytest.raises(SettingsError, match=r"not a node of a Redis Cluster.*redis://"):
         open_store(f"redis+cluster://{redis_server.address(REDIS_PORT)}", create=True)
 
@@ -478,7 +478,7 @@ def finding_of(store: RedisStore, check: str) -> Finding:
     return finding
 
 
-def test_the_doctor_sees_what_a_server_promises(redis_server: Service, second_redis_server: Service) -> None:
+def test_doctor_sees_server_guarantees(redis_server: Service, second_redis_server: Service) -> None:
     with spare_server(redis_server, "--appendonly", "yes") as server, open_store(server.url(), create=True) as store:
         assert isinstance(store, RedisStore)
         found = {finding.check: finding.verdict for finding in store.health()}
@@ -507,7 +507,7 @@ def test_the_doctor_sees_what_a_server_promises(redis_server: Service, second_re
         assert [host in detail for host, detail in zip(hosts, details, strict=True)] == [True, True]
 
 
-def test_the_doctor_looks_at_each_master_of_a_cluster(redis_cluster: Service) -> None:
+def test_doctor_checks_each_cluster_master(redis_cluster: Service) -> None:
     url = cluster_url(redis_cluster)
     with dropped_afterwards(url), open_store(url, create=True) as store:
         assert isinstance(store, RedisStore)

@@ -80,7 +80,7 @@ def proxy(spare: SpareServer) -> Iterator[TcpProxy]:
         yield proxy
 
 
-def test_a_redis_server_is_killed_and_started(spare: SpareServer, tmp_path: Path) -> None:
+def test_redis_server_is_killed_and_started(spare: SpareServer, tmp_path: Path) -> None:
     with work_going_on(tmp_path, spare.url()) as until_more_is_done:
         for _ in range(3):
             spare.kill()
@@ -104,7 +104,7 @@ def test_redis_answers_late(proxy: TcpProxy, tmp_path: Path) -> None:
     writer.require_all()
 
 
-def test_a_redis_server_comes_back_from_an_old_snapshot(spare: SpareServer, tmp_path: Path) -> None:
+def test_restored_redis_server_is_healed(spare: SpareServer, tmp_path: Path) -> None:
     """What it acknowledged since is lost with it, and found again on the table's timeline by the next write."""
     with spare.client() as raw:
         writer = CheckedWriter(tmp_path, spare.url())
@@ -122,7 +122,7 @@ def test_a_redis_server_comes_back_from_an_old_snapshot(spare: SpareServer, tmp_
         writer.require_all()
 
 
-def test_the_masters_of_a_redis_cluster_change(cluster: Cluster, tmp_path: Path) -> None:
+def test_redis_cluster_masters_change(cluster: Cluster, tmp_path: Path) -> None:
     with work_going_on(tmp_path, cluster_url(cluster.service)) as until_more_is_done:
         for _ in range(2):
             cluster.fail_over_to(min(node.port for node in cluster.nodes() if node.is_replica))
@@ -142,7 +142,7 @@ def test_slots_of_a_redis_cluster_move(cluster: Cluster, tmp_path: Path) -> None
             cluster.await_order()
 
 
-def test_a_thrift_server_of_hbase_is_killed_and_started(hbase: Service, tmp_path: Path) -> None:
+def test_hbase_thrift_server_restarts(hbase: Service, tmp_path: Path) -> None:
     with ExitStack() as stack:
         host, port = stack.enter_context(spare_thrift_server(hbase))
         until_more_is_done = stack.enter_context(

@@ -33,9 +33,7 @@ def index_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.invariant("P29")
-def test_a_large_transaction_commits_beside_a_stream_of_small_ones(
-    index_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_transaction_commits_beside_small(index_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (applying, key_watch):
         monkeypatch.setattr(module, "TRANSACTIONS_KEPT", 8)
     monkeypatch.setattr(key_check, "_KEYS_LOOKED_UP", 2_000)
@@ -53,7 +51,7 @@ def test_a_large_transaction_commits_beside_a_stream_of_small_ones(
 
 
 @pytest.mark.invariant("P30")
-def test_a_process_that_was_taken_for_dead_and_wakes_up_commits_nothing(index_url: str) -> None:
+def test_presumed_dead_process_commits_nothing(index_url: str) -> None:
     with create_index(index_url) as index, open_index(index_url) as other:
         opened = index.begin()
         opened.stage(locations({"k": A}))

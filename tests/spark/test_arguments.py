@@ -30,7 +30,7 @@ def refusal(function: Callable[..., Any], *arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("function", [*WRITERS, *READERS], ids=lambda function: function.__name__)
-def test_what_is_not_a_frame_a_session_or_a_table_is_named(function: Callable[..., Any], tmp_path: Path) -> None:
+def test_wrong_argument_types_are_named(function: Callable[..., Any], tmp_path: Path) -> None:
     with rli.create_table(tmp_path / "t", record_key="id", index="memory:arguments") as table:
         frame = pd.DataFrame({"id": ["a"]})
         path = str(tmp_path / "t")

@@ -18,7 +18,7 @@ CLIENT = Path(__file__).with_name("connect_client.py")
 @pytest.mark.spark
 @pytest.mark.skip_allowed("PySpark 3.5 does not bring the server's jar")
 @pytest.mark.skipif(pyspark.__version__.startswith("3."), reason="PySpark 3.5 does not bring the server's jar")
-def test_a_client_of_a_connect_server_can_do_everything(tmp_path: Path) -> None:
+def test_connect_client_can_do_everything(tmp_path: Path) -> None:
     paths = [REPOSITORY, REPOSITORY / "backends", REPOSITORY / "spark"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     done = subprocess.run(

@@ -19,7 +19,7 @@ KEYS = [f"k{number}" for number in range(1_000)]
 
 
 @pytest.mark.invariant("P39")
-def test_spark_writes_beside_a_split_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_writes_beside_bucket_split(spark: SparkSession, tmp_path: Path) -> None:
     table = rli.create_table(
         tmp_path / "t",
         record_key="id",

@@ -34,7 +34,7 @@ def test_a_local_driver_reads_by_heap() -> None:
     assert on_laptop(heap_bytes=120 * MEBIBYTE).collected_bytes == 10 * MEBIBYTE
 
 
-def test_a_driver_of_a_cluster_reads_nothing() -> None:
+def test_cluster_driver_reads_nothing() -> None:
     plan = plan_of(CLUSTER)
     assert (plan.brought_bytes, plan.collected_bytes, plan.read_bytes) == (16 * MEBIBYTE, 16 * MEBIBYTE, 0)
     # A local master with many cores is like a cluster: threads of one process would wait for each other.
@@ -54,7 +54,7 @@ def test_arrow_bounds_what_a_driver_reads() -> None:
 
 
 @pytest.mark.parametrize("resources", [Resources(8 * MEBIBYTE, 2, GIBIBYTE), Resources(8 * MEBIBYTE)])
-def test_rows_fit_the_results_of_a_job(resources: Resources) -> None:
+def test_rows_fit_job_results(resources: Resources) -> None:
     plan = plan_of(resources)
     assert (plan.brought_bytes, plan.collected_bytes) == (MEBIBYTE, MEBIBYTE)
 

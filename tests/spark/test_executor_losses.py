@@ -33,18 +33,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.invariant("P19")
 @pytest.mark.parametrize("case", [*UPSERTS, IN_FILES])
-def test_every_source_row_is_written_once_though_executors_are_lost(results: dict[str, Any], case: str) -> None:
+def test_upsert_writes_once_despite_lost_executors(results: dict[str, Any], case: str) -> None:
     assert results[case] == {"counts": [ROWS - KNOWN, 0, KNOWN, 0], "missing": 0, "repeated": 0, "strays": 0}
 
 
 @pytest.mark.invariant("P19")
-def test_a_load_writes_every_source_row_once_though_executors_are_lost(results: dict[str, Any]) -> None:
+def test_load_survives_lost_executors(results: dict[str, Any]) -> None:
     assert results[LOAD] == {"counts": [ROWS, 0, 0, 0], "missing": 0, "repeated": 0, "strays": 0}
 
 
-def test_a_delete_removes_the_keys_that_it_counted_though_executors_are_lost(results: dict[str, Any]) -> None:
+def test_delete_survives_lost_executors(results: dict[str, Any]) -> None:
     assert results["delete"] == {"requested": ROWS, "agrees": True}
 
 
-def test_a_clustering_keeps_every_row_though_executors_are_lost(results: dict[str, Any]) -> None:
+def test_clustering_survives_lost_executors(results: dict[str, Any]) -> None:
     assert results["cluster"] == {"replaced": True, "same": True}

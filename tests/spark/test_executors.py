@@ -31,10 +31,10 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("master", HERE)
-def test_an_index_on_this_machine_is_used_where_executors_may_be_on_it(master: str) -> None:
+def test_local_index_serves_local_executors(master: str) -> None:
     assert may_run_here(master)
 
 
 @pytest.mark.parametrize("master", ELSEWHERE)
-def test_an_index_on_this_machine_is_refused_where_executors_are_not_surely_on_it(master: str) -> None:
+def test_local_index_refuses_remote_executors(master: str) -> None:
     assert not may_run_here(master)

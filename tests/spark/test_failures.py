@@ -75,7 +75,7 @@ def test_nothing_is_written_or_indexed_twice(job: Job, scenario: str) -> None:
 
 
 @pytest.mark.parametrize("job", [APPLICATIONS[0]], indirect=True)
-def test_a_driver_that_dies_leaves_nothing_behind(job: Job) -> None:
+def test_dead_driver_leaves_nothing_behind(job: Job) -> None:
     assert job.status == -signal.SIGKILL
     table = job.table("driver-dies")
     assert table.read().num_rows == _ROWS

@@ -35,7 +35,7 @@ def frame(spark: SparkSession, places: dict[str, FileGroupId]) -> DataFrame:
     return spark.createDataFrame([(key, *place) for key, place in places.items()], COLUMNS)
 
 
-def test_a_batch_is_tagged_staged_and_committed(spark: SparkSession, index: RecordIndex) -> None:
+def test_batch_is_tagged_staged_and_committed(spark: SparkSession, index: RecordIndex) -> None:
     commit_places(index, {"k1": A, "k2": A, "gone": A})
     batch = spark.createDataFrame([("k1",), ("new",), ("k1",)], "id string")
     with index.begin() as txn:
@@ -54,7 +54,7 @@ def test_a_batch_is_tagged_staged_and_committed(spark: SparkSession, index: Reco
     assert [row["_rli_partition_path"] for row in by_index] == ["q"]
 
 
-def test_attempts_that_are_repeated_stage_nothing_twice(spark: SparkSession, index: RecordIndex) -> None:
+def test_repeated_attempts_stage_once(spark: SparkSession, index: RecordIndex) -> None:
     """An action that Spark runs again leaves chunks of both runs; the transaction names those of one."""
     places = {f"k{number}": A for number in range(50)}
     with index.begin() as txn:
@@ -86,7 +86,7 @@ def test_a_transaction_of_spark_heeds_others(spark: SparkSession, index: RecordI
     assert places_of(index, ["k1", "k2"]) == {"k1": A, "k2": A}
 
 
-def test_frames_that_cannot_be_staged_are_refused(spark: SparkSession, index: RecordIndex) -> None:
+def test_unstageable_frames_are_refused(spark: SparkSession, index: RecordIndex) -> None:
     batch = frame(spark, {"k1": A})
     with index.begin() as txn:
         with pytest.raises(InvalidKeyError, match="key=k1"):

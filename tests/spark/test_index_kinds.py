@@ -111,7 +111,7 @@ def test_expired_keys_are_inserted_again(spark: SparkSession, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("index", INDEXES)
-def test_a_frame_is_tagged_with_the_locations_of_the_files(spark: SparkSession, tmp_path: Path, index: str) -> None:
+def test_frame_is_tagged_with_file_locations(spark: SparkSession, tmp_path: Path, index: str) -> None:
     table = create(tmp_path, "t", index)
     asked = frame(spark, [("k1", "y", 0, 0.0), ("k1", "y", 0, 0.0), ("k2", "x", 0, 0.0), ("nobody", "x", 0, 0.0)])
     assert rli_spark.tag(asked, table).where("_rli_file_id is null").count() == 4
@@ -137,7 +137,7 @@ def test_a_frame_is_tagged_with_the_locations_of_the_files(spark: SparkSession, 
         ("global-bloom:", Step.WRITTEN),
     ],
 )
-def test_two_writers_never_both_insert_one_key(spark: SparkSession, tmp_path: Path, index: str, step: Step) -> None:
+def test_writers_insert_key_once(spark: SparkSession, tmp_path: Path, index: str, step: Step) -> None:
     table = create(tmp_path, "t", index)
     table.upsert(records(*STORED))
     other = rli.open_table(table.location)
@@ -149,7 +149,7 @@ def test_two_writers_never_both_insert_one_key(spark: SparkSession, tmp_path: Pa
     assert table.verify_index().agrees
 
 
-def test_an_index_in_the_memory_of_the_driver_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_driver_memory_index_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, "t", "memory:")
     for write in (rli_spark.upsert, rli_spark.insert, rli_spark.tag):
         with pytest.raises(rli.SettingsError, match="memory of the driver"):
@@ -169,9 +169,7 @@ def once(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
 
 
 @pytest.mark.parametrize("small", [0, 1 << 20], ids=["in tasks", "in the driver"])
-def test_an_insert_into_buckets_fails_before_anything_is_committed(
-    spark: SparkSession, tmp_path: Path, small: int
-) -> None:
+def test_bucket_insert_fails_before_commit(spark: SparkSession, tmp_path: Path, small: int) -> None:
     table = create(tmp_path, "t", BUCKETS)
     table.upsert(records(*STORED))
     before = table.timeline()
@@ -182,7 +180,7 @@ def test_an_insert_into_buckets_fails_before_anything_is_committed(
 
 
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.WRITTEN])
-def test_two_writers_never_make_two_file_groups_of_one_bucket(spark: SparkSession, tmp_path: Path, step: Step) -> None:
+def test_bucket_never_gets_two_file_groups(spark: SparkSession, tmp_path: Path, step: Step) -> None:
     table = create(tmp_path, "t", "bucket:?buckets=1")
     table.upsert(records(("k0", "x", 1, 1.0)))
     other = rli.open_table(table.location)
@@ -194,7 +192,7 @@ def test_two_writers_never_make_two_file_groups_of_one_bucket(spark: SparkSessio
 
 
 @pytest.mark.invariant("P37")
-def test_a_table_changes_its_index_beside_writes_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_changes_index_beside_spark_writes(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, "t", "lmdb://{folder}")
     driver = rli.open_table(table.location)
     rli_spark.upsert(frame(spark, STORED), driver)
@@ -219,9 +217,7 @@ def test_a_table_changes_its_index_beside_writes_of_spark(spark: SparkSession, t
     assert_nothing_left_over(table)
 
 
-def test_reads_by_key_begin_again_where_files_were_cleaned_meanwhile(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reads_by_key_restart_after_clean(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path, "beside", BUCKETS)
     keys = [f"k{number}" for number in range(20)]
     write = [records(*((key, "x", ts, 0.0) for key in keys)) for ts in range(1, 7)]

@@ -73,7 +73,7 @@ def test_deletes_of_other_writers_are_conflicts(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.parametrize("index", INDEXES)
-def test_events_in_any_order_equal_a_model(spark: SparkSession, tmp_path: Path, index: str) -> None:
+def test_event_order_does_not_matter(spark: SparkSession, tmp_path: Path, index: str) -> None:
     chance, table = random.Random(index), create(tmp_path, index)
     newest: dict[str, tuple[int, bool]] = {}
     events = [(f"k{chance.randrange(40)}", "x", n, float(n), chance.random() < 0.3) for n in range(300)]

@@ -44,7 +44,7 @@ def frame_of(spark: SparkSession, rows: list[tuple[str, str, int, float]]) -> Da
         ([AGAIN_ELSEWHERE], Scope.PARTITION, False),
     ],
 )
-def test_a_load_gives_what_any_write_gives(
+def test_load_equals_any_write(
     spark: SparkSession, tmp_path: Path, extra: list[tuple[str, str, int, float]], scope: Scope, *, stands_twice: bool
 ) -> None:
     tables = [
@@ -72,7 +72,7 @@ def test_a_load_gives_what_any_write_gives(
 
 
 @pytest.mark.spark
-def test_an_insert_into_an_empty_table_keeps_the_first(spark: SparkSession, table: rli.Table) -> None:
+def test_insert_into_empty_table_keeps_first(spark: SparkSession, table: rli.Table) -> None:
     result = rli_spark.insert(frame_of(spark, [*ROWS, ("k4", "c2", 0, -1.0)]), table)
     assert result.inserted == len(ROWS)
     assert {row["v"] for row in rows_of(table) if row["id"] == "k4"} == {-1.0}
@@ -80,7 +80,7 @@ def test_an_insert_into_an_empty_table_keeps_the_first(spark: SparkSession, tabl
 
 @pytest.mark.spark
 @pytest.mark.invariant("P5")
-def test_loads_of_one_empty_table_insert_each_key_once(spark: SparkSession, table: rli.Table) -> None:
+def test_concurrent_loads_insert_key_once(spark: SparkSession, table: rli.Table) -> None:
     """The other writer commits between the look at the empty table and this commit."""
     others = list[rli.CommitResult]()
 
@@ -98,7 +98,7 @@ def test_loads_of_one_empty_table_insert_each_key_once(spark: SparkSession, tabl
 
 @pytest.mark.spark
 @pytest.mark.parametrize("change", [lose_a_row, repeat_a_row])
-def test_a_load_of_other_rows_than_requested_is_void(spark: SparkSession, table: rli.Table, change: object) -> None:
+def test_load_of_unrequested_rows_is_void(spark: SparkSession, table: rli.Table, change: object) -> None:
     frame = spark.createDataFrame([row for row in ROWS if row[1] == "c0"], COLUMNS).coalesce(1)
     with pytest.raises(rli.RliError, match=r"write (again|the records again)"):
         rli_spark.upsert(frame, table, attempts=1, on_step=Damage(table, change, 1))  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ KEYED = pa.schema([(work_rows.RECORD_KEY, pa.string()), (work_rows.WANTED_PARTIT
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.sampled_from("xyz")), unique_by=lambda row: row[0], min_size=1))
-def test_rows_of_a_load_are_arranged_by_partition_and_hash(rows: list[tuple[str, str]]) -> None:
+def test_load_rows_follow_partition_and_hash(rows: list[tuple[str, str]]) -> None:
     keyed = pa.table([[key for key, _ in rows], [path for _, path in rows]], schema=KEYED)
     arranged = arranged_for_load(keyed, Load(Scope.GLOBAL, lambda table: table))
     found = [
@@ -123,7 +123,7 @@ def test_rows_of_a_load_are_arranged_by_partition_and_hash(rows: list[tuple[str,
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=5), st.lists(st.text(min_size=1), min_size=1))
-def test_a_placement_names_the_hashes_of_each_file_group(counts: list[int], keys: list[str]) -> None:
+def test_placement_names_file_group_hashes(counts: list[int], keys: list[str]) -> None:
     shares = tuple(sum(counts[: number + 1]) for number in range(len(counts)))
     placement = SizedPlacement(tuple(f"f{number}" for number in range(len(counts))), shares)
     array = pa.array(keys)

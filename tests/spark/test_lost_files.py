@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.invariant("P41")
 @pytest.mark.parametrize("kind", ["record", "global-simple"])
-def test_a_lost_version_is_named_in_spark(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_lost_version_is_named_in_spark(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     table = KINDS[kind].create(tmp_path, maintenance=False)
     for version in (1, 2):
         table.upsert(records(("k", "x", version, 1.0)))

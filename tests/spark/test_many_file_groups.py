@@ -53,7 +53,7 @@ def scattered(rows: int, groups: int) -> pa.Table:
     return pa.table([*working, *[np.arange(rows) * 0.5] * WIDTH], schema=work_rows.work_schema(values))
 
 
-def test_one_wide_row_for_each_of_many_file_groups_travels_in_little_more_than_its_own_bytes() -> None:
+def test_wide_rows_travel_without_overhead() -> None:
     rows = scattered(500, 500)
     size = dict.fromkeys((group for group, _ in groups_of(rows)), rows.nbytes / 500)
     kept = pa.concat_tables(tagged_batches(TaggedBatch(rows), Tally()))
@@ -69,9 +69,7 @@ def test_one_wide_row_for_each_of_many_file_groups_travels_in_little_more_than_i
     ),
     st.integers(1, 5),
 )
-def test_a_lot_has_one_task_and_more_bytes_than_a_task_should_hold_only_for_one_file_group(
-    row_bytes: dict[FileGroupId, float], tasks: int
-) -> None:
+def test_lots_are_bounded_in_bytes(row_bytes: dict[FileGroupId, float], tasks: int) -> None:
     lots = Lots.of(row_bytes, row_bytes, tasks)
     assert lots.lots.keys() == row_bytes.keys()
     assert len(set(lots.shuffle_keys)) == min(lots.tasks, len(row_bytes)) <= tasks
@@ -92,7 +90,7 @@ def test_rows_leave_lots_as_they_came() -> None:
     assert len(set(sent.column(SHUFFLE_KEY).to_pylist())) == 2
 
 
-def test_a_task_learns_of_the_file_slices_of_its_own_lots(tmp_path: Path) -> None:
+def test_task_learns_its_file_slices(tmp_path: Path) -> None:
     groups = [FileGroupId(f"p{n}", f"{UUID(int=n)}-0") for n in range(9)]
     lots = Lots.of(dict.fromkeys(groups, 1.0), dict.fromkeys(groups, BYTES_PER_LOT), tasks=2)
     slices = {group: FileSlice(group, "1", None) for group in groups[1:]}
@@ -105,7 +103,7 @@ def test_a_task_learns_of_the_file_slices_of_its_own_lots(tmp_path: Path) -> Non
     assert {group: found for part in told for group, found in part.slices.items()} == slices
 
 
-def test_headings_take_few_bytes_for_each_file_group_and_add_up() -> None:
+def test_headings_are_small_and_additive() -> None:
     groups, tasks = 1_000, 20
     counts = counts_of(Kind.STAYING, scattered(3 * groups, groups).select(work_rows.WORKING_COLUMNS))
     told = [row for _ in range(tasks) for row in count_headings(counts, 4)]
@@ -118,7 +116,7 @@ def test_headings_take_few_bytes_for_each_file_group_and_add_up() -> None:
     assert [len(row) for row in told] == [len(HEADINGS)] * len(told)
 
 
-def test_a_write_whose_tasks_add_up_the_headings(spark: SparkSession, table: rli.Table) -> None:
+def test_write_with_headings_summed_by_tasks(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*[(f"k{n}", f"city{n % 7}", 5, 1.0) for n in range(40)]))
     engine = SparkEngine(spark, limits=Limits(tasks_of_one_sum=1))
     # Of every four rows one is late, one moves, one moves too late, and one is updated.

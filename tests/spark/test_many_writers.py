@@ -49,7 +49,7 @@ def other(table: rli.Table) -> rli.Table:
 
 
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.WRITTEN])
-def test_a_conflict_is_tried_again_without_computing_the_frame_again(
+def test_conflict_retry_reuses_computed_frame(
     spark: SparkSession, table: rli.Table, other: rli.Table, step: Step
 ) -> None:
     frame, computed = counted(spark, ("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("new", "y", 2, 2.0))
@@ -61,7 +61,7 @@ def test_a_conflict_is_tried_again_without_computing_the_frame_again(
     check_stored(table)
 
 
-def test_a_delete_finds_keys_that_came_meanwhile(spark: SparkSession, table: rli.Table, other: rli.Table) -> None:
+def test_delete_finds_concurrent_keys(spark: SparkSession, table: rli.Table, other: rli.Table) -> None:
     frame, computed = counted(spark, ("a", "", 0, 0.0), ("new", "", 0, 0.0))
     rival = once(Step.WRITTEN, lambda: other.upsert(records(("new", "z", 1, 3.0))))
     result = rli_spark.delete(frame.drop("ts"), table, on_step=rival)
@@ -72,9 +72,7 @@ def test_a_delete_finds_keys_that_came_meanwhile(spark: SparkSession, table: rli
 
 
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.WRITTEN])
-def test_a_conflict_that_executors_find_names_its_keys(
-    spark: SparkSession, table: rli.Table, other: rli.Table, step: Step
-) -> None:
+def test_executor_conflict_names_its_keys(spark: SparkSession, table: rli.Table, other: rli.Table, step: Step) -> None:
     frame, _ = counted(spark, ("a", "x", 2, 2.0), ("new", "y", 2, 2.0))
     rival = once(step, lambda: other.upsert(records(("new", "z", 1, 3.0))))
     with pytest.raises(rli.ConflictError, match="attempts=1") as raised:

@@ -18,7 +18,7 @@ from tests.support.redis import spare_server
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
 
-def test_executors_log_in_with_what_the_driver_knows(
+def test_executors_use_driver_credentials(
     spark: SparkSession, redis_server: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = spark.createDataFrame([(f"k{n}", "Oslo") for n in range(50)], "id string, city string")

@@ -35,7 +35,7 @@ def filled(table: rli.Table) -> rli.Table:
     return table
 
 
-def test_every_row_gets_its_tag_repeated_keys_too(spark: SparkSession, filled: rli.Table) -> None:
+def test_every_row_gets_its_tag(spark: SparkSession, filled: rli.Table) -> None:
     keys = ["k1", "nobody", "k2", "k1"] * 50
     tagged = rli_spark.tag(spark.createDataFrame([(key, n) for n, key in enumerate(keys)], "id string, n long"), filled)
     rows = {
@@ -47,7 +47,7 @@ def test_every_row_gets_its_tag_repeated_keys_too(spark: SparkSession, filled: r
     assert expected[1] == (None, None, None)
 
 
-def test_tagging_brings_an_index_up_that_is_behind(spark: SparkSession, filled: rli.Table) -> None:
+def test_tagging_catches_up_lagging_index(spark: SparkSession, filled: rli.Table) -> None:
     killed = False
 
     def stop(step: rli.Step) -> None:
@@ -63,7 +63,7 @@ def test_tagging_brings_an_index_up_that_is_behind(spark: SparkSession, filled: 
     assert rli_spark.tag(batch, filled).collect()[0]["_rli_partition_path"] == "c0"
 
 
-def test_reading_gives_the_rows_and_columns_asked_for(spark: SparkSession, filled: rli.Table) -> None:
+def test_read_gives_requested_rows_and_columns(spark: SparkSession, filled: rli.Table) -> None:
     assert rli_spark.read(spark, filled).columns == ["id", "city", "ts", "fare"]
     chosen = rli_spark.read(spark, filled, columns=["fare", "_hoodie_record_key"], filters=[("fare", "<", 2.0)])
     assert sorted(map(tuple, chosen.collect())) == [(0.0, "k0"), (1.0, "k1")]
@@ -71,7 +71,7 @@ def test_reading_gives_the_rows_and_columns_asked_for(spark: SparkSession, fille
     assert sorted(row.id for row in either.collect()) == ["k1", "k7"]
 
 
-def test_files_that_hold_no_such_record_are_not_read(spark: SparkSession, filled: rli.Table) -> None:
+def test_irrelevant_files_are_not_read(spark: SparkSession, filled: rli.Table) -> None:
     files = rli_spark.read(spark, filled, filters=[("city", "=", "c1")]).inputFiles()
     assert files
     assert all("/c1/" in file for file in files)
@@ -94,9 +94,7 @@ def test_unknown_columns_are_named(spark: SparkSession, filled: rli.Table) -> No
 
 
 @pytest.mark.parametrize("folders", ["plain", "encoded"])
-def test_characters_of_patterns_in_folder_names_stand_for_themselves(
-    spark: SparkSession, tmp_path: Path, folders: str
-) -> None:
+def test_glob_characters_in_folders_are_literal(spark: SparkSession, tmp_path: Path, folders: str) -> None:
     folder = tmp_path / "trips [of] {20%25,*} a#b?c"
     table = rli.create_table(
         folder,
@@ -126,7 +124,7 @@ def test_characters_of_patterns_in_folder_names_stand_for_themselves(
         ("/data/100%25", "file:///data/100%25"),
     ],
 )
-def test_hadoop_reads_a_table_under_a_scheme_that_it_knows(spark: SparkSession, location: str, expected: str) -> None:
+def test_hadoop_reads_table_under_known_scheme(spark: SparkSession, location: str, expected: str) -> None:
     assert hadoop_paths(spark, Storage(location), ["p/f"]) == [f"{expected}/p/f"]
 
 
@@ -153,7 +151,7 @@ def test_misuse_of_keys(spark: SparkSession, filled: rli.Table) -> None:
         rli_spark.read(spark, filled, keys=keys)
 
 
-def test_a_filter_passes_what_a_table_read_passes(spark: SparkSession, tmp_path: Path) -> None:
+def test_filter_passes_same_rows_as_table(spark: SparkSession, tmp_path: Path) -> None:
     cases = FilterCases(random.Random(7), "s")
     table = rli.create_table(tmp_path / "t", record_key="id", partition_by="p", index="simple:")
     for _ in range(3):

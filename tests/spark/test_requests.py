@@ -75,7 +75,7 @@ def change_keys(rows: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("change", [lose_a_row, repeat_a_row, change_keys])
 @pytest.mark.parametrize("work", ["upsert", "delete"])
-def test_rows_that_were_not_requested_void_every_attempt(
+def test_unrequested_rows_void_every_attempt(
     spark: SparkSession, table: rli.Table, change: Callable[[pa.Table], pa.Table], work: str
 ) -> None:
     table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
@@ -96,7 +96,7 @@ def test_a_void_attempt_is_tried_again(spark: SparkSession, table: rli.Table) ->
     assert [(row["id"], row["city"]) for row in rows_of(table)] == [("a", "x"), ("b", "y"), ("new", "x")]
 
 
-def test_a_request_that_others_removed_is_no_empty_one(spark: SparkSession, table: rli.Table) -> None:
+def test_removed_request_is_not_empty(spark: SparkSession, table: rli.Table) -> None:
     shared = shared_records(table.definition, opened_table(table).index)
 
     def remove(step: Step) -> None:
@@ -113,7 +113,7 @@ def test_a_request_that_others_removed_is_no_empty_one(spark: SparkSession, tabl
 
 
 @given(st.lists(st.text(min_size=1), unique=True, min_size=1))
-def test_a_tally_tells_keys_but_not_their_order(keys: list[str]) -> None:
+def test_tally_covers_keys_in_any_order(keys: list[str]) -> None:
     tally = Tally.of(pa.array(keys))
     assert Tally.of(pa.array(sorted(keys))) == tally
     parts = Tally.of(pa.array(keys[:1])) + Tally.of(pa.array(keys[1:], pa.string()))
@@ -122,7 +122,7 @@ def test_a_tally_tells_keys_but_not_their_order(keys: list[str]) -> None:
     assert Tally.of(pa.array([*keys, keys[0]])) != tally
 
 
-def test_a_damaged_file_of_a_request_is_a_clear_error(tmp_path: Path) -> None:
+def test_damaged_request_file_is_clear_error(tmp_path: Path) -> None:
     assert not was_killed(_read_damaged, tmp_path), "the reader was killed"
 
 

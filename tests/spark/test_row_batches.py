@@ -15,19 +15,19 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 100])
-def test_each_shuffle_key_leads_to_a_task_of_its_own(spark: SparkSession, tasks: int) -> None:
+def test_shuffle_keys_lead_to_separate_tasks(spark: SparkSession, tasks: int) -> None:
     keys = spark.createDataFrame([(key,) for key in shuffle_keys(tasks)], f"{SHUFFLE_KEY} int")
     reached = sent(keys, tasks).select(SHUFFLE_KEY, F.spark_partition_id()).collect()
     assert sorted((task, key) for key, task in reached) == list(enumerate(shuffle_keys(tasks)))
 
 
-def test_rows_come_out_of_a_row_batch_as_they_were() -> None:
+def test_row_batch_returns_rows_unchanged() -> None:
     rows = pa.table({"a": ["x", None, "z"], "b": [[1], [], None]}).slice(1)
     assert unpack(packed(rows)).equals(rows)
 
 
 @given(st.dictionaries(st.integers(), st.floats(0, 1e9), max_size=40), st.integers(1, 9))
-def test_no_task_has_more_than_its_share_and_one_item(weights: dict[int, float], tasks: int) -> None:
+def test_task_loads_are_nearly_equal(weights: dict[int, float], tasks: int) -> None:
     shared = shared_out(weights, tasks)
     assert shared.keys() == weights.keys()
     laden = [sum(weight for item, weight in weights.items() if shared[item] == task) for task in range(tasks)]

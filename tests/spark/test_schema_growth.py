@@ -68,7 +68,7 @@ def test_filters_hold_for_either_type(spark: SparkSession, grown: rli.Table) -> 
     assert [row.n for row in frame.where("id = 'e'").selectExpr("point.n").collect()] == [7]
 
 
-def test_earlier_types_are_read_as_of_then(spark: SparkSession, grown: rli.Table) -> None:
+def test_past_reads_use_earlier_types(spark: SparkSession, grown: rli.Table) -> None:
     then = rli_spark.read(spark, grown, as_of=grown.timeline()[2].time)
     assert dict(then.dtypes)["whole"] == "int"
     assert [row["id"] for row in collected(then)] == ["a", "b", "e", "f"]

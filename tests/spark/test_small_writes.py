@@ -65,7 +65,7 @@ def test_a_small_write_is_one_job(spark: SparkSession, table: rli.Table) -> None
     assert_nothing_left_over(table)
 
 
-def test_a_large_write_is_three_jobs_and_one_more_if_records_move(spark: SparkSession, table: rli.Table) -> None:
+def test_large_write_takes_three_jobs(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
     with small_writes(spark, 0):
         moving, staying = spark.createDataFrame(BATCH, COLUMNS), spark.createDataFrame([("a", "x", 3, 3.0)], COLUMNS)
@@ -122,7 +122,7 @@ def test_a_log_tells_where_writes_run(spark: SparkSession, table: rli.Table, cap
         (Limits(local_cores=0, tasks_like_driver=1, file_groups=1), False),
     ],
 )
-def test_large_files_and_many_are_rewritten_by_tasks(
+def test_many_or_large_files_use_tasks(
     spark: SparkSession, table: rli.Table, limits: Limits, *, is_by_tasks: bool
 ) -> None:
     # As if the tasks ran on other machines, and each of the two that run at a time were as fast as the driver.
@@ -149,9 +149,7 @@ def test_a_local_driver_rewrites_any_files(spark: SparkSession, table: rli.Table
     assert jobs_of(spark, lambda: upsert_within(none, frame, table)) == 1
 
 
-def test_the_driver_of_a_local_master_reads_rows_that_are_too_many_for_its_heap_from_files(
-    spark: SparkSession, table: rli.Table
-) -> None:
+def test_local_driver_collects_overflow_through_files(spark: SparkSession, table: rli.Table) -> None:
     none = Limits(brought_bytes=0, collected_bytes=0)
     table.upsert(records(*BEFORE))
     frame = spark.createDataFrame([*BATCH, ("new", "x", 1, 1.0)], COLUMNS)
@@ -185,9 +183,7 @@ def bringing(most: int, each: int) -> ExecutionPlan:
 
 
 @pytest.mark.parametrize(("most", "each", "rows"), [(4_000, 10, 4_000), (3_000, 10, None), (3_000, 1_000, 4_000)])
-def test_each_task_brings_its_part_of_the_rows_that_may_come(
-    spark: SparkSession, most: int, each: int, rows: int | None
-) -> None:
+def test_each_task_brings_its_share(spark: SparkSession, most: int, each: int, rows: int | None) -> None:
     # Each of four tasks has 1,000 rows; the last one may bring a quarter, or what each may bring.
     found = rows_of_small(spark.range(0, 4_000, 1, 4), bringing(most * 64, each * 64))
     assert (None if found is None else sorted(found.column("id").to_pylist())) == (
@@ -209,7 +205,7 @@ def test_each_task_brings_its_part_of_the_rows_that_may_come(
         ("if(id < 999, '', repeat('x', 1500))", False),
     ],
 )
-def test_no_rows_come_if_some_are_much_wider_than_expected(spark: SparkSession, column: str, *, comes: bool) -> None:
+def test_unexpectedly_wide_rows_are_not_brought(spark: SparkSession, column: str, *, comes: bool) -> None:
     # Each of two tasks has 500 rows; a quarter of a megabyte may come of each.
     frame = spark.range(0, 1_000, 1, 2).selectExpr("id AS `a.b`", f"{column} AS `v``w`")
     found = rows_of_small(frame, bringing(250_000, 250_000))
@@ -219,7 +215,7 @@ def test_no_rows_come_if_some_are_much_wider_than_expected(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("name", ["_rli_row_number", "_RLI_Row_Number"])
-def test_a_column_may_have_the_name_of_the_row_number(spark: SparkSession, table: rli.Table, name: str) -> None:
+def test_column_may_be_named_row_number(spark: SparkSession, table: rli.Table, name: str) -> None:
     frame = spark.createDataFrame([(*BATCH[0], "kept")], f"{COLUMNS}, `{name}` string")
     if name.startswith("_rli_"):
         with pytest.raises(rli.SchemaError, match="reserved name"):
@@ -238,7 +234,7 @@ def test_sizes_are_read_as_by_spark(spark: SparkSession, value: str | None) -> N
     assert size_of_results(value) == (settings.getSizeAsBytes("size") or sys.maxsize)
 
 
-def test_a_cluster_whose_jobs_may_give_few_results_writes_what_would_be_small_elsewhere(tmp_path: Path) -> None:
+def test_cluster_with_small_results_can_write(tmp_path: Path) -> None:
     paths = [REPOSITORY, REPOSITORY / "backends", REPOSITORY / "spark"]
     environment = {
         **os.environ,
@@ -252,7 +248,7 @@ def test_a_cluster_whose_jobs_may_give_few_results_writes_what_would_be_small_el
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_driver_of_a_cluster_reads_no_rows_from_files(spark: SparkSession, table: rli.Table) -> None:
+def test_cluster_driver_reads_no_row_files(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
     # The first task gives its rows to the driver, the second one writes a file.
     frame = spark.createDataFrame(BATCH, COLUMNS).repartition(2)
@@ -282,7 +278,7 @@ def test_large_tables_are_searched_by_tasks(spark: SparkSession, tmp_path: Path,
 
 
 @pytest.mark.parametrize("large", [0, 1, 2])
-def test_some_tasks_may_have_few_rows_and_others_many(spark: SparkSession, table: rli.Table, large: int) -> None:
+def test_tasks_may_have_uneven_rows(spark: SparkSession, table: rli.Table, large: int) -> None:
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
             count = 5_000 if number < large else 3
@@ -299,7 +295,7 @@ def test_some_tasks_may_have_few_rows_and_others_many(spark: SparkSession, table
     assert_nothing_left_over(table)
 
 
-def test_a_frame_that_changes_is_computed_once(spark: SparkSession, table: rli.Table) -> None:
+def test_nondeterministic_frame_is_computed_once(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(records(*BEFORE))
     frame = spark.range(0, 20, 1, 2).selectExpr("uuid() id", "'x' city", "1L ts", "rand() v")
     other = spark.createDataFrame([("a", "x", 5, 5.0)], COLUMNS)
@@ -328,7 +324,7 @@ def test_a_frame_that_changes_is_computed_once(spark: SparkSession, table: rli.T
     ],
     ids=["few rows", "none", "more rows than expected", "wider rows than expected"],
 )
-def test_spark_may_be_wrong_about_the_size_of_a_frame(
+def test_wrong_size_estimates_are_tolerated(
     spark: SparkSession, table: rli.Table, rows: int, column: str, jobs: range
 ) -> None:
     columns = "cast(id AS string) id", "cast(id % 3 AS string) city", "id ts", "current_timestamp() at", column
@@ -340,7 +336,7 @@ def test_spark_may_be_wrong_about_the_size_of_a_frame(
     assert_nothing_left_over(table)
 
 
-def test_a_task_that_reports_twice_voids_the_request() -> None:
+def test_duplicate_task_report_voids_request() -> None:
     with pytest.raises(rli.VoidAttemptError):
         Parts.accepted([_Row(0), _Row(0)], "folder")  # type: ignore[list-item]
 
@@ -350,7 +346,7 @@ class _Row:
         self.task = task
 
 
-def test_a_setting_that_is_no_number_is_refused(spark: SparkSession, table: rli.Table) -> None:
+def test_non_numeric_setting_is_refused(spark: SparkSession, table: rli.Table) -> None:
     spark.conf.set(SMALL_WRITE_BYTES, "4m")
     with pytest.raises(rli.SettingsError, match=r"spark\.rli\.smallWriteBytes=4m"):
         rli_spark.upsert(spark.createDataFrame(BATCH, COLUMNS), table)

@@ -50,7 +50,7 @@ def found(table: rli.Table, state: Kept, *keys: str) -> list[str] | None:
     return None if locations is None else unpack(locations)["partition_path"].to_pylist()
 
 
-def test_a_key_forgotten_in_one_partition_is_not_new_there_once_it_came_to_another_one(tmp_path: Path) -> None:
+def test_forgotten_moved_key_is_not_new(tmp_path: Path) -> None:
     table, state = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", index="simple:"), Kept()
     table.insert(records(("a", "x", 1, 1.0)))
     position = Position.of(Snapshot.now(table.definition.reloaded()))
@@ -60,7 +60,7 @@ def test_a_key_forgotten_in_one_partition_is_not_new_there_once_it_came_to_anoth
     assert found(table, state, "a") is None
 
 
-def test_a_stream_ends_where_its_table_is_given_an_index_of_another_scope(tmp_path: Path) -> None:
+def test_changed_scope_ends_stream(tmp_path: Path) -> None:
     table = rli.create_table(tmp_path / "t", record_key="id", partition_by="city", index="simple:")
     definition, index = opened_table(table).refreshed()
     keying = RecordKeying(table_keys(definition), None, index.scope)

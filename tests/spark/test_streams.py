@@ -96,9 +96,7 @@ def wanted(*batches: Sequence[Row]) -> dict[str, tuple[str, float]]:
     return {key: (city, value) for batch in batches for key, city, _, value in batch}
 
 
-def test_the_state_follows_the_stream_and_all_other_writers(
-    spark: SparkSession, tmp_path: Path, tagged_by: list[str]
-) -> None:
+def test_state_follows_stream_and_other_writers(spark: SparkSession, tmp_path: Path, tagged_by: list[str]) -> None:
     table = create(tmp_path, small_file_size=0)
     held = [(f"k{n}", "xyz"[n % 3], 0, 0.0) for n in range(60)]
     table.upsert(records(*held))
@@ -124,9 +122,7 @@ def test_the_state_follows_the_stream_and_all_other_writers(
     assert table.verify_index().agrees
 
 
-def test_a_commit_that_no_journal_tells_of_is_found_and_followed_behind(
-    spark: SparkSession, tmp_path: Path, tagged_by: list[str]
-) -> None:
+def test_commit_without_journal_is_followed_late(spark: SparkSession, tmp_path: Path, tagged_by: list[str]) -> None:
     table = create(tmp_path)
     stream = Stream(spark, tmp_path, tag_by="state")
     stream.send(("a", "x", 1, 1.0))
@@ -142,9 +138,7 @@ def test_a_commit_that_no_journal_tells_of_is_found_and_followed_behind(
     assert len(list((tmp_path / "table" / ".hoodie" / ".rli" / "streams").glob("*/*/"))) == 1
 
 
-def test_a_loss_of_what_the_stream_has_read_of_the_table_is_made_good(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_stream_state_is_rebuilt(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path)
     held = [(f"k{n}", "x", 1, 1.0) for n in range(40)]
     table.upsert(records(*held))
@@ -162,7 +156,7 @@ def test_a_loss_of_what_the_stream_has_read_of_the_table_is_made_good(
     assert state_of(table) == wanted(held, second)
 
 
-def test_what_the_state_has_forgotten_is_not_inserted_again(
+def test_forgotten_keys_are_not_reinserted(
     spark: SparkSession, tmp_path: Path, tagged_by: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each batch finds all other keys in its bucket unused.
@@ -176,9 +170,7 @@ def test_what_the_state_has_forgotten_is_not_inserted_again(
     assert tagged_by == ["state", "state", "index"]
 
 
-def test_locations_are_read_again_where_a_clean_has_removed_files(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locations_are_reread_after_clean(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path)
     for number in range(3):
         table.upsert(records(("a", "x", number, float(number))))
@@ -195,9 +187,7 @@ def test_locations_are_read_again_where_a_clean_has_removed_files(
     assert state_of(table) == {"a": ("y", 3.0)}
 
 
-def test_keys_are_unique_in_their_partition_where_the_table_says_so(
-    spark: SparkSession, tmp_path: Path, tagged_by: list[str]
-) -> None:
+def test_stream_respects_partition_scope(spark: SparkSession, tmp_path: Path, tagged_by: list[str]) -> None:
     table = create(tmp_path, "simple:")
     table.upsert(records(("a", "x", 0, 0.0)))
     stream = Stream(spark, tmp_path, tag_by="state")
@@ -211,7 +201,7 @@ def test_keys_are_unique_in_their_partition_where_the_table_says_so(
     assert tagged_by == ["state"] * 3
 
 
-def test_a_stream_may_look_keys_up_in_a_store(spark: SparkSession, tmp_path: Path) -> None:
+def test_stream_may_look_up_in_store(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, f"lmdb://{tmp_path / 'index'}")
     stream = Stream(spark, tmp_path)
     stream.send(("a", "x", 1, 1.0))
@@ -222,7 +212,7 @@ def test_a_stream_may_look_keys_up_in_a_store(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.invariant("P37")
-def test_a_stream_goes_over_to_the_index_that_its_table_is_given(spark: SparkSession, tmp_path: Path) -> None:
+def test_stream_switches_to_migrated_index(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, f"lmdb://{tmp_path / 'index'}")
     table.upsert(records(("a", "x", 1, 1.0)))
     with rli.open_table(table.location) as other:
@@ -233,7 +223,7 @@ def test_a_stream_goes_over_to_the_index_that_its_table_is_given(spark: SparkSes
     assert state_of(table) == {"a": ("y", 2.0), "b": ("y", 2.0)}
 
 
-def test_what_does_not_fit_is_refused_before_the_stream_begins(spark: SparkSession, tmp_path: Path) -> None:
+def test_unsuitable_streams_are_refused_early(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path)
     (tmp_path / "incoming").mkdir()
     events = spark.readStream.schema(SCHEMA).json(str(tmp_path / "incoming"))
@@ -310,7 +300,7 @@ def test_a_replay_may_compute_values_again(
 
 
 @pytest.mark.invariant("P26")
-def test_a_replay_of_other_keys_ends_the_query(spark: SparkSession, tmp_path: Path, table: rli.Table) -> None:
+def test_replay_of_other_keys_ends_query(spark: SparkSession, tmp_path: Path, table: rli.Table) -> None:
     """As after a power cut in which the checkpoint lost the batch's offsets: the rows that came since must not be lost."""
     stream = Replayed(spark, tmp_path)
     stream.send(("a", "x", 1, 0.0))
@@ -326,7 +316,7 @@ def test_a_replay_of_other_keys_ends_the_query(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.invariant("P26")
-def test_a_replay_in_another_mode_ends_the_query(spark: SparkSession, tmp_path: Path, table: rli.Table) -> None:
+def test_replay_in_other_mode_ends_query(spark: SparkSession, tmp_path: Path, table: rli.Table) -> None:
     stream = Replayed(spark, tmp_path)
     stream.send(("a", "x", 1, 0.0))
     stream.run(table, 1.0)

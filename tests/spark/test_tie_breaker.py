@@ -15,7 +15,7 @@ from rli_spark.requests.tie_breaker import Tied
 
 
 @pytest.mark.parametrize("kind", [RecordKeying, FirstRecordKeying])
-def test_the_same_row_wins_in_every_order(kind: type[RecordKeying], tmp_path: Path) -> None:
+def test_same_row_wins_in_every_order(kind: type[RecordKeying], tmp_path: Path) -> None:
     with rli.create_table(tmp_path / "table", record_key="id", partition_by="city", ordering="ts") as table:
         keying = Tied(kind(table_keys(table.definition), "ts", Scope.GLOBAL))
     rows = pa.table({"id": ["k", "k", "k", "other"], "city": ["a"] * 4, "ts": [1, 1, 1, 1], "n": [3, 1, 2, 7]})

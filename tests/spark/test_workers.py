@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_workers_with_another_python_are_refused_before_anything_is_written(
+def test_workers_with_other_python_are_refused(
     spark: SparkSession, table: rli.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = tmp_path / "python3"
@@ -41,7 +41,7 @@ def test_workers_with_another_python_are_refused_before_anything_is_written(
     assert table.timeline() == ()
 
 
-def test_another_name_of_a_python_that_can_do_the_work_is_none_of_rlis_business(
+def test_renamed_capable_python_is_accepted(
     spark: SparkSession, table: rli.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrapped = tmp_path / "python-with-a-name"
@@ -52,7 +52,7 @@ def test_another_name_of_a_python_that_can_do_the_work_is_none_of_rlis_business(
     assert rli_spark.upsert(df, table).inserted == 1
 
 
-def test_executors_of_a_cluster_that_lack_rli_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_executors_without_rli_are_refused(tmp_path: Path) -> None:
     bare = tmp_path / "python3"
     # Without its site packages; Spark itself brings what its workers need to start.
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')

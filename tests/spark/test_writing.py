@@ -42,7 +42,7 @@ def stored(table: rli.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in table.read(columns=["id", "city", "ts", "fare"]).to_pylist())
 
 
-def test_inserts_updates_moves_and_late_events_are_told_apart(spark: SparkSession, table: rli.Table) -> None:
+def test_inserts_updates_moves_and_late_events(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 5, 1.0), ("b", "Rome", 5, 1.0), ("c", "Oslo", 5, 1.0)), table)
     batch = frame(
         spark,
@@ -59,14 +59,14 @@ def test_inserts_updates_moves_and_late_events_are_told_apart(spark: SparkSessio
     assert table.verify_index().agrees
 
 
-def test_of_one_key_in_a_batch_the_greatest_ordering_value_counts(spark: SparkSession, table: rli.Table) -> None:
+def test_greatest_ordering_value_wins(spark: SparkSession, table: rli.Table) -> None:
     rows = [("a", f"city {n % 3}", n, float(n)) for n in range(50)]
     result = rli_spark.upsert(frame(spark, *rows).repartition(4), table)
     assert result.inserted == 1
     assert stored(table) == [("a", "city 1", 49, 49.0)]
 
 
-def test_of_equal_rows_one_is_kept_whatever_their_partition(spark: SparkSession, table: rli.Table) -> None:
+def test_equal_rows_are_deduplicated_across_partitions(spark: SparkSession, table: rli.Table) -> None:
     rows = [("a", city, 1, 1.0) for city in ("Rome", "Oslo", "Bern")]
     rli_spark.upsert(frame(spark, *rows).repartition(3), table)
     assert len(stored(table)) == 1
@@ -90,7 +90,7 @@ def test_both_engines_make_the_same_table(spark: SparkSession, table: rli.Table,
     assert stored(table) == stored(other)
 
 
-def test_python_and_spark_take_turns_on_one_table(spark: SparkSession, table: rli.Table) -> None:
+def test_python_and_spark_alternate_on_table(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 1, 1.0), ("b", "Rome", 1, 1.0)))
     rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table)
     result = table.upsert(arrow(("a", "Oslo", 3, 3.0), ("c", "Bern", 1, 1.0)))
@@ -106,9 +106,7 @@ def test_deletes_by_key_alone(spark: SparkSession, table: rli.Table) -> None:
     assert table.verify_index().agrees
 
 
-def test_keep_leaves_a_record_in_its_partition_with_its_stored_partition_value(
-    spark: SparkSession, table: rli.Table
-) -> None:
+def test_keep_leaves_record_in_its_partition(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
     result = rli_spark.upsert(frame(spark, ("a", "Oslo", 2, 2.0)), table, on_partition_change="keep")
     assert (result.updated, result.moved) == (1, 0)
@@ -125,7 +123,7 @@ def test_keep_leaves_a_record_in_its_partition_with_its_stored_partition_value(
         (("a", "Oslo", 9, 1.0), rli.PartitionChangeError),
     ],
 )
-def test_a_bad_record_fails_the_batch_with_its_own_error_and_leaves_the_table_alone(
+def test_bad_record_fails_whole_batch(
     spark: SparkSession, table: rli.Table, bad: tuple[Any, ...], error: type[rli.RliError]
 ) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
@@ -136,7 +134,7 @@ def test_a_bad_record_fails_the_batch_with_its_own_error_and_leaves_the_table_al
     assert table.verify_index().agrees
 
 
-def test_a_missing_column_fails_before_anything_runs(spark: SparkSession, table: rli.Table) -> None:
+def test_missing_column_fails_early(spark: SparkSession, table: rli.Table) -> None:
     rows = frame(spark, ("a", "Rome", 1, 1.0))
     for column in ("id", "city", "ts"):
         with pytest.raises(rli.SchemaError, match=column):
@@ -144,7 +142,7 @@ def test_a_missing_column_fails_before_anything_runs(spark: SparkSession, table:
     assert table.timeline() == ()
 
 
-def test_nested_types_and_maps_come_back_as_they_went(spark: SparkSession, table: rli.Table) -> None:
+def test_nested_types_and_maps_round_trip(spark: SparkSession, table: rli.Table) -> None:
     rows = spark.range(20).select(
         F.concat(F.lit("k"), F.col("id")).alias("id"),
         F.lit("Rome").alias("city"),
@@ -161,7 +159,7 @@ def test_nested_types_and_maps_come_back_as_they_went(spark: SparkSession, table
     assert ours == rows.orderBy("id").collect()
 
 
-def test_added_columns_are_null_in_older_records(spark: SparkSession, table: rli.Table) -> None:
+def test_added_columns_read_as_null(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
     rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)).withColumn("tip", F.lit(2)), table)
     read = rli_spark.read(spark, table, columns=["id", "tip"])
@@ -170,9 +168,7 @@ def test_added_columns_are_null_in_older_records(spark: SparkSession, table: rli
         rli_spark.upsert(frame(spark, ("c", "Oslo", 1, 1.0)), table)
 
 
-def test_an_insert_skips_known_keys_and_takes_the_record_of_the_least_ordering_value(
-    spark: SparkSession, table: rli.Table
-) -> None:
+def test_insert_skips_known_keys(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 5, 1.0)))
     rows = [("a", "Oslo", 6, 2.0), *((f"b{key}", f"city {n}", n, 2.0) for key in range(3) for n in (3, 1, 2))]
     result = rli_spark.insert(frame(spark, *rows).repartition(4), table)
@@ -183,7 +179,7 @@ def test_an_insert_skips_known_keys_and_takes_the_record_of_the_least_ordering_v
     assert table.verify_index().agrees
 
 
-def test_updated_and_moved_records_keep_columns_that_a_frame_lacks(spark: SparkSession, table: rli.Table) -> None:
+def test_missing_columns_keep_stored_values(spark: SparkSession, table: rli.Table) -> None:
     table.upsert(arrow(("a", "Rome", 5, 1.0), ("b", "Rome", 5, 2.0)))
     rows = [("a", "Rome", 6, 0.0), ("b", "Bern", 6, 0.0), ("c", "Bern", 6, 0.0)]
     result = rli_spark.upsert(frame(spark, *rows).drop("fare"), table, missing="keep")
@@ -191,7 +187,7 @@ def test_updated_and_moved_records_keep_columns_that_a_frame_lacks(spark: SparkS
     assert stored(table) == [("a", "Rome", 6, 1.0), ("b", "Bern", 6, 2.0), ("c", "Bern", 6, None)]
 
 
-def test_small_files_are_filled_and_large_batches_split(spark: SparkSession, table: rli.Table) -> None:
+def test_small_files_fill_and_large_split(spark: SparkSession, table: rli.Table) -> None:
     rows = spark.range(20_000).select(
         F.concat(F.lit("k"), F.col("id")).alias("id"),
         F.lit("Rome").alias("city"),
@@ -238,7 +234,7 @@ def test_bootstrap_builds_the_same_index(spark: SparkSession, table: rli.Table) 
     assert sorted_rows(table.lookup(keys)) == sorted_rows(before)
 
 
-def test_a_comparison_finds_records_that_the_index_lacks(spark: SparkSession, table: rli.Table) -> None:
+def test_verify_finds_missing_entries(spark: SparkSession, table: rli.Table) -> None:
     rli_spark.upsert(frame(spark, ("b", "Oslo", 1, 1.0)), table)
     rli_spark.upsert(frame(spark, ("a", "Rome", 1, 1.0)), table)
     assert rli_spark.verify_index(spark, table).agrees

@@ -31,7 +31,7 @@ def add_module(archive: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_module_that_is_added_is_found(archive: Path, *, known: bool) -> None:
+def test_added_module_is_found(archive: Path, *, known: bool) -> None:
     if known:
         importlib.import_module("zipped_first")
     watch_zip_directories()
@@ -41,7 +41,7 @@ def test_a_module_that_is_added_is_found(archive: Path, *, known: bool) -> None:
     assert importlib.import_module("zipped_second").NAME == "zipped_second"
 
 
-def test_a_file_that_is_removed_has_no_modules_any_more(archive: Path) -> None:
+def test_removed_file_has_no_modules(archive: Path) -> None:
     watch_zip_directories()
     importlib.import_module("zipped_first")
     archive.unlink()
@@ -50,7 +50,7 @@ def test_a_file_that_is_removed_has_no_modules_any_more(archive: Path) -> None:
         importlib.import_module("zipped_second")
 
 
-def test_an_unchanged_file_is_not_read_again(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_file_is_not_reread(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     importlib.import_module("zipped_first")
     watch_zip_directories()
     read: list[str] = []

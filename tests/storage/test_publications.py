@@ -56,9 +56,7 @@ def published(storage: Storage, draft: Draft) -> bool | None:
 
 @pytest.mark.invariant("P22")
 @pytest.mark.parametrize("ends", ["it stays", "it is undone"])
-def test_a_publisher_that_is_paused_at_any_request_has_published_or_never_will(
-    storage: Storage, successor: Storage, ends: str
-) -> None:
+def test_paused_publisher_publishes_once_or_never(storage: Storage, successor: Storage, ends: str) -> None:
     """And it does not publish once more what a rollback has undone since, or an archive has taken away."""
     outcomes = []
     for number in count(1):
@@ -87,9 +85,7 @@ def test_a_publisher_that_is_paused_at_any_request_has_published_or_never_will(
 
 
 @pytest.mark.parametrize("is_decided", [False, True])
-def test_a_successor_that_is_paused_at_any_request_undoes_nothing_of_its_own_successor(
-    storage: Storage, successor: Storage, *, is_decided: bool
-) -> None:
+def test_paused_successor_spares_its_own_successor(storage: Storage, successor: Storage, *, is_decided: bool) -> None:
     """Two take over one after the other; the first one wakes up when the second has undone the publication."""
     for number in count(1):
         draft = storage.draft(DRAFT, CONTENT)
@@ -109,7 +105,7 @@ def test_a_successor_that_is_paused_at_any_request_undoes_nothing_of_its_own_suc
 
 
 @pytest.mark.invariant("P37")
-def test_a_replacement_that_is_paused_at_any_request_undoes_no_later_one(storage: Storage, successor: Storage) -> None:
+def test_paused_replacement_spares_later_replacement(storage: Storage, successor: Storage) -> None:
     for number in count(1):
         successor.write_bytes(TARGET, b"old")
         draft = storage.draft(DRAFT, CONTENT)
@@ -138,7 +134,7 @@ def die_before_the_copy(storage: Storage, draft: Draft) -> None:
 
 
 @pytest.mark.invariant("P22")
-def test_a_publication_that_is_decided_is_not_taken_back_but_finished(storage: Storage, successor: Storage) -> None:
+def test_decided_publication_is_finished(storage: Storage, successor: Storage) -> None:
     die_before_the_copy(storage, storage.draft(DRAFT, CONTENT))
     assert not storage.retract(DRAFT)
     assert not successor.exists(TARGET)
@@ -146,7 +142,7 @@ def test_a_publication_that_is_decided_is_not_taken_back_but_finished(storage: S
     assert successor.read_bytes(TARGET) == CONTENT
 
 
-def test_a_write_whose_answer_was_lost_is_not_taken_for_anothers(storage: Storage, successor: Storage) -> None:
+def test_write_recognises_itself_after_lost_answer(storage: Storage, successor: Storage) -> None:
     storage.create("first", b"")
     with answer_lost(1) as sent:
         assert storage.create("f", b"")
@@ -155,7 +151,7 @@ def test_a_write_whose_answer_was_lost_is_not_taken_for_anothers(storage: Storag
     assert not successor.create("f", b"")
 
 
-def test_a_draft_is_published_once_whichever_answer_is_lost(storage: Storage) -> None:
+def test_lost_answer_publishes_draft_once(storage: Storage) -> None:
     storage.create("first", b"")
     for number in count(1):
         with answer_lost(number) as sent:
@@ -167,7 +163,7 @@ def test_a_draft_is_published_once_whichever_answer_is_lost(storage: Storage) ->
             break
 
 
-def test_a_draft_whose_request_arrives_late_is_nobodys(storage: Storage, successor: Storage) -> None:
+def test_late_draft_request_has_no_effect(storage: Storage, successor: Storage) -> None:
     """The request was given up; it arrives when another attempt was made, taken over and tidied up."""
     storage.create("first", b"")
     late: list[Call] = []
@@ -190,7 +186,7 @@ def test_a_draft_whose_request_arrives_late_is_nobodys(storage: Storage, success
 
 
 @pytest.mark.parametrize("condition", ["create", "update"])
-def test_a_store_that_does_not_heed_conditions_is_refused_for_writing(
+def test_unconditional_store_is_refused_for_writing(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, condition: str
 ) -> None:
     put = obstore.put
@@ -221,9 +217,7 @@ def test_a_store_that_does_not_heed_conditions_is_refused_for_writing(
         [],
     ],
 )
-def test_a_forged_decision_changes_nothing_outside_the_table(
-    storage: Storage, object_store: ObjectStore, decision: object
-) -> None:
+def test_forged_decision_stays_inside_table(storage: Storage, object_store: ObjectStore, decision: object) -> None:
     client = object_store.client(storage.root.partition("/")[0])
     outside = {"other/victim": b"precious", "tt/victim": b"precious", "other/source": b"source"}
     for name, precious in outside.items():

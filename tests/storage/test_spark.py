@@ -61,7 +61,7 @@ def expected() -> dict[str, int]:
     return {f"k{number}": 3 if number >= 350 else 2 if number >= 200 else 1 for number in range(450)}
 
 
-def test_spark_and_plain_python_write_one_table(object_store: ObjectStore, tmp_path: Path) -> None:
+def test_spark_and_python_share_table(object_store: ObjectStore, tmp_path: Path) -> None:
     location = f"s3://{object_store.new_bucket()}/my trips"
     table = rli.create_table(
         location.replace(" ", "%20"),

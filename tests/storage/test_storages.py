@@ -48,7 +48,7 @@ def named(storage: Storage) -> Storage:
     return storage
 
 
-def test_files_are_written_read_listed_and_deleted_under_any_name(storage: Storage) -> None:
+def test_files_work_under_any_name(storage: Storage) -> None:
     for name in NAMES:
         storage.write_bytes(f"f/{name}/{name}", name.encode())
         storage.write_bytes(f"f/{name}/{name}", b"again")
@@ -67,7 +67,7 @@ def test_files_are_written_read_listed_and_deleted_under_any_name(storage: Stora
     assert storage.list_files(recursive=True) == []
 
 
-def test_files_that_go_in_any_order_go_whether_or_not_they_are_there(storage: Storage) -> None:
+def test_discarding_files_tolerates_missing_files(storage: Storage) -> None:
     for name in ("f/1", "f/2", "kept"):
         storage.write_bytes(name, b"")
     storage.discard_files([])
@@ -75,7 +75,7 @@ def test_files_that_go_in_any_order_go_whether_or_not_they_are_there(storage: St
     assert [file.path for file in storage.list_files(recursive=True)] == ["kept"]
 
 
-def test_objects_go_where_the_store_fails_for_one_that_is_gone(tmp_path: Path) -> None:
+def test_objects_are_deleted_despite_missing_objects(tmp_path: Path) -> None:
     """S3 says nothing about such a one; others do, and leave those behind it."""
     store: Any = LocalStore(tmp_path)
     for key in ("1", "2"):
@@ -87,7 +87,7 @@ def test_objects_go_where_the_store_fails_for_one_that_is_gone(tmp_path: Path) -
     assert obstore.list(store).collect() == []
 
 
-def test_what_a_dead_writer_listed_goes_in_few_requests(object_store: ObjectStore) -> None:
+def test_dead_writer_files_take_few_requests(object_store: ObjectStore) -> None:
     """None of it needs to be there: the writer may have died while it waited for the lease."""
     location = f"s3://{object_store.new_bucket()}/t"
     dead = "20240101000000000"
@@ -106,7 +106,7 @@ def test_what_a_dead_writer_listed_goes_in_few_requests(object_store: ObjectStor
         table.drop_index()
 
 
-def test_a_folder_is_no_beginning_of_a_name(storage: Storage) -> None:
+def test_folder_is_no_name_prefix(storage: Storage) -> None:
     for name in ("part/f", "part2/f", "part.f"):
         storage.write_bytes(name, b"")
     assert [file.path for file in storage.list_files("part", recursive=True)] == ["part/f"]
@@ -117,7 +117,7 @@ def test_a_folder_is_no_beginning_of_a_name(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("change", ["write_bytes", "create"])
-def test_a_paused_writer_outlives_the_removal_of_its_temporary_file(
+def test_paused_writer_survives_removed_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     storage = Storage(str(tmp_path))
@@ -137,9 +137,7 @@ def test_a_paused_writer_outlives_the_removal_of_its_temporary_file(
     assert [file.path for file in storage.list_files(recursive=True)] == ["f/x"]
 
 
-def test_a_writer_whose_folder_was_removed_does_not_make_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removed_folder_is_not_recreated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path))
     link = os.link
 
@@ -162,7 +160,7 @@ def test_one_of_many_creates_a_file(storage: Storage) -> None:
             assert storage.read_bytes(f"c/{number}") == contents[created.index(True)]
 
 
-def test_a_moved_file_replaces_another_and_is_gone_from_its_place(storage: Storage) -> None:
+def test_moved_file_replaces_and_leaves_origin(storage: Storage) -> None:
     storage.write_bytes("work/f", b"new")
     storage.write_bytes("x/f", b"old")
     storage.move("work/f", "x/f")
@@ -174,7 +172,7 @@ def test_a_moved_file_replaces_another_and_is_gone_from_its_place(storage: Stora
 
 
 @pytest.mark.invariant("P1")
-def test_a_draft_gets_its_name_once_and_no_other_file_loses_it(named: Storage) -> None:
+def test_draft_is_named_once_without_overwriting(named: Storage) -> None:
     assert named.publish(named.draft("work/commit", b"one"), "x/one")
     assert named.read_bytes("x/one") == b"one"
     assert not named.publish(named.draft("work/other", b"two"), "x/one")
@@ -182,7 +180,7 @@ def test_a_draft_gets_its_name_once_and_no_other_file_loses_it(named: Storage) -
     assert named.retract("work/other")
 
 
-def test_a_draft_that_was_taken_back_is_not_published(named: Storage) -> None:
+def test_retracted_draft_is_not_published(named: Storage) -> None:
     for take_back in (named.retract, named.settle):
         draft = named.draft("work/commit", b"one")
         take_back("work/commit")
@@ -192,7 +190,7 @@ def test_a_draft_that_was_taken_back_is_not_published(named: Storage) -> None:
 
 
 @pytest.mark.invariant("P37")
-def test_a_draft_replaces_a_file_unless_it_was_taken_back(named: Storage) -> None:
+def test_unretracted_draft_replaces_file(named: Storage) -> None:
     named.write_bytes("x/settings", b"one")
     named.replace(named.draft("work/next", b"two"), "x/settings")
     assert named.read_bytes("x/settings") == b"two"
@@ -205,7 +203,7 @@ def test_a_draft_replaces_a_file_unless_it_was_taken_back(named: Storage) -> Non
         assert named.read_bytes("x/settings") == b"two"
 
 
-def test_a_draft_is_published_or_taken_back_by_one_of_many(named: Storage) -> None:
+def test_draft_has_single_publisher_or_retractor(named: Storage) -> None:
     def publish(number: int) -> bool:
         try:
             return named.publish(drafts[number], f"x/{number}")
@@ -223,7 +221,7 @@ def test_a_draft_is_published_or_taken_back_by_one_of_many(named: Storage) -> No
             assert published.result() == named.exists(f"x/{number}")
 
 
-def test_large_files_are_written_and_read_in_parts(storage: Storage) -> None:
+def test_large_files_are_transferred_in_parts(storage: Storage) -> None:
     rows = pa.table({"n": pa.array(range(3_000_000))})
     storage.make_folder("big")
     with storage.filesystem.open_output_stream(storage.full_path("big/f.parquet")) as sink:
@@ -234,7 +232,7 @@ def test_large_files_are_written_and_read_in_parts(storage: Storage) -> None:
     assert len(storage.read_bytes("big/f.parquet") or b"") == file.size > 3_000_000 * 8
 
 
-def test_a_pickled_storage_is_the_same_and_shows_no_secret(storage: Storage) -> None:
+def test_pickled_storage_hides_secrets(storage: Storage) -> None:
     storage.write_bytes("f", b"1")
     copy = pickle.loads(pickle.dumps(storage))  # noqa: S301  (made here)
     assert copy == storage
@@ -265,7 +263,7 @@ in_child(2)
 """
 
 
-def test_a_fork_is_refused_once_an_object_store_was_used_and_harmless_before(object_store: ObjectStore) -> None:
+def test_fork_after_object_store_is_refused(object_store: ObjectStore) -> None:
     """It would wait for ever for threads that it does not have."""
     storage = Storage(f"s3://{object_store.new_bucket()}/t", object_store.options)
     storage.write_bytes("f", b"1")
@@ -289,7 +287,7 @@ if child:
 """
 
 
-def test_a_forked_process_brings_files_to_the_disk_as_its_parent_does(tmp_path: Path) -> None:
+def test_forked_process_syncs_files(tmp_path: Path) -> None:
     """The parent has kept threads for that, which the child lacks."""
     for name in "ab":
         (tmp_path / name).write_text("1")
@@ -307,7 +305,7 @@ def test_markers_of_folders_are_no_files(object_store: ObjectStore) -> None:
     assert storage.list_folders() == ["p"]
 
 
-def test_what_another_process_writes_is_seen_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
+def test_foreign_writes_are_seen_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
     location = f"s3://{object_store.new_bucket()}/t"
     index = f"lmdb://{tmp_path}/i"
     ours = create_table(location, record_key="id", ordering="ts", index=index, storage_options=object_store.options)
@@ -326,13 +324,13 @@ def test_what_another_process_writes_is_seen_at_once(object_store: ObjectStore, 
 
 
 @pytest.mark.parametrize("location", ["mock:///t", "memory://t"])
-def test_a_storage_without_conditional_writes_is_refused_for_writing(location: str) -> None:
+def test_storage_without_conditions_is_read_only(location: str) -> None:
     with pytest.raises(UnsupportedTableError, match=f"only reads from this storage: location={location}"):
         create_table(location, record_key="id", index="memory:refused")
     assert Storage(location).read_bytes("f") is None
 
 
-def test_a_table_is_read_where_it_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_table_can_be_read(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i")
     table.upsert(records(("a", "x", 1, 0.1)))
     memory = fsspec.filesystem("memory")
@@ -354,7 +352,7 @@ def test_a_table_is_read_where_it_cannot_be_written(tmp_path: Path) -> None:
         ("t", {"region": "x"}, "only object stores have options"),
     ],
 )
-def test_a_wrong_location_or_option_is_named(location: str, options: dict[str, str], named: str) -> None:
+def test_wrong_location_or_option_is_named(location: str, options: dict[str, str], named: str) -> None:
     with pytest.raises(SettingsError, match=named) as raised:
         open_table(location, storage_options=options)
     assert "secret" not in str(raised.value)
@@ -363,7 +361,7 @@ def test_a_wrong_location_or_option_is_named(location: str, options: dict[str, s
 @pytest.mark.parametrize(
     ("location", "endpoint"), [("s3://no-such-bucket/t", None), ("s3://any-bucket/t", "http://127.0.0.1:9")]
 )
-def test_a_store_that_cannot_be_used_is_named(
+def test_unusable_store_is_named(
     object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, location: str, endpoint: str | None
 ) -> None:
     monkeypatch.setattr(object_stores, "_REPEATED", {"max_retries": 1})
@@ -399,7 +397,7 @@ def test_contents_of_a_successor_stay(object_store: ObjectStore, remove: Callabl
 
 
 @pytest.mark.invariant("P30")
-def test_unfinished_drafts_of_dead_writers_go_with_a_clean_and_announced_ones_stay(object_store: ObjectStore) -> None:
+def test_clean_removes_unannounced_dead_drafts(object_store: ObjectStore) -> None:
     location = f"s3://{object_store.new_bucket()}/t"
     table = create_table(location, record_key="id", index="memory:drafts", storage_options=object_store.options)
     table.upsert(pa.table({"id": ["a"]}))

@@ -120,7 +120,7 @@ def upsert_and_die_at_request(folder: Path, number: int) -> None:
     do_write(pointed(open_copy(folder), at_point), "upsert")
 
 
-def test_a_kill_at_every_request_of_a_publication(copies: Copies) -> None:
+def test_kill_at_every_publication_request(copies: Copies) -> None:
     """Once it is decided, a commit takes place, although nobody sees it before somebody finishes it."""
     outcomes = []
     for number in count(1, 1 if EVERY_POINT else 2):
@@ -155,7 +155,7 @@ def test_a_kill_at_every_request_of_a_publication(copies: Copies) -> None:
         (Point.DECIDED, 1, LeasePlace.TABLE),
     ],
 )
-def test_a_successor_in_the_lease_fences_off_the_one_before(
+def test_lease_successor_fences_predecessor(
     object_store: ObjectStore, indexes: Iterator[str], point: Step | Point, attempts: int, lease: LeasePlace
 ) -> None:
     table = new_table(object_store, next(indexes), lease, LEASE_SECONDS)
@@ -190,9 +190,7 @@ def test_a_history_is_serialisable(object_store: ObjectStore, indexes: Iterator[
     require_serialisable(table, SEED, urls)
 
 
-def test_nobody_builds_on_a_table_before_a_commit_is_there_that_was_decided(
-    object_store: ObjectStore, indexes: Iterator[str]
-) -> None:
+def test_writers_await_decided_commit(object_store: ObjectStore, indexes: Iterator[str]) -> None:
     """The process that decided it lives on, as after Ctrl-C; another writer waits for the lease by then."""
     table = new_table(object_store, next(indexes), LeasePlace.INDEX, LEASE_SECONDS)
     rival = open_table(table.location, storage_options=object_store.options)
@@ -219,7 +217,7 @@ def test_nobody_builds_on_a_table_before_a_commit_is_there_that_was_decided(
 
 
 @pytest.mark.parametrize("lease", list(LeasePlace))
-def test_a_transaction_that_changes_nothing_is_committed(
+def test_unchanged_transaction_is_committed(
     object_store: ObjectStore, indexes: Iterator[str], lease: LeasePlace
 ) -> None:
     table = new_table(object_store, next(indexes), lease)

@@ -41,7 +41,7 @@ def _times(table: Table, action: str = "commit") -> list[str]:
     return [instant.time for instant in table.timeline() if instant.action == action]
 
 
-def test_old_commits_leave_and_nothing_else_changes(table: Table) -> None:
+def test_archive_removes_old_commits_only(table: Table) -> None:
     instants = [_commit(table, version) for version in range(6)]
     rows = rows_of(table)
     found = table.lookup(["a", "n0", "n5"])
@@ -62,7 +62,7 @@ def test_old_commits_leave_and_nothing_else_changes(table: Table) -> None:
     check_stored(table)
 
 
-def test_archiving_twice_does_nothing_the_second_time(table: Table) -> None:
+def test_second_archive_does_nothing(table: Table) -> None:
     assert table.archive() == ArchiveResult(0, None, 0)
     instants = [_commit(table, version) for version in range(3)]
     table.archive(keep_commits=2)
@@ -73,7 +73,7 @@ def test_archiving_twice_does_nothing_the_second_time(table: Table) -> None:
         table.archive(keep_commits=0)
 
 
-def test_cleans_and_rollbacks_leave_too_and_the_last_clean_stays(table: Table) -> None:
+def test_last_clean_survives_archive(table: Table) -> None:
     for version in range(3):
         _commit(table, version)
     first = table.clean(keep_commits=1).instant
@@ -93,7 +93,7 @@ def test_cleans_and_rollbacks_leave_too_and_the_last_clean_stays(table: Table) -
     check_stored(table)
 
 
-def test_what_is_archived_is_neither_read_as_of_nor_gone_back_to(table: Table) -> None:
+def test_archived_states_cannot_be_reached(table: Table) -> None:
     instants = [_commit(table, version) for version in range(4)]
     state = rows_of(table.read(as_of=instants[2]))
     table.archive(keep_commits=2)
@@ -112,7 +112,7 @@ def test_what_is_archived_is_neither_read_as_of_nor_gone_back_to(table: Table) -
     check_stored(table)
 
 
-def test_a_savepoint_keeps_all_that_is_newer_and_a_commit_beside_it(table: Table) -> None:
+def test_savepoint_keeps_newer_instants(table: Table) -> None:
     instants = [_commit(table, version) for version in range(6)]
     state = rows_of(table.read(as_of=instants[2]))
     table.savepoint(instants[2])
@@ -134,7 +134,7 @@ def test_a_savepoint_keeps_all_that_is_newer_and_a_commit_beside_it(table: Table
     check_stored(table)
 
 
-def test_a_write_at_work_keeps_what_it_builds_on(table: Table) -> None:
+def test_running_write_keeps_its_base(table: Table) -> None:
     first = [_commit(table, version) for version in range(3)]
     other = open_table(table.location)
     results: list[ArchiveResult] = []
@@ -184,7 +184,7 @@ def test_files_of_no_commit_never_count(table: Table) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_an_index_that_is_older_than_the_archive_asks_for_a_bootstrap(version: int, tmp_path: Path) -> None:
+def test_stale_index_requires_bootstrap_after_archive(version: int, tmp_path: Path) -> None:
     index = tmp_path / "index"
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{index}", shards=3
@@ -215,7 +215,7 @@ def test_an_index_that_is_older_than_the_archive_asks_for_a_bootstrap(version: i
 
 
 @pytest.mark.invariant("P13")
-def test_a_reader_that_lists_while_instants_leave_misses_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_misses_nothing_during_archive(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     instants = [_commit(table, version) for version in range(6)]
     rows = rows_of(table)
     timeline = table.snapshot().timeline
@@ -239,7 +239,7 @@ def test_a_reader_that_lists_while_instants_leave_misses_nothing(table: Table, m
 
 
 @pytest.mark.parametrize("reached", ["archived", "pending states removed", "some instants removed"])
-def test_an_archive_that_was_killed_is_finished_by_the_next(reached: str, table: Table, tmp_path: Path) -> None:
+def test_killed_archive_is_finished_next(reached: str, table: Table, tmp_path: Path) -> None:
     for version in range(5):
         _commit(table, version)
     before = Path(shutil.copytree(table.location, tmp_path / "before"))
@@ -269,7 +269,7 @@ def test_an_archive_that_was_killed_is_finished_by_the_next(reached: str, table:
     check_stored(again)
 
 
-def test_a_replacement_stays_until_the_files_that_it_replaced_are_cleaned(trips: Table) -> None:
+def test_replacement_stays_until_files_are_cleaned(trips: Table) -> None:
     """Without it, what it replaced would be data again. The replacement is made by hand, as other engines do it."""
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     (old,) = Path(trips.location, "x").glob("*.parquet")
@@ -309,7 +309,7 @@ def assert_restored(table: Table, instant: str) -> None:
     assert table.restore(instant).restored_to == instant
 
 
-def test_an_archive_that_was_paused_removes_nothing_that_came_later(table: Table) -> None:
+def test_paused_archive_removes_nothing_newer(table: Table) -> None:
     """The successor finishes it, and commits; then it goes on."""
     instants = [_commit(table, version) for version in range(4)]
     other = open_table(table.location)

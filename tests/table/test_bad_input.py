@@ -92,7 +92,7 @@ def test_a_composite_key_needs_one_part(tmp_path: Path, memory_url: str) -> None
     assert fingerprint(table) == before
 
 
-def test_an_error_at_any_step_leaves_the_table_as_it_was(trips: Table) -> None:
+def test_failed_step_leaves_table_unchanged(trips: Table) -> None:
     trips.upsert(GOOD)
 
     class StopError(Exception):
@@ -147,7 +147,7 @@ def test_a_table_is_not_created_twice(trips: Table, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ["memory", "lmdb"])
-def test_where_an_index_is_no_table_is_made(tmp_path: Path, store: str) -> None:
+def test_existing_index_prevents_table_creation(tmp_path: Path, store: str) -> None:
     url = f"memory:{uuid4().hex}" if store == "memory" else f"lmdb://{tmp_path}/index"
     create_index(url, shards=3).close()
     with pytest.raises(IndexExistsError, match=store):
@@ -197,7 +197,7 @@ def test_a_table_that_is_not_there(tmp_path: Path) -> None:
             open_table(tmp_path / name)
 
 
-def test_a_table_that_is_removed_while_open(trips: Table, tmp_path: Path) -> None:
+def test_table_removed_while_open(trips: Table, tmp_path: Path) -> None:
     trips.upsert(GOOD)
     shutil.rmtree(tmp_path / "trips")
     for call in (trips.read, trips.timeline, lambda: trips.upsert(GOOD), lambda: trips.lookup(["a"])):
@@ -274,7 +274,7 @@ def test_a_missing_base_file(trips: Table, tmp_path: Path) -> None:
         trips.verify_index()
 
 
-def test_a_file_that_is_no_base_file(trips: Table, tmp_path: Path) -> None:
+def test_unknown_parquet_file_is_named(trips: Table, tmp_path: Path) -> None:
     trips.upsert(GOOD)
     (tmp_path / "trips" / "x" / "export.parquet").write_bytes(b"")
     with pytest.raises(CorruptTableError, match=r"export\.parquet"):
@@ -306,7 +306,7 @@ def test_an_instant_that_is_no_time(trips: Table, tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     "name", ["README", "notes.txt", ".hidden", "20240101000000000.commit.crc", ".20240101000000000.commit.crc"]
 )
-def test_files_that_are_no_instants_are_passed_over(trips: Table, tmp_path: Path, name: str) -> None:
+def test_unrelated_timeline_files_are_ignored(trips: Table, tmp_path: Path, name: str) -> None:
     trips.upsert(GOOD)
     (tmp_path / "trips" / ".hoodie" / name).write_bytes(b"x")
     assert trips.upsert(records(("a", "x", 2, 2.0))).updated == 1
@@ -348,7 +348,7 @@ def test_the_index_of_another_table(tmp_path: Path) -> None:
     assert rows_of(wrong) == rows_of(table)
 
 
-def test_an_index_that_is_used_on_its_own_is_not_taken(tmp_path: Path) -> None:
+def test_standalone_index_is_not_taken(tmp_path: Path) -> None:
     table = lmdb_table(tmp_path, "t")
     create_index(f"lmdb://{tmp_path}/own").close()
     for call in calls_that_need_the_index(open_table(tmp_path / "t", index=f"lmdb://{tmp_path}/own")):
@@ -440,7 +440,7 @@ def test_an_index_that_was_never_bootstrapped(tmp_path: Path) -> None:
     assert open_table(tmp_path / "t").bootstrap_index() == 2
 
 
-def test_records_that_are_in_two_places_are_not_indexed(tmp_path: Path) -> None:
+def test_repeated_records_are_not_indexed(tmp_path: Path) -> None:
     table = lmdb_table(tmp_path, "t")
     table.upsert(GOOD)
     (path,) = [path for path in live_files(table) if path.startswith("x/")]
@@ -472,7 +472,7 @@ def test_a_journal_that_is_gone(tmp_path: Path) -> None:
 # Left by writers that died ---------------------------------------------------------------------------------------
 
 
-def test_work_of_a_dead_writer_is_removed(trips: Table, tmp_path: Path) -> None:
+def test_work_of_dead_writer_is_removed(trips: Table, tmp_path: Path) -> None:
     trips.upsert(GOOD)
     rows = rows_of(trips)
     dead = "20240101000000000"
@@ -495,7 +495,7 @@ def test_work_of_a_dead_writer_is_removed(trips: Table, tmp_path: Path) -> None:
 
 
 @pytest.mark.invariant("P17")
-def test_a_manifest_of_another_write_takes_none_of_its_files(trips: Table, tmp_path: Path) -> None:
+def test_foreign_manifest_deletes_no_files(trips: Table, tmp_path: Path) -> None:
     """After a power cut, a file system without a journal may show it in the work folder of a dead writer."""
     trips.upsert(GOOD)
     rows = rows_of(trips)
@@ -508,7 +508,7 @@ def test_a_manifest_of_another_write_takes_none_of_its_files(trips: Table, tmp_p
     check_stored(trips)
 
 
-def test_pending_instants_of_other_engines_are_left_alone(trips: Table, tmp_path: Path) -> None:
+def test_foreign_pending_instants_are_kept(trips: Table, tmp_path: Path) -> None:
     trips.upsert(GOOD)
     pending = tmp_path / "trips" / ".hoodie" / "20240101000000000.commit.requested"
     pending.touch()

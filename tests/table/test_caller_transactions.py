@@ -33,7 +33,7 @@ def writes_of(table: Table) -> list[str]:
     return [instant.time for instant in table.timeline() if instant.is_write and instant.is_completed]
 
 
-def test_a_repeat_changes_nothing_and_returns_the_first_result(table: Table) -> None:
+def test_repeat_returns_first_result(table: Table) -> None:
     first = table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)), transaction=(JOB, 1))
     table.delete(["a"])
     before = rows_of(table)
@@ -44,7 +44,7 @@ def test_a_repeat_changes_nothing_and_returns_the_first_result(table: Table) -> 
     check_stored(table)
 
 
-def test_a_repeat_does_not_go_back_behind_other_writes(plain: Table) -> None:
+def test_repeat_does_not_revert_later_writes(plain: Table) -> None:
     plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
     plain.upsert(records(("a", "x", 1, 2.0)), transaction=(JOB, 2))
     plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
@@ -61,7 +61,7 @@ def test_applications_count_by_themselves(plain: Table) -> None:
     assert [row["v"] for row in rows_of(plain)] == [4.0]
 
 
-def test_applications_whose_ids_differ_in_case_alone_have_no_folder_in_common(plain: Table) -> None:
+def test_case_variants_have_separate_folders(plain: Table) -> None:
     """Where the file system takes "Job" and "job" for one name, too."""
     for application in ("job", "Job", "JOB", "%4aob", "ä", "Ä"):
         plain.upsert(records(("a", "x", 1, 1.0)), transaction=(application, 3))
@@ -69,7 +69,7 @@ def test_applications_whose_ids_differ_in_case_alone_have_no_folder_in_common(pl
     assert len({name.casefold() for name in folders}) == len(folders) == len(writes_of(plain)) == 6
 
 
-def test_transactions_in_a_folder_with_capital_letters_still_count(plain: Table) -> None:
+def test_capitalised_transaction_folders_still_count(plain: Table) -> None:
     """Earlier versions made such folders."""
     first = plain.upsert(records(("a", "x", 1, 1.0)), transaction=("Job/1", 3))
     [folder] = Path(plain.location, paths.TRANSACTIONS).iterdir()
@@ -89,7 +89,7 @@ def test_an_unknown_smaller_number_is_refused(plain: Table) -> None:
     check_stored(plain)
 
 
-def test_a_repeat_of_another_verb_is_refused(plain: Table) -> None:
+def test_repeat_with_other_verb_is_refused(plain: Table) -> None:
     batch = records(("a", "x", 1, 1.0))
     plain.upsert(batch, transaction=(JOB, 7))
     with pytest.raises(TransactionMismatchError, match="committed=upsert repeat=delete"):
@@ -111,7 +111,7 @@ def test_a_repeat_of_another_verb_is_refused(plain: Table) -> None:
         (("a", "x", 1, 1.0), ("b", "y", 1, 2.0), ("b", "y", 1, 2.0)),
     ],
 )
-def test_a_repeat_of_other_records_is_refused(plain: Table, other: tuple[tuple[str, str, int, float], ...]) -> None:
+def test_repeat_with_other_records_is_refused(plain: Table, other: tuple[tuple[str, str, int, float], ...]) -> None:
     plain.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)), transaction=(JOB, 7))
     with pytest.raises(TransactionMismatchError, match=f"other records: .* repeat rows={len(other)}"):
         plain.upsert(records(*other), transaction=(JOB, 7))
@@ -132,7 +132,7 @@ def test_a_repeat_may_be_arranged_otherwise(plain: Table) -> None:
         plain.delete(["a", "b"], transaction=(JOB, 8))
 
 
-def test_a_record_without_a_request_is_repeated(plain: Table) -> None:
+def test_old_transaction_record_may_be_repeated(plain: Table) -> None:
     """Earlier versions kept neither the verb nor the records."""
     first = plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 7))
     [path] = Path(plain.location, paths.TRANSACTIONS).glob("*/*")
@@ -154,7 +154,7 @@ def test_records_of_transactions_stay_readable(plain: Table) -> None:
     assert first.duplicates == 1
 
 
-def test_a_write_that_changes_nothing_is_recorded(table: Table) -> None:
+def test_unchanged_write_is_recorded(table: Table) -> None:
     first = table.delete(["a"], transaction=(JOB, 1))
     assert (first.unchanged, len(writes_of(table))) == (1, 1)
     table.upsert(records(("a", "x", 1, 1.0)))
@@ -169,7 +169,7 @@ def test_a_write_that_changes_nothing_is_recorded(table: Table) -> None:
 
 @pytest.mark.invariant("P26")
 @pytest.mark.parametrize("step", [Step.REQUESTED, Step.TAGGED, Step.WRITTEN])
-def test_two_writers_with_one_transaction_commit_once(table: Table, step: Step) -> None:
+def test_shared_transaction_commits_once(table: Table, step: Step) -> None:
     other, results = open_table(table.location), []
     batch = records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0))
     at_step = AtStep(step, lambda: results.append(other.upsert(batch, transaction=(JOB, 1))))
@@ -190,7 +190,7 @@ def _upsert(path: str, start: Any, results: Any) -> None:
         results.put([opened.upsert(records(("a", "x", n, float(n))), transaction=(JOB, n)).instant for n in range(5)])
 
 
-def test_processes_with_the_same_transactions_commit_each_once(tmp_path: Path) -> None:
+def test_processes_commit_shared_transactions_once(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
     table.close()
     spawn = multiprocessing.get_context("forkserver")
@@ -213,7 +213,7 @@ def _upsert_and_die(path: Path, step: Step) -> None:
 @pytest.mark.invariant("P26")
 @pytest.mark.crash
 @pytest.mark.parametrize("step", [Step.WRITTEN, Step.FILE_PROMOTED, Step.PROMOTED, Step.PUBLISHED, Step.APPLIED])
-def test_a_kill_leaves_the_transaction_committed_or_not(tmp_path: Path, step: Step) -> None:
+def test_kill_leaves_transaction_whole(tmp_path: Path, step: Step) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts")
     table.close()
     assert was_killed(_upsert_and_die, tmp_path / "t", step)
@@ -227,7 +227,7 @@ def test_a_kill_leaves_the_transaction_committed_or_not(tmp_path: Path, step: St
     check_stored(opened)
 
 
-def test_a_transaction_that_was_rolled_back_is_committed_again(table: Table) -> None:
+def test_rolled_back_transaction_commits_again(table: Table) -> None:
     table.upsert(records(("z", "x", 1, 1.0)))
     first = table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
     assert first.instant is not None
@@ -251,7 +251,7 @@ def test_a_restore_takes_transactions_back(table: Table) -> None:
     assert [row["v"] for row in rows_of(table)] == [7.0]
 
 
-def test_transactions_outlive_clustering_cleaning_and_the_archive(table: Table) -> None:
+def test_transactions_survive_all_services(table: Table) -> None:
     results = [
         table.upsert(records((f"k{number}", f"p{number % 2}", 1, 1.0)), transaction=(JOB, number))
         for number in range(6)
@@ -273,7 +273,7 @@ def test_transactions_outlive_clustering_cleaning_and_the_archive(table: Table) 
     assert "new" not in {row["id"] for row in rows_of(table)}
 
 
-def test_a_write_that_fails_leaves_its_transaction_uncommitted(table: Table) -> None:
+def test_failed_write_leaves_transaction_uncommitted(table: Table) -> None:
     table.upsert(records(("a", "x", 1, 1.0)))
     other = open_table(table.location)
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "x", 2, 2.0))))
@@ -282,7 +282,7 @@ def test_a_write_that_fails_leaves_its_transaction_uncommitted(table: Table) -> 
     assert table.upsert(records(("a", "x", 3, 3.0)), transaction=(JOB, 1)).updated == 1
 
 
-def test_metadata_of_the_caller_is_kept_with_the_commit(table: Table) -> None:
+def test_caller_metadata_is_kept_with_commit(table: Table) -> None:
     result = table.upsert(records(("a", "x", 1, 1.0)), metadata={"offset": "17", "é": "ü"}, transaction=(JOB, 1))
     snapshot = Snapshot.now(table.definition.reloaded())
     commit = snapshot.change(snapshot.timeline.find(result.instant or ""))
@@ -295,7 +295,7 @@ def test_metadata_of_the_caller_is_kept_with_the_commit(table: Table) -> None:
     "transaction",
     [("", 1), (JOB, -1), (JOB, 2**63), (JOB, "1"), (JOB, True), (JOB,), "j1", (1, JOB), ("job-\ud800", 1)],
 )
-def test_a_transaction_that_cannot_be_kept_is_refused(table: Table, transaction: Any) -> None:
+def test_invalid_transaction_is_refused(table: Table, transaction: Any) -> None:
     with pytest.raises(InvalidInputError, match="not a transaction"):
         table.upsert(records(("a", "x", 1, 1.0)), transaction=transaction)
     assert table.timeline() == ()
@@ -304,13 +304,13 @@ def test_a_transaction_that_cannot_be_kept_is_refused(table: Table, transaction:
 @pytest.mark.parametrize(
     "metadata", [{"schema": "x"}, {"rli.journal": "x"}, {"n": 1}, {"": "x"}, {"\udc00": "x"}, {"n": "\udfff"}]
 )
-def test_metadata_that_cannot_be_kept_is_refused(table: Table, metadata: Any) -> None:
+def test_unstorable_metadata_is_refused(table: Table, metadata: Any) -> None:
     with pytest.raises(InvalidInputError):
         table.delete(["a"], metadata=metadata)
     assert table.timeline() == ()
 
 
-def test_a_table_that_was_never_written_keeps_a_transaction(plain: Table) -> None:
+def test_unwritten_table_keeps_transaction(plain: Table) -> None:
     first = plain.delete(["a"], transaction=(JOB, 1))
     assert plain.schema is None
     assert plain.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 2)).inserted == 1
@@ -318,7 +318,7 @@ def test_a_table_that_was_never_written_keeps_a_transaction(plain: Table) -> Non
     assert plain.read().num_rows == 1
 
 
-def test_files_that_a_file_system_leaves_behind_are_passed_over(table: Table) -> None:
+def test_file_system_leftovers_are_ignored(table: Table) -> None:
     first = table.upsert(records(("a", "x", 1, 1.0)), transaction=(JOB, 1))
     (folder,) = Path(table.location, paths.TRANSACTIONS).iterdir()
     for name in (".DS_Store", ".nfs0001", "note.txt"):
@@ -330,7 +330,7 @@ def test_files_that_a_file_system_leaves_behind_are_passed_over(table: Table) ->
 
 
 @pytest.mark.invariant("P9")
-def test_a_record_that_is_promoted_while_its_write_is_undone_goes_too(table: Table) -> None:
+def test_record_promoted_during_undo_is_removed(table: Table) -> None:
     """The manifest with the record takes the place of an earlier one when the other process has begun to undo the write."""
     table.upsert(records(("a", "x", 1, 1.0)))
     is_leased, may_go_on, is_promoted, is_undone = Event(), Event(), Event(), Event()

@@ -25,7 +25,7 @@ def _copy(table: Table, target: Path) -> Path:
     return target
 
 
-def test_the_kept_commits_stay_readable_and_older_ones_say_that_they_are_gone(trips: Table) -> None:
+def test_only_kept_commits_stay_readable(trips: Table) -> None:
     instants = [commit_version(trips, version) for version in range(6)]
     states = [rows_of(trips.read(as_of=instant)) for instant in instants]
     files, size = _base_files(trips), sum(path.stat().st_size for path in _base_files(trips))
@@ -48,7 +48,7 @@ def test_the_kept_commits_stay_readable_and_older_ones_say_that_they_are_gone(tr
 
 @pytest.mark.invariant("P5")
 @pytest.mark.parametrize("step", [Step.WRITTEN, Step.MANIFESTED])
-def test_a_first_write_that_is_overtaken_keeps_its_journals(tmp_path: Path, step: Step) -> None:
+def test_overtaken_first_write_keeps_journals(tmp_path: Path, step: Step) -> None:
     """It is older than all commits, and its journals are there before it has the lease."""
     table, other = leased_by_the_table(tmp_path)
 
@@ -65,7 +65,7 @@ def test_a_first_write_that_is_overtaken_keeps_its_journals(tmp_path: Path, step
     check_stored(other)
 
 
-def test_cleaning_twice_does_nothing_the_second_time(trips: Table) -> None:
+def test_second_clean_does_nothing(trips: Table) -> None:
     for version in range(4):
         commit_version(trips, version)
     assert trips.clean(keep_commits=1).files_deleted
@@ -75,7 +75,7 @@ def test_cleaning_twice_does_nothing_the_second_time(trips: Table) -> None:
     assert fingerprint(trips) == before
 
 
-def test_temporary_files_of_dead_writers_go_and_young_ones_stay(trips: Table) -> None:
+def test_only_old_temporary_files_are_removed(trips: Table) -> None:
     commit_version(trips, 0)
     folder = Path(trips.location)
     before = set(folder.rglob("*"))
@@ -98,13 +98,13 @@ def test_temporary_files_of_dead_writers_go_and_young_ones_stay(trips: Table) ->
     assert before <= set(folder.rglob("*"))
 
 
-def test_a_new_table_has_nothing_to_clean(trips: Table) -> None:
+def test_new_table_has_nothing_to_clean(trips: Table) -> None:
     assert trips.clean() == CleanResult(None, None, 0, 0, 0)
     with pytest.raises(InvalidInputError, match="keep_commits=0"):
         trips.clean(keep_commits=0)
 
 
-def test_the_kept_commits_can_be_rolled_back_and_older_ones_say_why_not(trips: Table) -> None:
+def test_only_kept_commits_can_roll_back(trips: Table) -> None:
     instants = [commit_version(trips, version) for version in range(5)]
     before = rows_of(trips.read(as_of=instants[2]))
     trips.clean(keep_commits=2)
@@ -127,7 +127,7 @@ def test_a_savepoint_keeps_its_files(trips: Table) -> None:
         trips.read(as_of=instants[0])
 
 
-def test_a_write_at_work_keeps_what_it_builds_on(trips: Table) -> None:
+def test_running_write_keeps_its_base(trips: Table) -> None:
     """While one write is at its first step, others commit and clean; it then fails as if nobody had cleaned."""
     first = commit_version(trips, 0)
     other = open_table(trips.location)
@@ -146,7 +146,7 @@ def test_a_write_at_work_keeps_what_it_builds_on(trips: Table) -> None:
 
 
 @pytest.mark.parametrize("reached", ["planned", "begun", "some files deleted", "all files deleted"])
-def test_a_clean_that_was_killed_is_finished_by_the_next(reached: str, trips: Table, tmp_path: Path) -> None:
+def test_killed_clean_is_finished_next(reached: str, trips: Table, tmp_path: Path) -> None:
     for version in range(4):
         commit_version(trips, version)
     before = _copy(trips, tmp_path / "before")
@@ -171,7 +171,7 @@ def test_a_clean_that_was_killed_is_finished_by_the_next(reached: str, trips: Ta
     check_stored(again)
 
 
-def test_a_rollback_finishes_a_planned_clean_before_it_brings_anything_back(trips: Table, tmp_path: Path) -> None:
+def test_rollback_finishes_planned_clean_first(trips: Table, tmp_path: Path) -> None:
     instants = [commit_version(trips, version) for version in range(4)]
     rows = rows_of(trips.read(as_of=instants[2]))
     before = _copy(trips, tmp_path / "before")
@@ -197,7 +197,7 @@ def eager_purges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.invariant("P30")
 @pytest.mark.usefixtures("eager_purges")
-def test_tombstones_of_older_commits_leave_the_index(trips: Table) -> None:
+def test_tombstones_of_old_commits_are_purged(trips: Table) -> None:
     keys: list[str] = []
     last = trips.upsert(records(("first", "amsterdam", 0, 1.0)))
     for version in range(6):
@@ -220,7 +220,7 @@ def test_tombstones_of_older_commits_leave_the_index(trips: Table) -> None:
 
 @pytest.mark.invariant("P30")
 @pytest.mark.usefixtures("eager_purges")
-def test_a_savepoint_keeps_the_tombstones_of_all_later_commits(trips: Table) -> None:
+def test_savepoint_keeps_later_tombstones(trips: Table) -> None:
     trips.upsert(records(("a", "amsterdam", 1, 1.0), ("b", "amsterdam", 1, 1.0)))
     saved = trips.savepoint()
     before = rows_of(trips.read())
@@ -236,7 +236,7 @@ def test_a_savepoint_keeps_the_tombstones_of_all_later_commits(trips: Table) -> 
 
 @pytest.mark.invariant("P30")
 @pytest.mark.usefixtures("eager_purges")
-def test_a_write_at_work_keeps_the_tombstones_of_all_later_commits(trips: Table) -> None:
+def test_running_write_keeps_later_tombstones(trips: Table) -> None:
     trips.upsert(records(("a", "amsterdam", 1, 1.0), ("b", "rome", 1, 1.0)))
 
     def meanwhile(step: Step) -> None:

@@ -70,7 +70,7 @@ def groups_in(table: Table) -> dict[str, int]:
     return dict(Counter(group.partition_path for group in table.snapshot().slices))
 
 
-def test_small_files_become_one_in_each_partition_and_no_version_changes(scattered: Table) -> None:
+def test_small_files_merge_within_partitions(scattered: Table) -> None:
     before, located = versions(scattered), scattered.lookup(KEYS)
     result = scattered.cluster()
     assert (result.files_replaced, result.files_created, result.files_rewritten) == (10, 2, 0)
@@ -85,14 +85,14 @@ def test_small_files_become_one_in_each_partition_and_no_version_changes(scatter
     assert scattered.snapshot().change(scattered.timeline()[-1]).operation == "CLUSTER"
 
 
-def test_clustering_twice_does_nothing_the_second_time(scattered: Table) -> None:
+def test_second_clustering_does_nothing(scattered: Table) -> None:
     scattered.cluster()
     before = fingerprint(scattered)
     assert scattered.cluster().instant is None
     assert fingerprint(scattered) == before
 
 
-def test_later_writes_go_on_from_the_new_file_groups(scattered: Table) -> None:
+def test_later_writes_use_new_file_groups(scattered: Table) -> None:
     scattered.cluster()
     result = scattered.upsert(records(("x0", "x", 2, 2.0), ("m", "y", 2, 2.0), ("x1", "x", 0, 0.0), ("n", "x", 1, 1.0)))
     assert (result.inserted, result.updated, result.moved, result.unchanged) == (1, 1, 1, 1)
@@ -103,7 +103,7 @@ def test_later_writes_go_on_from_the_new_file_groups(scattered: Table) -> None:
     check_stored(scattered)
 
 
-def test_records_of_older_schemas_and_emptied_file_groups_are_clustered(scattered: Table) -> None:
+def test_emptied_and_old_groups_are_clustered(scattered: Table) -> None:
     wider = pa.schema([*records().schema, ("note", pa.string())])
     scattered.upsert(records(("w", "x", 1, 1.0, "wide"), schema=wider))
     scattered.delete(["y0", "y1"])
@@ -116,7 +116,7 @@ def test_records_of_older_schemas_and_emptied_file_groups_are_clustered(scattere
     check_stored(scattered)
 
 
-def test_a_rollback_brings_the_old_file_groups_back(scattered: Table) -> None:
+def test_rollback_restores_old_file_groups(scattered: Table) -> None:
     before, located = versions(scattered), scattered.lookup(KEYS)
     instant = scattered.cluster().instant
     assert instant is not None
@@ -130,7 +130,7 @@ def test_a_rollback_brings_the_old_file_groups_back(scattered: Table) -> None:
     check_stored(scattered)
 
 
-def test_a_clean_removes_what_was_clustered_away_and_until_then_the_past_is_readable(scattered: Table) -> None:
+def test_past_is_readable_until_clean(scattered: Table) -> None:
     last = scattered.timeline()[-1].time
     rows = rows_of(scattered)
     files = set(Path(scattered.location).glob("[!.]*/*.parquet"))
@@ -152,7 +152,7 @@ def test_a_clean_removes_what_was_clustered_away_and_until_then_the_past_is_read
 
 
 @pytest.mark.invariant("P5")
-def test_a_file_group_that_others_change_meanwhile_is_left_to_them(scattered: Table) -> None:
+def test_concurrently_changed_file_group_is_left(scattered: Table) -> None:
     other = open_table(scattered.location)
 
     def update_x(step: Step) -> None:
@@ -167,7 +167,7 @@ def test_a_file_group_that_others_change_meanwhile_is_left_to_them(scattered: Ta
 
 
 @pytest.mark.parametrize("step", [Step.RESOLVED, Step.WRITTEN])
-def test_where_everything_is_changed_meanwhile_it_is_tried_again(scattered: Table, step: Step) -> None:
+def test_clustering_is_retried_after_total_conflict(scattered: Table, step: Step) -> None:
     other = open_table(scattered.location)
     left = 1
     versions = count(2)
@@ -192,7 +192,7 @@ def test_where_everything_is_changed_meanwhile_it_is_tried_again(scattered: Tabl
 
 
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.WRITTEN])
-def test_a_writer_whose_file_groups_are_clustered_meanwhile_writes_again(scattered: Table, step: Step) -> None:
+def test_writer_retries_after_clustering(scattered: Table, step: Step) -> None:
     other = open_table(scattered.location)
     clustered: list[int] = []
 
@@ -208,7 +208,7 @@ def test_a_writer_whose_file_groups_are_clustered_meanwhile_writes_again(scatter
     check_stored(scattered)
 
 
-def test_another_process_brings_the_index_up_to_date_from_the_journal(scattered: Table) -> None:
+def test_other_process_follows_clustering_journal(scattered: Table) -> None:
     located = scattered.lookup(KEYS)
 
     def die(step: Step) -> None:
@@ -223,7 +223,7 @@ def test_another_process_brings_the_index_up_to_date_from_the_journal(scattered:
     check_stored(other)
 
 
-def test_an_index_that_is_wrong_is_told_of_and_nothing_is_written(scattered: Table) -> None:
+def test_wrong_index_is_reported_without_writing(scattered: Table) -> None:
     keys = pa.array(["x0"])
     record_index(scattered).put(keys, record_index(scattered).get(pa.array(["y0"])))
     record_index(scattered).put(keys, record_index(scattered).get(pa.array(["m"])))
@@ -236,7 +236,7 @@ def test_an_index_that_is_wrong_is_told_of_and_nothing_is_written(scattered: Tab
     check_stored(scattered)
 
 
-def test_many_small_files_make_no_small_row_groups(tmp_path: Path) -> None:
+def test_clustering_makes_no_small_row_groups(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     for number in range(20):
         table.upsert(records((f"k{number}", "x", 1, 1.0)))
@@ -257,7 +257,7 @@ def slices(partition_path: str, *sizes: int) -> list[FileSlice]:
     ]
 
 
-def test_the_plan_fills_files_up_to_the_target_within_partitions() -> None:
+def test_plan_fills_files_within_partitions() -> None:
     settings = TableSettings(table_id="t", index_url="memory:", target_file_size=1024)
     live = [*slices("p", 300, 500, 100, 511, 512, 400, 1000, 90), *slices("q", 10), *slices("r", 10, 10)]
     planned = plan_clustering(live, settings)
@@ -276,7 +276,7 @@ def test_the_plan_follows_the_given_limit() -> None:
     assert plan_clustering(slices("p", 600, 700, 5000), settings, smaller_than=9999) == []
 
 
-def test_a_clustering_and_its_rollback_take_one_write_of_the_store_for_each_file_group(scattered: Table) -> None:
+def test_clustering_writes_store_once_per_group(scattered: Table) -> None:
     """However many commits its records come from."""
     for number in range(10):
         scattered.upsert(records((f"more{number + 10}", "x", 1, 1.0)))

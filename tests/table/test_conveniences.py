@@ -37,7 +37,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return made
 
 
-def test_the_history_says_what_the_writes_said(table: Table) -> None:
+def test_history_matches_write_results(table: Table) -> None:
     deleted = table.delete(["b"])
     entries = table.history()
     counts = [(e.inserted, e.updated, e.moved, e.deleted, e.unchanged) for e in entries]
@@ -56,9 +56,7 @@ def test_the_history_says_what_the_writes_said(table: Table) -> None:
 
 
 @pytest.mark.parametrize("damaged", ["", "no JSON", "[]", "{}", '{"inserted": "many"}'])
-def test_counts_that_somebody_damaged_are_those_of_the_files(
-    table: Table, damaged: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_counts_fall_back_to_files(table: Table, damaged: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = CommitMetadata.from_json
 
     def with_damage(content: bytes, file_name: str) -> CommitMetadata:
@@ -71,7 +69,7 @@ def test_counts_that_somebody_damaged_are_those_of_the_files(
     assert [(e.inserted, e.moved, e.deleted) for e in table.history()] == [(2, None, 0), (2, None, 1)]
 
 
-def test_a_result_counts_the_files_that_the_history_counts(table: Table) -> None:
+def test_result_and_history_count_same_files(table: Table) -> None:
     result = table.upsert(records(("b", "x", 3, 3.0), ("d", "z", 3, 3.0)))
     assert (result.files_created, result.files_rewritten) == (1, 1)
     assert result.files == table.history()[-1].files == 2
@@ -104,7 +102,7 @@ def test_last_passes_over_clusterings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "tell", [lambda table: table.history(), lambda table: table.info(), lambda table: table.schema]
 )
-def test_what_is_told_beside_a_rollback_is_told_of_the_state_after_it(
+def test_reports_beside_rollback_show_later_state(
     tell: Callable[[Table], object], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, undone = Snapshot.now, list[str]()
@@ -123,7 +121,7 @@ def test_what_is_told_beside_a_rollback_is_told_of_the_state_after_it(
     assert told == tell(table)
 
 
-def test_a_service_waits_for_the_lease_as_long_as_it_is_told_and_names_the_holder(table: Table) -> None:
+def test_service_waits_and_names_lease_holder(table: Table) -> None:
     last = table.timeline()[-1].time
     services = (
         lambda: table.rollback(last, timeout=0),
@@ -161,7 +159,7 @@ def test_info_tells_what_a_table_is(table: Table) -> None:
     assert "rli index bootstrap" in table.info().problems[0]
 
 
-def test_reprs_are_short_and_hold_no_password(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_reprs_are_short_without_password(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("t")
     table = rli.create_table(folder, record_key=["a", "b"], index=f"lmdb://{folder}/i")
     assert repr(table) == f"<rli.Table '{folder}' record_key='a,b' index='lmdb://{folder}/i'>"
@@ -171,7 +169,7 @@ def test_reprs_are_short_and_hold_no_password(tmp_path_factory: pytest.TempPathF
     assert "user" in repr(elsewhere)
 
 
-def test_an_empty_key_is_refused_wherever_it_is_asked_for(table: Table) -> None:
+def test_empty_key_is_refused_everywhere(table: Table) -> None:
     for ask in (table.lookup, table.get, table.delete):
         with pytest.raises(InvalidKeyError, match="a record key is empty"):
             ask(["a", ""])
@@ -180,7 +178,7 @@ def test_an_empty_key_is_refused_wherever_it_is_asked_for(table: Table) -> None:
         assert index.lookup([""])["file_id"].to_pylist() == [None]
 
 
-def test_a_bootstrap_names_the_files_of_keys_that_live_twice(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_bootstrap_names_files_of_repeated_keys(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("t")
     table = rli.create_table(folder, record_key="id", partition_by="city")
     table.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))

@@ -16,7 +16,7 @@ from rli.errors import IndexNotReadyError, SettingsError, TableExistsError
 KEYS: Mapping[str, Any] = {"record_key": "id", "partition_by": ["city"], "ordering": "ts"}
 
 
-def test_the_same_call_creates_and_then_opens(tmp_path: Path) -> None:
+def test_same_call_creates_then_opens(tmp_path: Path) -> None:
     options: Any = {
         **KEYS,
         "schema": pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())]),
@@ -36,7 +36,7 @@ def test_the_same_call_creates_and_then_opens(tmp_path: Path) -> None:
     assert rli.create_table(tmp_path / "t", **KEYS, if_exists="open").settings.compression == "snappy"
 
 
-def test_a_new_table_is_as_one_that_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_table_equals_reopened_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     created = rli.create_table("t", **KEYS, durability="os")
     opened = rli.open_table("t")
@@ -58,7 +58,7 @@ def test_a_new_table_is_as_one_that_was_opened(tmp_path: Path, monkeypatch: pyte
     ],
     ids=str,
 )
-def test_the_same_schema_opens_though_the_table_holds_wider_types(kind: pa.DataType, tmp_path: Path) -> None:
+def test_schema_opens_table_with_wider_types(kind: pa.DataType, tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.string()), ("v", kind)])
     rli.create_table(tmp_path / "t", record_key="id", schema=schema, if_exists="open")
     table = rli.create_table(tmp_path / "t", record_key="id", schema=schema, if_exists="open")
@@ -105,14 +105,14 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()
 
 
-def test_a_table_of_another_engine_is_to_be_bootstrapped_first(tmp_path: Path) -> None:
+def test_foreign_table_requires_bootstrap_first(tmp_path: Path) -> None:
     rli.create_table(tmp_path / "t", **KEYS).close()
     (tmp_path / "t" / ".hoodie" / ".rli" / "table.json").unlink()
     with pytest.raises(IndexNotReadyError, match="bootstrap"):
         rli.create_table(tmp_path / "t", **KEYS, if_exists="open")
 
 
-def test_of_many_that_create_at_once_one_does_and_the_others_open(tmp_path: Path) -> None:
+def test_concurrent_creation_yields_single_table(tmp_path: Path) -> None:
     def create(number: int) -> int:
         table = rli.create_table(tmp_path / "t", **KEYS, index="memory:many", if_exists="open")
         return table.upsert(pa.table({"id": [f"k{number}"], "city": ["x"], "ts": [1]})).inserted

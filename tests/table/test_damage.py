@@ -50,7 +50,7 @@ CALLS: Final[tuple[Callable[[Table], object], ...]] = (
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_damaged_table_or_index_ends_in_clear_errors(tmp_path: Path, version: int) -> None:
+def test_damage_ends_in_clear_errors(tmp_path: Path, version: int) -> None:
     assert not was_killed(_damage_and_use, tmp_path, version), "the process was killed"
 
 

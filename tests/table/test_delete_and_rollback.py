@@ -26,7 +26,7 @@ def test_delete_by_key_alone(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_deleting_what_is_not_there_commits_nothing(trips: Table) -> None:
+def test_deleting_absent_keys_commits_nothing(trips: Table) -> None:
     assert trips.delete(["a"]).instant is None
     trips.upsert(records(("a", "x", 1, 1.0)))
     before = fingerprint(trips)
@@ -36,7 +36,7 @@ def test_deleting_what_is_not_there_commits_nothing(trips: Table) -> None:
 
 
 @pytest.mark.parametrize("keys", [[""], ["a", ""], [None], ["a", None], [1]])
-def test_keys_that_no_table_holds_are_refused(trips: Table, keys: list[str]) -> None:
+def test_unsupported_keys_are_refused(trips: Table, keys: list[str]) -> None:
     trips.upsert(records(("a", "x", 1, 1.0)))
     before = fingerprint(trips)
     with pytest.raises(InvalidKeyError):
@@ -44,7 +44,7 @@ def test_keys_that_no_table_holds_are_refused(trips: Table, keys: list[str]) -> 
     assert fingerprint(trips) == before
 
 
-def test_one_text_is_no_list_of_keys(trips: Table) -> None:
+def test_single_text_is_no_key_list(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     for call in (trips.delete, trips.lookup):
         with pytest.raises(InvalidInputError, match="a single string"):
@@ -52,7 +52,7 @@ def test_one_text_is_no_list_of_keys(trips: Table) -> None:
     assert len(ids(trips)) == 2
 
 
-def test_a_deleted_key_is_inserted_again_whatever_its_ordering_value(trips: Table) -> None:
+def test_deleted_key_is_reinserted_despite_ordering(trips: Table) -> None:
     trips.upsert(records(("a", "x", 9, 1.0)))
     trips.delete(["a"])
     assert trips.upsert(records(("a", "y", 1, 2.0))).inserted == 1
@@ -80,7 +80,7 @@ def test_a_rollback_restores_records_and_index(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_rolling_back_to_nothing_and_starting_again(trips: Table) -> None:
+def test_fully_rolled_back_table_is_writable(trips: Table) -> None:
     instants = [
         trips.upsert(records(("a", "x", number, 1.0), (f"n{number}", "y", 1, 1.0))).instant for number in range(3)
     ]
@@ -102,7 +102,7 @@ def test_rolling_back_a_delete(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_only_the_last_commit_is_rolled_back(trips: Table) -> None:
+def test_only_last_commit_is_rolled_back(trips: Table) -> None:
     first = trips.upsert(records(("a", "x", 1, 1.0))).instant
     second = trips.upsert(records(("a", "x", 2, 2.0))).instant
     before = fingerprint(trips)
@@ -112,7 +112,7 @@ def test_only_the_last_commit_is_rolled_back(trips: Table) -> None:
     assert fingerprint(trips) == before
 
 
-def test_there_is_nothing_to_roll_back_in_a_new_table(trips: Table) -> None:
+def test_new_table_refuses_rollback(trips: Table) -> None:
     with pytest.raises(InstantNotFoundError, match="last=none"):
         trips.rollback("20200101000000000")
 
@@ -180,13 +180,13 @@ def test_columns_and_filters(trips: Table) -> None:
         (None, pc.field("id"), "types"),
     ],
 )
-def test_columns_and_filters_that_do_not_fit(trips: Table, columns: object, filters: object, named: str) -> None:
+def test_invalid_columns_and_filters_are_named(trips: Table, columns: object, filters: object, named: str) -> None:
     trips.upsert(records(("a", "x", 1, 1.0)))
     with pytest.raises(SchemaError, match=named):
         trips.read(columns=columns, filters=filters)  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_table_without_commits_reads_as_empty(trips: Table) -> None:
+def test_table_without_commits_reads_as_empty(trips: Table) -> None:
     assert trips.read().num_rows == 0
     assert trips.schema is None
     assert trips.timeline() == ()

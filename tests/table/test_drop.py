@@ -74,7 +74,7 @@ def test_files_of_others_stay(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("table")
-def test_a_table_of_another_engine_is_not_dropped(folder: Path) -> None:
+def test_foreign_table_is_not_dropped(folder: Path) -> None:
     shutil.rmtree(folder / ".hoodie" / ".rli")
     before = sorted(folder.rglob("*"))
     with pytest.raises(UnsupportedTableError, match="another engine's"):
@@ -84,7 +84,7 @@ def test_a_table_of_another_engine_is_not_dropped(folder: Path) -> None:
         rli.drop_table(folder.parent)
 
 
-def test_a_table_that_is_written_is_not_dropped_unless_forced(table: Table, folder: Path, index_url: str) -> None:
+def test_table_in_use_needs_forced_drop(table: Table, folder: Path, index_url: str) -> None:
     def drop_at_once(step: Any) -> None:
         if step == rli.Step.TAGGED:
             with pytest.raises(ConflictError, match="writers are at work"):
@@ -104,7 +104,7 @@ def test_a_table_that_is_written_is_not_dropped_unless_forced(table: Table, fold
 
 @pytest.mark.parametrize("lease", LeasePlace)
 @pytest.mark.parametrize("step", rli.Step)
-def test_a_writer_under_whose_hands_a_table_is_dropped_leaves_no_data_and_is_in_nobodys_way(
+def test_writer_of_dropped_table_leaves_nothing(
     folder: Path, index_url: str, step: rli.Step, lease: LeasePlace
 ) -> None:
     def make() -> Table:
@@ -128,7 +128,7 @@ def test_a_writer_under_whose_hands_a_table_is_dropped_leaves_no_data_and_is_in_
 
 
 @pytest.mark.usefixtures("table")
-def test_an_index_that_cannot_be_reached_keeps_the_table_unless_forced(folder: Path) -> None:
+def test_unreachable_index_needs_forced_drop(folder: Path) -> None:
     unreachable = "redis://127.0.0.1:1/0?timeout=0.1"
     with pytest.raises(StoreUnavailableError):
         rli.drop_table(folder, index=unreachable)
@@ -145,7 +145,7 @@ def test_an_index_of_another_table_stays(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("table")
-def test_a_drop_that_dies_anywhere_is_finished_by_the_same_call(
+def test_interrupted_drop_is_finished_by_repeat(
     folder: Path, index_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every change of a file is a step: the call dies before it, and the next one leaves nothing."""

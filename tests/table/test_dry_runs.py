@@ -101,7 +101,7 @@ def test_a_dry_run_foretells_the_write(table: Table, tmp_path: Path) -> None:
         assert not done.dry_run
 
 
-def test_a_dry_run_refuses_what_the_write_refuses(table: Table) -> None:
+def test_dry_run_refuses_like_write(table: Table) -> None:
     table.upsert(pa.table({"id": ["a"], "city": ["x"], "ts": [1]}), transaction=("job", 3))
     with pytest.raises(SchemaError):
         table.upsert(pa.table({"id": ["a"], "city": ["x"], "ts": ["one"]}), dry_run=True)
@@ -147,7 +147,7 @@ def test_dry_runs_beside_a_writer(table: Table) -> None:
     assert not failures
 
 
-def test_a_dry_run_waits_for_no_lease(table: Table, tmp_path: Path) -> None:
+def test_dry_run_waits_for_no_lease(table: Table, tmp_path: Path) -> None:
     table.upsert(pa.table({"id": ["a"], "city": ["x"], "ts": [1]}))
 
     def foretell(step: Step) -> None:

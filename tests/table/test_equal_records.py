@@ -15,14 +15,14 @@ DOUBLE = pa.float64()
 STORED = records(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0))
 
 
-def test_a_batch_that_is_stored_already_makes_no_commit(table: Table) -> None:
+def test_stored_batch_makes_no_commit(table: Table) -> None:
     table.upsert(STORED)
     done = table.upsert(STORED)
     assert (done.instant, done.updated, done.unchanged) == (None, 0, 3)
     assert len([instant for instant in table.timeline() if instant.is_write]) == 1
 
 
-def test_a_file_group_without_a_change_is_left_alone(table: Table) -> None:
+def test_unchanged_file_group_is_left_alone(table: Table) -> None:
     table.upsert(STORED)
     before = live_files(table).keys()
     done = table.upsert(records(("a", "x", 1, 9.0), ("c", "y", 1, 3.0)))
@@ -41,7 +41,7 @@ def test_every_change_is_written(table: Table, change: tuple[str, str, int, floa
     assert tuple(by_key(rows_of(table))["a"].values()) == change
 
 
-def test_nulls_and_nested_values_are_compared_too(tmp_path: Path, memory_url: str) -> None:
+def test_nulls_and_nested_values_are_compared(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=memory_url)
 
     def batch(numbers: list[int | None] | None, name: str | None) -> pa.Table:
@@ -55,7 +55,7 @@ def test_nulls_and_nested_values_are_compared_too(tmp_path: Path, memory_url: st
         assert table.upsert(batch(numbers, name)).instant is None
 
 
-def test_a_new_column_comes_with_a_commit_though_it_is_null(table: Table) -> None:
+def test_new_null_column_makes_commit(table: Table) -> None:
     table.upsert(STORED)
     more = STORED.append_column("note", pa.nulls(3, pa.string()))
     assert table.upsert(more).instant is not None
@@ -63,13 +63,13 @@ def test_a_new_column_comes_with_a_commit_though_it_is_null(table: Table) -> Non
     assert table.upsert(more).instant is None
 
 
-def test_records_that_keep_all_that_they_lack_may_change_nothing(table: Table) -> None:
+def test_keeping_missing_columns_may_change_nothing(table: Table) -> None:
     table.upsert(STORED)
     assert table.upsert(STORED.drop_columns("v"), missing="keep").instant is None
     assert table.upsert(STORED.drop_columns("v"), missing="null").instant is not None
 
 
-def test_a_record_that_stays_against_its_own_partition_value_may_change_nothing(trips: Table) -> None:
+def test_keeping_partition_may_change_nothing(trips: Table) -> None:
     trips.upsert(STORED)
     assert trips.upsert(records(("a", "z", 1, 1.0)), on_partition_change="keep").instant is None
 

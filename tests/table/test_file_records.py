@@ -29,7 +29,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
-def test_a_record_is_set_replaced_and_removed_where_it_is_as_expected(records: FileRecords) -> None:
+def test_compare_and_set_requires_expected_value(records: FileRecords) -> None:
     assert records.read_control("lease") is None
     assert not records.compare_and_set("lease", b"one", b"two")
     assert records.compare_and_set("lease", None, b"one")
@@ -56,7 +56,7 @@ def test_records_do_not_touch_each_other(records: FileRecords) -> None:
     assert records.read_control("lease") == b"lease"
 
 
-def test_what_is_over_leaves_next_to_nothing(records: FileRecords, tmp_path: Path) -> None:
+def test_removed_records_leave_only_lease_file(records: FileRecords, tmp_path: Path) -> None:
     """One empty file for the lease, so that its versions go on; nothing of any writer."""
     for name in ("lease", "writer/1"):
         for number in range(5):
@@ -98,7 +98,7 @@ def removed_and_made_again_as_it_was(records: FileRecords) -> bytes | None:
 @pytest.mark.parametrize(
     "meanwhile", [replaced, replaced_often, removed, removed_and_made_again, removed_and_made_again_as_it_was]
 )
-def test_who_is_paused_before_it_replaces_what_it_read_comes_too_late(
+def test_paused_replacement_comes_too_late(
     records: FileRecords, tmp_path: Path, meanwhile: Callable[[FileRecords], bytes | None], value: bytes | None
 ) -> None:
     """The versions that it knows of are deleted by then, and the one that it wants to make may be, too."""
@@ -164,7 +164,7 @@ def test_a_full_disk_lets_records_go(records: FileRecords, tmp_path: Path, name:
 @pytest.mark.parametrize(
     "meanwhile", [replaced, replaced_often, removed, removed_and_made_again, removed_and_made_again_as_it_was]
 )
-def test_others_act_as_a_full_disk_releases(
+def test_full_disk_release_tolerates_rivals(
     records: FileRecords, tmp_path: Path, meanwhile: Callable[[FileRecords], bytes | None], point: str
 ) -> None:
     """Whatever they hold by then is left alone."""
@@ -210,9 +210,7 @@ def test_takers_of_an_emptied_version_hold(records: FileRecords, tmp_path: Path,
     assert records.read_control(name) == b"taken"
 
 
-def test_the_greatest_version_is_read_again_where_it_was_replaced_meanwhile(
-    records: FileRecords, tmp_path: Path
-) -> None:
+def test_replaced_version_is_read_again(records: FileRecords, tmp_path: Path) -> None:
     class Paused(Storage):
         def read_bytes(self, path: str) -> bytes | None:
             if records.read_control("lease") == b"one":
@@ -235,7 +233,7 @@ def count_up(folder: str, number: int) -> None:
         records.compare_and_set("lease", b"%d" % number, None)
 
 
-def test_one_of_many_processes_holds_a_record(tmp_path: Path) -> None:
+def test_single_process_holds_record(tmp_path: Path) -> None:
     (tmp_path / "counter").write_text("0")
     children = [start_child(count_up, str(tmp_path), number) for number in range(3)]
     for child in children:
@@ -245,9 +243,7 @@ def test_one_of_many_processes_holds_a_record(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 1
 
 
-def test_what_a_process_left_that_died_as_it_removed_its_record_is_removed(
-    records: FileRecords, tmp_path: Path
-) -> None:
+def test_leftovers_of_dead_remover_are_removed(records: FileRecords, tmp_path: Path) -> None:
     class Dying(Storage):
         def delete_files(self, paths: Iterable[str]) -> None:
             _ = paths
@@ -261,9 +257,7 @@ def test_what_a_process_left_that_died_as_it_removed_its_record_is_removed(
     assert files(tmp_path) == ["writer/2.1"]
 
 
-def test_a_file_whose_creation_got_no_answer_was_created(
-    records: FileRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_creation_without_answer_counts(records: FileRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over a network, a link that was made is asked for again, and is there."""
     link = os.link
 

@@ -38,20 +38,20 @@ def filled(trips: Table) -> Table:
     return trips
 
 
-def test_records_come_once_in_the_order_of_their_keys(filled: Table) -> None:
+def test_records_come_once_in_key_order(filled: Table) -> None:
     found = filled.get(["k07", "nobody", "k29", "k00", "k07"], columns=["id", "v"])
     assert found.to_pylist() == [{"id": "k07", "v": 7.0}, {"id": "k29", "v": 29.0}, {"id": "k00", "v": 0.0}]
     assert filled.get(["nobody"]) == filled.read().schema.empty_table() == filled.get([])
 
 
-def test_all_columns_but_the_meta_columns_unless_they_are_named(filled: Table) -> None:
+def test_meta_columns_are_returned_on_demand(filled: Table) -> None:
     assert filled.get(["k07"]) == filled.read(filters=[("id", "=", "k07")])
     names = ["_hoodie_record_key", "v", "_hoodie_partition_path"]
     assert filled.get(["k07"], columns=names) == filled.read(columns=names, filters=[("id", "=", "k07")])
 
 
 @pytest.mark.parametrize("columns", [[], ["v", "v"], ["v", "id", "v"]])
-def test_no_column_and_repeated_ones_as_a_read(columns: list[str], filled: Table) -> None:
+def test_empty_and_repeated_columns_match_read(columns: list[str], filled: Table) -> None:
     found = filled.get(["k07"], columns=columns)
     assert found == filled.read(columns=columns, filters=[("id", "=", "k07")])
     assert found.num_rows == 1
@@ -100,9 +100,7 @@ def test_row_groups(tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyP
     assert table.get(keys)["number"].to_pylist() == list(range(100))
 
 
-def test_a_random_key_is_sought_in_its_row_group_alone(
-    tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_key_opens_single_row_group(tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 50)
     table = create_table(tmp_path / "t", record_key="id", index=memory_url)
     keys = [f"é{number * 37 % 500:03}" for number in range(500)]
@@ -148,7 +146,7 @@ def test_a_table_without_meta_columns(tmp_path: Path, memory_url: str) -> None:
     assert table.get(["id:b,part:2", "id:a,part:1", "id:a,part:2"])["v"].to_pylist() == [2, 1]
 
 
-def test_deleted_records_and_a_table_that_was_never_written(trips: Table) -> None:
+def test_deleted_and_unwritten_records_are_absent(trips: Table) -> None:
     assert trips.get(["a"]).num_rows == 0
     commit_version(trips, 0)
     trips.delete(["a"])
@@ -190,7 +188,7 @@ def _delete(table: Table) -> None:
 @pytest.mark.invariant("P16")
 @pytest.mark.parametrize("work", [_move_and_clean, _roll_back, _delete])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_others_commit_between_look_up_and_read(
+def test_commits_between_lookup_and_read(
     work: Callable[[Table], None], when: str, trips: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files of the look-up are gone, or hold other records, before or after they are listed."""
@@ -218,7 +216,7 @@ def test_others_commit_between_look_up_and_read(
     assert found in states
 
 
-def test_beside_writers_each_read_is_of_one_commit(trips: Table) -> None:
+def test_reads_beside_writers_show_single_commit(trips: Table) -> None:
     """Two records change together, one of them moves; commits that came before a read are seen."""
     commit_version(trips, 0)
     committed, problems = [0], list[BaseException]()
@@ -248,7 +246,7 @@ def test_beside_writers_each_read_is_of_one_commit(trips: Table) -> None:
     assert not problems
 
 
-def test_an_index_that_places_a_key_elsewhere(filled: Table) -> None:
+def test_misplaced_key_is_index_damage(filled: Table) -> None:
     filled.upsert(records(("new", "x", 1, 0.0)))
     group = filled.lookup(["k07"]).to_pylist()[0]
     elsewhere = next(other for other in filled.snapshot().slices if other.file_id != group["file_id"])
@@ -258,7 +256,7 @@ def test_an_index_that_places_a_key_elsewhere(filled: Table) -> None:
         filled.get(["k00", "k07"])
 
 
-def test_a_file_that_is_missing_or_damaged(filled: Table) -> None:
+def test_missing_or_damaged_file_is_named(filled: Table) -> None:
     (file,) = filled.scan(filters="id = 'k07' and city = 'y'").files()
     Path(file).write_bytes(b"PAR1")
     with pytest.raises(CorruptTableError, match=Path(file).name):

@@ -70,7 +70,7 @@ def test_the_groups_work_on_the_table(table: Table) -> None:
     assert (table.index.url, table.index.scope) == (table.settings.index_url, "global")
 
 
-def test_a_timeout_is_checked_in_every_group(table: Table) -> None:
+def test_every_group_checks_timeout(table: Table) -> None:
     for call in (
         lambda: table.maintenance.set_tombstones("1d", timeout=-1),
         lambda: table.versions.savepoint(timeout=-1),

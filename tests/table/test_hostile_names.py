@@ -151,7 +151,7 @@ PLANTS: tuple[Plant, ...] = (
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_no_name_leads_out_of_the_table(plant: Plant, tmp_path: Path, other: Path, memory_url: str) -> None:
+def test_names_cannot_escape_table(plant: Plant, tmp_path: Path, other: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "table", record_key="id", partition_by="city", ordering="ts", index=memory_url)
     for version in range(4):
         commit_version(table, version)
@@ -170,7 +170,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("instant", ["../../../../other", "", "\N{ARABIC-INDIC DIGIT TWO}" * 17, "1"])
-def test_a_writers_record_that_names_no_instant_is_named(trips: Table, instant: str) -> None:
+def test_writer_record_without_instant_is_named(trips: Table, instant: str) -> None:
     commit_version(trips, 1)
     _plant_writer(trips, instant)
 
@@ -179,7 +179,7 @@ def test_a_writers_record_that_names_no_instant_is_named(trips: Table, instant: 
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "a/./b", "..", ".", "a\0b"])
-def test_a_path_that_leads_out_of_a_folder_is_refused(path: str, tmp_path: Path) -> None:
+def test_escaping_path_is_refused(path: str, tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
 
     for call in (storage.read_bytes, storage.exists, storage.list_files, storage.make_folder, storage.delete_folder):
@@ -220,7 +220,7 @@ def test_a_damaged_claim_is_named(tmp_path: Path, memory_url: str, content: byte
 @pytest.mark.parametrize(
     "content", [b"{", b"{}", b"[1]", b'{"version": 9, "archive": null, "digest": null, "files": []}']
 )
-def test_a_damaged_plan_of_an_archive_is_named(trips: Table, content: bytes) -> None:
+def test_damaged_archive_plan_is_named(trips: Table, content: bytes) -> None:
     _own(trips, ".rli/archiving/deadbeef/plan.json").write_bytes(content)
 
     with pytest.raises(CorruptTableError, match="archiving/deadbeef"):

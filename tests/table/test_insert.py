@@ -15,7 +15,7 @@ from tests.support.tables import by_key, check_stored, live_files, records, rows
 FIRST = records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0))
 
 
-def test_records_of_known_keys_change_nothing_wherever_they_are(table: Table) -> None:
+def test_known_keys_change_nothing_anywhere(table: Table) -> None:
     table.upsert(FIRST)
     before = live_files(table).keys()
     done = table.insert(records(("a", "x", 9, 9.0), ("b", "elsewhere", 9, 9.0), ("c", "z", 1, 1.0)))
@@ -25,28 +25,28 @@ def test_records_of_known_keys_change_nothing_wherever_they_are(table: Table) ->
     check_stored(table)
 
 
-def test_the_first_record_of_a_key_in_a_batch_counts_whatever_its_ordering_value(table: Table) -> None:
+def test_first_record_in_batch_wins(table: Table) -> None:
     done = table.insert(records(("a", "x", 2, 2.0), ("a", "y", 3, 3.0), ("a", "z", 1, 1.0)))
     assert done.inserted == 1
     assert by_key(rows_of(table))["a"]["v"] == 2.0
     assert table.lookup(["a"])["partition_path"].to_pylist() == ["x"]
 
 
-def test_an_insert_of_known_keys_alone_makes_no_commit(trips: Table) -> None:
+def test_insert_of_known_keys_commits_nothing(trips: Table) -> None:
     trips.insert(FIRST)
     done = trips.insert(FIRST)
     assert (done.instant, done.unchanged) == (None, 2)
     assert len(trips.timeline()) == 1
 
 
-def test_a_deleted_key_can_be_inserted_again(table: Table) -> None:
+def test_deleted_key_can_be_inserted_again(table: Table) -> None:
     table.insert(FIRST)
     table.delete(["a"])
     assert table.insert(FIRST).inserted == 1
     check_stored(table)
 
 
-def test_an_insert_that_may_meet_no_known_key_writes_nothing_then(trips: Table) -> None:
+def test_insert_refusing_known_keys_writes_nothing(trips: Table) -> None:
     trips.upsert(FIRST)
     with pytest.raises(RecordExistsError, match=r"count=1 keys=\['a'\]; leave them out"):
         trips.insert(records(("a", "x", 2, 2.0), ("c", "x", 2, 2.0)), on_existing="fail")
@@ -59,7 +59,7 @@ def test_an_unknown_choice_is_named(trips: Table) -> None:
         trips.insert(FIRST, on_existing="drop")
 
 
-def test_an_insert_skips_what_another_writer_inserted_meanwhile(table: Table) -> None:
+def test_insert_skips_concurrent_inserts(table: Table) -> None:
     table.upsert(records(("s", "q", 1, 1.0)))
     rivals = iter([FIRST])
 
@@ -74,7 +74,7 @@ def test_an_insert_skips_what_another_writer_inserted_meanwhile(table: Table) ->
     check_stored(table)
 
 
-def test_an_insert_takes_a_key_that_another_writer_deleted_meanwhile(table: Table) -> None:
+def test_insert_restores_concurrently_deleted_key(table: Table) -> None:
     """It found the key, and skipped its record: after the deletion that would be wrong."""
     table.upsert(FIRST)
     deletions = iter([["a"]])
@@ -96,7 +96,7 @@ def test_a_repeated_transaction_inserts_once(trips: Table) -> None:
     assert by_key(rows_of(trips)).keys() == {"b"}
 
 
-def test_of_writers_that_insert_the_same_keys_at_once_one_inserts_each(tmp_path: Path, memory_url: str) -> None:
+def test_concurrent_inserts_insert_key_once(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=memory_url)
     table.upsert(records(("s", "q", 1, 1.0)))
     start, inserted = Barrier(3), list[int]()
@@ -116,14 +116,14 @@ def test_of_writers_that_insert_the_same_keys_at_once_one_inserts_each(tmp_path:
     assert table.verify_index().agrees
 
 
-def test_an_insert_may_bring_a_new_column(trips: Table) -> None:
+def test_insert_may_add_column(trips: Table) -> None:
     trips.upsert(FIRST)
     more = records(("a", "x", 2, 2.0), ("c", "x", 2, 2.0)).append_column("note", pa.array(["n1", "n2"]))
     assert trips.insert(more).inserted == 1
     assert {key: row["note"] for key, row in by_key(rows_of(trips)).items()} == {"a": None, "b": None, "c": "n2"}
 
 
-def test_a_few_new_records_rewrite_no_large_file_group(tmp_path: Path, memory_url: str) -> None:
+def test_few_inserts_rewrite_no_large_group(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=memory_url)
     table.insert(pa.table({"id": [str(uuid4()) for _ in range(60_000)]}))
     [large] = live_files(table)

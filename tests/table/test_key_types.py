@@ -85,7 +85,7 @@ def test_one_value_has_one_key(name: str, tmp_path: Path, memory_url: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_one_value_has_one_key_in_every_index(kind: Kind, tmp_path: Path) -> None:
+def test_value_has_same_key_everywhere(kind: Kind, tmp_path: Path) -> None:
     first, second, _ = FITTING["another scale"]
     table = kind.create(tmp_path)
     table.upsert(rows(first, 1))
@@ -136,7 +136,7 @@ def test_a_changing_value_is_refused(
         (pa.array([Decimal("1.0")]), pa.array([1.0])),
     ],
 )
-def test_a_key_of_another_kind_is_refused(first: pa.Array, second: pa.Array, tmp_path: Path, memory_url: str) -> None:
+def test_key_of_other_kind_is_refused(first: pa.Array, second: pa.Array, tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=memory_url)
     table.upsert(pa.table({"id": first, "v": [1]}))
     for use in (table.upsert, table.insert, table.delete, table.get, table.lookup):
@@ -149,7 +149,7 @@ def test_a_key_of_another_kind_is_refused(first: pa.Array, second: pa.Array, tmp
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("ms"), pa.float64(), pa.binary()])
-def test_values_with_several_spellings_are_no_keys(kind: pa.DataType, tmp_path: Path, memory_url: str) -> None:
+def test_ambiguously_spelled_values_are_no_keys(kind: pa.DataType, tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="p", index=memory_url)
     value = {"double": 1.0, "binary": b"x"}.get(str(kind), datetime(2024, 1, 1))  # noqa: DTZ001
     with pytest.raises(SchemaError, match="record-key column has a type that is no key: column=id"):
@@ -247,7 +247,7 @@ def test_composite_keys_are_given_as_columns(tmp_path: Path, memory_url: str) ->
     assert table.delete(keys).deleted == 1
 
 
-def test_the_first_of_two_first_writers_decides(tmp_path: Path, memory_url: str) -> None:
+def test_first_writer_decides_key_type(tmp_path: Path, memory_url: str) -> None:
     """The other one has formed its keys by then, in the types of its own records."""
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=memory_url)
     fine, coarse, _ = FITTING["another scale"]
@@ -271,7 +271,7 @@ def test_the_first_of_two_first_writers_decides(tmp_path: Path, memory_url: str)
     assert table.verify_index().agrees
 
 
-def test_a_table_that_was_rolled_back_takes_new_types(tmp_path: Path, memory_url: str) -> None:
+def test_rolled_back_table_takes_new_types(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=memory_url)
     fine, coarse, _ = FITTING["another scale"]
     table.upsert(rows(fine, 1))
@@ -304,7 +304,7 @@ def test_a_dict_is_refused(tmp_path: Path) -> None:
             verb({"id": [1]})
 
 
-def test_a_lazy_frame_is_to_be_collected(tmp_path: Path) -> None:
+def test_lazy_frame_must_be_collected(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", record_key="id")
     lazy = pl.LazyFrame({"id": [1]})
     for verb in (table.upsert, table.insert, table.delete, table.lookup):

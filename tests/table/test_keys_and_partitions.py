@@ -124,7 +124,7 @@ def test_partition_columns(tmp_path: Path, memory_url: str, columns: tuple[str, 
     check_stored(open_table(tmp_path / "t"))
 
 
-def test_partition_values_are_percent_encoded_if_asked_for(tmp_path: Path, memory_url: str) -> None:
+def test_partition_values_may_be_percent_encoded(tmp_path: Path, memory_url: str) -> None:
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="p", url_encode_partitions=True, hive_style=True, index=memory_url
     )
@@ -145,7 +145,7 @@ def test_partition_values_are_percent_encoded_if_asked_for(tmp_path: Path, memor
     check_stored(table)
 
 
-def test_a_partition_value_with_a_slash_is_a_folder_in_a_folder(trips: Table) -> None:
+def test_slash_in_partition_value_nests_folders(trips: Table) -> None:
     trips.upsert(pa.table({"id": ["a", "b"], "city": ["eu/fr", "eu/de"], "ts": [1, 1]}))
     assert trips.lookup(["a", "b"]).column("partition_path").to_pylist() == ["eu/fr", "eu/de"]
     trips.upsert(pa.table({"id": ["a"], "city": ["eu"], "ts": [2]}))

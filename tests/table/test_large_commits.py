@@ -53,7 +53,7 @@ def told(changes: LocationUpdate) -> list[tuple[str, str | None]]:
     return list(zip(changes.record_keys.to_pylist(), changes.file_ids.to_pylist(), strict=True))
 
 
-def test_each_section_of_a_journal_is_read_alone(tmp_path: Path) -> None:
+def test_journal_sections_are_read_alone(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
     held = written_to(storage)
     for journal in (held, held.without_content):
@@ -69,7 +69,7 @@ def test_each_section_of_a_journal_is_read_alone(tmp_path: Path) -> None:
         assert {told_of for changes in journal.changes(storage) for told_of in told(changes)} == expected
 
 
-def test_a_journal_with_other_sections_than_it_tells_of_is_refused(tmp_path: Path) -> None:
+def test_journal_with_wrong_sections_is_refused(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
     journal = written_to(storage).without_content
     path = storage.full_path(journal.path)
@@ -95,9 +95,7 @@ def test_shares_tell_every_change_once(tmp_path: Path, monkeypatch: pytest.Monke
         assert len(shares) == {1: SECTIONS + 1, 1 << 30: 1}.get(size, len(shares))
 
 
-def test_one_process_takes_whole_journals_together_and_lists_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_single_process_reads_journals_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path))
     monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
     whole = [written_to(storage, rows) for rows in (100, 200)]
@@ -110,9 +108,7 @@ def test_one_process_takes_whole_journals_together_and_lists_nothing(
 
 
 @pytest.mark.parametrize("scope", ["", "?scope=partition"])
-def test_a_load_of_many_keys_is_applied_in_sections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str
-) -> None:
+def test_large_load_is_applied_in_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
     # As if the index took fewer keys at a time: a million take long to write.
     monkeypatch.setattr("rli.write.operations.planning.BATCH_KEYS", ROWS)
     monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
@@ -132,9 +128,7 @@ def test_a_load_of_many_keys_is_applied_in_sections(
 
 
 @pytest.mark.parametrize("gains", [True, False])
-def test_how_many_threads_apply_a_commit_and_look_keys_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, gains: bool
-) -> None:
+def test_thread_counts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, gains: bool) -> None:
     """However many cores there are, two shares of a commit are in memory; some stores are asked by one thread alone."""
     monkeypatch.setattr("rli.write.operations.planning.BATCH_KEYS", ROWS)
     monkeypatch.setattr("rli.file_group.journal_list.SHARE_OF_JOURNALS", 1)
@@ -172,9 +166,7 @@ def test_how_many_threads_apply_a_commit_and_look_keys_up(
 
 
 @pytest.mark.parametrize("scope", ["", "?scope=partition"])
-def test_keys_that_threads_look_up_are_found_as_those_that_are_looked_up_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str
-) -> None:
+def test_threaded_lookup_finds_same_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
     keys = np.random.default_rng(1).permutation(2 * ROWS)
     records = pa.table({"id": pa.array(keys[:ROWS]).cast(pa.string()), "part": pa.array(keys[:ROWS] % 3)})
     sought = pa.array(keys).cast(pa.string())

@@ -56,7 +56,7 @@ def records_of(table: Table) -> SharedRecords:
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
-def test_a_damaged_lease_is_an_error_until_it_is_broken(table: Table, content: bytes) -> None:
+def test_damaged_lease_requires_breaking(table: Table, content: bytes) -> None:
     assert records_of(table).compare_and_set("lease", None, content)
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
@@ -71,7 +71,7 @@ def test_a_damaged_lease_is_an_error_until_it_is_broken(table: Table, content: b
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
-def test_a_damaged_record_of_a_writer_is_an_error_until_the_lease_is_broken(table: Table, content: bytes) -> None:
+def test_damaged_writer_record_requires_breaking(table: Table, content: bytes) -> None:
     assert records_of(table).compare_and_set("writer/20200101000000000", None, content)
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
@@ -93,7 +93,7 @@ def at(step: Step, action: Callable[[], object]) -> Callable[[Step], None]:
 
 
 @pytest.mark.parametrize("step", [Step.LEASED, Step.FILE_PROMOTED, Step.PROMOTED])
-def test_a_living_writer_that_loses_its_lease_publishes_nothing(table: Table, step: Step) -> None:
+def test_writer_without_lease_publishes_nothing(table: Table, step: Step) -> None:
     before = rows_of(table)
 
     def break_in() -> None:
@@ -110,7 +110,7 @@ def test_a_living_writer_that_loses_its_lease_publishes_nothing(table: Table, st
 
 
 @pytest.mark.parametrize("step", [Step.PUBLISHED, Step.REGISTERED, Step.APPLIED])
-def test_a_published_commit_stays_when_the_lease_is_broken(table: Table, step: Step) -> None:
+def test_published_commit_survives_broken_lease(table: Table, step: Step) -> None:
     result = table.upsert(
         records(("new", "z", 9, 9.0)),
         on_step=at(step, lambda: break_lease(table.definition, opened_table(table).index)),
@@ -120,7 +120,7 @@ def test_a_published_commit_stays_when_the_lease_is_broken(table: Table, step: S
     check_stored(table)
 
 
-def test_a_writer_holds_the_lease_until_the_index_that_others_share_has_its_commit(table: Table) -> None:
+def test_lease_is_held_until_commit_applied(table: Table) -> None:
     """The next holder finds the commit applied. Hosts with an index each do not wait for that of another one."""
     is_held: list[bool] = []
 
@@ -138,7 +138,7 @@ def test_breaking_a_free_lease_changes_nothing(table: Table) -> None:
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
-def test_a_damaged_record_of_a_request_is_an_error_until_the_lease_is_broken(table: Table, content: bytes) -> None:
+def test_damaged_request_requires_breaking(table: Table, content: bytes) -> None:
     assert records_of(table).compare_and_set(f"request/{'0' * 32}", None, content)
     with pytest.raises(CorruptIndexError, match="rli lease break"):
         commit_version(table, 2)
@@ -158,7 +158,7 @@ def make_older_than_machine(records: Path) -> None:
 
 @pytest.mark.invariant("P17")
 @pytest.mark.parametrize("name", ["lease", "writer/20200101000000000", f"request/{'0' * 32}"])
-def test_a_record_that_a_power_cut_tore_is_that_of_a_dead_process(tmp_path: Path, name: str) -> None:
+def test_torn_record_belongs_to_dead_process(tmp_path: Path, name: str) -> None:
     """Records in files: nothing else has content that may be older than the machine's start."""
     table, other = leased_by_the_table(tmp_path)
     commit_version(table, 1)
@@ -174,7 +174,7 @@ def test_a_record_that_a_power_cut_tore_is_that_of_a_dead_process(tmp_path: Path
 
 @pytest.mark.invariant("P4")
 @pytest.mark.parametrize("step", [Step.LEASED, Step.FILE_PROMOTED, Step.PROMOTED])
-def test_a_writer_of_a_torn_lease_publishes_nothing_should_it_live(tmp_path: Path, step: Step) -> None:
+def test_writer_of_torn_lease_publishes_nothing(tmp_path: Path, step: Step) -> None:
     table, other = leased_by_the_table(tmp_path)
     commit_version(table, 1)
     before = rows_of(table)

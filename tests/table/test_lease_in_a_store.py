@@ -42,7 +42,7 @@ def test_writers_agree_in_the_store(tmp_path: Path, index: str) -> None:
     assert shared_records(table.definition, opened_table(table).index).scan_control("") == []
 
 
-def test_tables_share_a_store_and_do_not_wait_for_each_other(tmp_path: Path) -> None:
+def test_tables_share_store_without_waiting(tmp_path: Path) -> None:
     first, second = (new_table(tmp_path, name, "simple:") for name in "ab")
     steps: list[str | None] = []
 
@@ -56,7 +56,7 @@ def test_tables_share_a_store_and_do_not_wait_for_each_other(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("step", [Step.WRITTEN, Step.LEASED, Step.PROMOTED])
-def test_the_next_writer_clears_up_after_a_dead_one(tmp_path: Path, step: Step) -> None:
+def test_next_writer_clears_up_after_death(tmp_path: Path, step: Step) -> None:
     table = new_table(tmp_path, "t", f"lmdb://{tmp_path}/index")
     table.upsert(records(("a", "x", 1, 1.0)))
     table.close()
@@ -125,7 +125,7 @@ def test_readers_make_no_lease_store(tmp_path: Path, read: Callable[[Table], obj
 
 
 @pytest.mark.parametrize("step", [Step.TAGGED, Step.PROMOTED])
-def test_a_store_whose_files_are_removed_during_a_write(tmp_path: Path, step: Step) -> None:
+def test_store_removed_during_write(tmp_path: Path, step: Step) -> None:
     """Other processes make it again and take the lease there: it must not be held twice."""
     table = new_table(tmp_path, "t", f"lmdb://{tmp_path}/index")
     table.upsert(records(("a", "x", 1, 1.0)))
@@ -150,7 +150,7 @@ def test_a_store_whose_files_are_removed_during_a_write(tmp_path: Path, step: St
         ("lmdb://{folder}/index", "a bootstrap of the index would drop the lease"),
     ],
 )
-def test_a_lease_that_not_all_writers_share_or_that_goes_with_the_index(
+def test_unshared_lease_place_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lease: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -51,7 +51,7 @@ def require_agreement(hosts: tuple[Table, Table]) -> None:
         check_stored(table)
 
 
-def test_each_index_follows_what_the_other_host_commits(hosts: tuple[Table, Table]) -> None:
+def test_indexes_follow_other_host(hosts: tuple[Table, Table]) -> None:
     one, other = hosts
     assert one.upsert(records(*FIRST)).inserted == 3
     assert other.lookup(["a", "c", "d"]).column("partition_path").to_pylist() == ["x", "y", None]
@@ -64,7 +64,7 @@ def test_each_index_follows_what_the_other_host_commits(hosts: tuple[Table, Tabl
 
 
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.TAGGED, Step.WRITTEN])
-def test_a_conflict_with_the_other_host_is_found(hosts: tuple[Table, Table], step: Step) -> None:
+def test_conflict_with_other_host_is_found(hosts: tuple[Table, Table], step: Step) -> None:
     one, other = hosts
     one.upsert(records(*FIRST))
     late = records(("new", "y", 2, 2.0), ("a", "x", 2, 2.0))
@@ -80,7 +80,7 @@ def test_a_conflict_with_the_other_host_is_found(hosts: tuple[Table, Table], ste
     require_agreement(hosts)
 
 
-def test_the_indexes_may_know_commits_by_different_sequences(hosts: tuple[Table, Table], tmp_path: Path) -> None:
+def test_indexes_may_number_commits_differently(hosts: tuple[Table, Table], tmp_path: Path) -> None:
     one, other = hosts
     one.upsert(records(*FIRST))
     one.upsert(records(("a", "z", 2, 2.0)))
@@ -94,7 +94,7 @@ def test_the_indexes_may_know_commits_by_different_sequences(hosts: tuple[Table,
     assert late.lookup(["a", "b"]).column("file_id") == one.lookup(["a", "b"]).column("file_id")
 
 
-def test_a_rollback_of_one_host_is_followed_by_the_other(hosts: tuple[Table, Table]) -> None:
+def test_rollback_of_other_host_is_followed(hosts: tuple[Table, Table]) -> None:
     one, other = hosts
     one.upsert(records(*FIRST))
     second = other.upsert(records(("a", "y", 2, 2.0), ("d", "z", 2, 2.0))).instant
@@ -104,7 +104,7 @@ def test_a_rollback_of_one_host_is_followed_by_the_other(hosts: tuple[Table, Tab
     require_agreement(hosts)
 
 
-def test_the_lease_and_the_writers_are_files_of_the_table(hosts: tuple[Table, Table]) -> None:
+def test_lease_and_writers_are_table_files(hosts: tuple[Table, Table]) -> None:
     one, _ = hosts
     seen: list[bool] = []
 
@@ -116,7 +116,7 @@ def test_the_lease_and_the_writers_are_files_of_the_table(hosts: tuple[Table, Ta
     assert seen == [True, True, False, False]
 
 
-def test_a_writer_that_was_undone_does_not_go_on_with_a_record_that_it_made_once_more(
+def test_undone_writer_with_recreated_record_stops(
     hosts: tuple[Table, Table],
 ) -> None:
     """A renewal that was paused may create the record again, of which nothing is left."""
@@ -135,7 +135,7 @@ def test_a_writer_that_was_undone_does_not_go_on_with_a_record_that_it_made_once
     require_agreement(hosts)
 
 
-def test_an_index_that_a_host_has_not_made_yet_is_asked_for(hosts: tuple[Table, Table], tmp_path: Path) -> None:
+def test_missing_host_index_is_requested(hosts: tuple[Table, Table], tmp_path: Path) -> None:
     third = open_table(hosts[0].location, index=f"lmdb://{tmp_path}/third")
     with pytest.raises(IndexNotReadyError, match="rli index bootstrap"):
         third.upsert(records(*FIRST))
@@ -149,9 +149,7 @@ def test_an_index_that_a_host_has_not_made_yet_is_asked_for(hosts: tuple[Table, 
         ("t", {"index": "memory:leased", "lease": "store"}, "lease"),
     ],
 )
-def test_a_lease_that_cannot_be_kept_is_refused(
-    tmp_path: Path, path: str, settings: dict[str, Any], named: str
-) -> None:
+def test_unusable_lease_is_refused(tmp_path: Path, path: str, settings: dict[str, Any], named: str) -> None:
     location = path if "://" in path else tmp_path / path
     with pytest.raises(RliError, match=named):
         create_table(location, record_key="id", **{"lease": LeasePlace.TABLE, **settings})

@@ -54,13 +54,13 @@ def held(process: ProcessId, writer: str = "w", *, expires_in: float = 30.0, dis
 
 
 @pytest.mark.parametrize("expires_in", [-1e9, 0.0, 1e9])
-def test_waiting_for_a_lease_compares_no_clocks(expires_in: float) -> None:
+def test_lease_wait_compares_no_clocks(expires_in: float) -> None:
     watch = Watch()
     assert not watch.has_lapsed(held(ELSEWHERE, expires_in=expires_in))
     assert not watch.has_lapsed(held(ELSEWHERE, expires_in=expires_in + 1))
 
 
-def test_a_record_that_does_not_change_for_its_term_has_lapsed() -> None:
+def test_unchanged_lease_record_lapses() -> None:
     watch = Watch()
     record = Holding("w", ELSEWHERE, time.time() + 1e9, 1e-9).to_json()
     assert not watch.has_lapsed(record)
@@ -68,14 +68,12 @@ def test_a_record_that_does_not_change_for_its_term_has_lapsed() -> None:
 
 
 @pytest.mark.invariant("P10")
-def test_the_death_of_a_process_on_this_host_shows_at_once() -> None:
+def test_local_process_death_is_noticed_immediately() -> None:
     assert Watch().has_lapsed(held(dead_process()))
     assert not Watch().has_lapsed(held(ProcessId.current()))
 
 
-def test_a_process_that_the_kernel_hides_is_not_known_to_be_dead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hidden_process_is_not_presumed_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with /proc mounted with hidepid, for processes of another user."""
     living = ProcessId.current()
     monkeypatch.setattr(processes, "_PROC", tmp_path)
@@ -103,7 +101,7 @@ _CONTAINERS = {
 
 
 @pytest.mark.parametrize("proc", _CONTAINERS)
-def test_a_living_process_in_another_container_is_not_taken_for_dead(proc: str) -> None:
+def test_process_in_other_container_stays_alive(proc: str) -> None:
     """Containers of one host have process numbers of their own; two processes may have the same."""
     run = ["unshare", "--user", "--map-root-user", "--pid", "--fork", *_CONTAINERS[proc]]
     container = [*run, sys.executable, "-c"]
@@ -121,7 +119,7 @@ def test_a_living_process_in_another_container_is_not_taken_for_dead(proc: str) 
         holder.communicate()
 
 
-def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> None:
+def test_lease_check_allows_clock_skew() -> None:
     now = time.time()
     here, there = (Holding("w", process, now - 1, 30.0) for process in (ProcessId.current(), ELSEWHERE))
     assert here.is_over(now)
@@ -130,7 +128,7 @@ def test_a_look_at_the_clock_allows_for_the_clocks_of_two_hosts_to_differ() -> N
 
 
 @pytest.mark.invariant("P3")
-def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_up(shared: SharedRecords) -> None:
+def test_successor_remembers_lapsed_holders_until_cleanup(shared: SharedRecords) -> None:
     assert shared.compare_and_set("lease", None, held(dead_process(), "second", displaced=("first",)))
     with TableLease(shared).hold("third") as lease:
         assert lease.displaced == ("second", "first")
@@ -142,7 +140,7 @@ def test_a_successor_knows_of_all_that_let_the_lease_lapse_until_it_has_cleared_
         assert lease.displaced == ()
 
 
-def test_a_holder_that_was_displaced_leaves_its_successor_alone(shared: SharedRecords) -> None:
+def test_displaced_holder_spares_its_successor(shared: SharedRecords) -> None:
     first, second = HeldLease(shared, "lease", "first"), HeldLease(shared, "lease", "second")
     assert first.take(over=None)
     assert second.take(over=shared.read_control("lease"))
@@ -171,7 +169,7 @@ class _Hiccup(Storage):
         return created
 
 
-def test_a_lease_that_was_taken_with_an_error_is_free(tmp_path: Path) -> None:
+def test_lease_taken_with_error_is_free(tmp_path: Path) -> None:
     """Nobody would renew it, and all others would wait until it lapses."""
     storage = _Hiccup(str(tmp_path))
     storage.expect(creates=True)
@@ -181,7 +179,7 @@ def test_a_lease_that_was_taken_with_an_error_is_free(tmp_path: Path) -> None:
         assert lease.displaced == ()
 
 
-def test_a_lease_is_released_despite_a_hiccup(tmp_path: Path) -> None:
+def test_lease_is_released_despite_hiccup(tmp_path: Path) -> None:
     storage = _Hiccup(str(tmp_path))
     with TableLease(FileRecords(storage)).hold("first"):
         storage.expect(creates=False)
@@ -190,7 +188,7 @@ def test_a_lease_is_released_despite_a_hiccup(tmp_path: Path) -> None:
 
 
 @pytest.mark.invariant("P10")
-def test_the_instant_of_a_writer_that_may_live_is_given_to_no_other(tmp_path: Path) -> None:
+def test_instant_of_living_writer_stays_reserved(tmp_path: Path) -> None:
     """Two writers with one instant would take each other's work for their own."""
     instants = {name: f"2040010100000000{number}" for number, name in enumerate(["elsewhere", "dead"])}
     with create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i") as table:
@@ -210,7 +208,7 @@ def test_the_instant_of_a_writer_that_may_live_is_given_to_no_other(tmp_path: Pa
         assert store.scan_control("writer/") == []
 
 
-def test_a_write_whose_removal_fails_half_way_leaves_no_living_record(tmp_path: Path) -> None:
+def test_failed_removal_leaves_no_living_record(tmp_path: Path) -> None:
     """Else nobody could clear up after it for as long as its process lives."""
     with create_table(tmp_path / "t", record_key="id", index=f"lmdb://{tmp_path}/i") as table:
         failing = Table(replace(table.definition, storage=_FailingOnce(table.location)))
@@ -241,7 +239,7 @@ class _FailingOnce(Storage):
 
 
 @pytest.mark.invariant("P3")
-def test_a_holder_that_did_not_clear_up_leaves_those_it_displaced_to_the_next(shared: SharedRecords) -> None:
+def test_displaced_holders_pass_to_next_lease(shared: SharedRecords) -> None:
     assert shared.compare_and_set("lease", None, held(dead_process(), "paused", displaced=("older",)))
     with suppress(OSError), TableLease(shared, 0.2).hold("failing"):
         raise OSError("clearing up failed")

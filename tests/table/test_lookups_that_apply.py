@@ -68,7 +68,7 @@ def let_its_host_be_another(table: Table) -> None:
 
 @pytest.mark.invariant("P8")
 @pytest.mark.parametrize("host", ["this host", "another host"])
-def test_a_look_up_applies_the_commit_of_a_dead_writer(table: Table, host: str) -> None:
+def test_lookup_applies_commit_of_dead_writer(table: Table, host: str) -> None:
     assert was_killed(publish_and_die, table.location)
     if host == "another host":
         let_its_host_be_another(table)
@@ -78,7 +78,7 @@ def test_a_look_up_applies_the_commit_of_a_dead_writer(table: Table, host: str) 
     check_stored(table)
 
 
-def test_a_look_up_does_not_wait_for_longer_than_it_may(table: Table) -> None:
+def test_lookup_wait_is_bounded(table: Table) -> None:
     assert was_killed(publish_and_die, table.location)
     let_its_host_be_another(table)
     with pytest.raises(IndexNotReadyError, match=r"older than the table.*rli index sync"):
@@ -86,7 +86,7 @@ def test_a_look_up_does_not_wait_for_longer_than_it_may(table: Table) -> None:
     assert where(table) == ["y", "x"]
 
 
-def test_many_look_ups_apply_one_commit_beside_each_other(table: Table) -> None:
+def test_parallel_lookups_apply_single_commit(table: Table) -> None:
     assert was_killed(publish_and_die, table.location)
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(where, [table] * 8)) == [["y", "x"]] * 8
@@ -94,7 +94,7 @@ def test_many_look_ups_apply_one_commit_beside_each_other(table: Table) -> None:
 
 
 @pytest.mark.invariant("P8", "P12")
-def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None:
+def test_lookup_finishes_rollback_of_dead_process(table: Table) -> None:
     undone = table.upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0))).instant or ""
     definition = table.definition
     with exclusive(definition, opened_table(table).index, "rollback") as lease:
@@ -110,7 +110,7 @@ def test_a_look_up_finishes_the_rollback_of_a_dead_process(table: Table) -> None
     check_stored(table)
 
 
-def test_a_look_up_through_an_index_of_one_host_waits_for_a_rollback_to_end(tmp_path: Path) -> None:
+def test_lookup_of_private_index_awaits_rollback(tmp_path: Path) -> None:
     """With the lease in the table, too: what is half undone is not shown."""
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", index=f"lmdb://{tmp_path}/i", lease="table"
@@ -123,7 +123,7 @@ def test_a_look_up_through_an_index_of_one_host_waits_for_a_rollback_to_end(tmp_
     check_stored(table)
 
 
-def test_a_look_up_does_not_wait_for_the_lease_for_longer_than_it_may(table: Table) -> None:
+def test_lookup_lease_wait_is_bounded(table: Table) -> None:
     """It would finish a rollback, and another process gets the lease first and keeps it."""
     roll_back_in_part(table, table.upsert(records(("b", "x", 2, 2.0))).instant or "")
     with ExitStack() as held:
@@ -140,7 +140,7 @@ def test_a_look_up_does_not_wait_for_the_lease_for_longer_than_it_may(table: Tab
     assert where(table) == ["x", None]
 
 
-def test_the_index_alone_says_through_what_to_look_up(table: Table, tmp_path: Path) -> None:
+def test_standalone_index_points_to_table_lookup(table: Table, tmp_path: Path) -> None:
     with open_index(f"lmdb://{tmp_path}/i") as index:
         assert was_killed(publish_in_part_and_die, table.location)
         with pytest.raises(
@@ -161,9 +161,7 @@ def publish_in_part_and_die(location: str) -> None:
     open_table(location).upsert(records(("a", "y", 2, 2.0), ("b", "x", 2, 2.0)), on_step=die)
 
 
-def test_a_rollback_and_an_archive_between_log_and_timeline_are_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lookup_follows_rollback_and_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log was read before, the timeline after: it shows neither the commit that the log knows nor its rollback."""
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i"

@@ -87,7 +87,7 @@ def test_a_lost_partition_is_named(use: Use, kind: Kind, tmp_path: Path) -> None
 
 
 @every_kind
-def test_verify_finds_the_loss_of_the_last_commit(kind: Kind, tmp_path: Path) -> None:
+def test_verify_finds_loss_of_last_commit(kind: Kind, tmp_path: Path) -> None:
     table = made(kind, tmp_path)
     lost = lose_newest(table, "y")
     with pytest.raises(CorruptTableError, match=f"file of the last commit is missing: file=y/{lost.name}"):
@@ -106,7 +106,7 @@ def test_other_file_groups_stay_usable(version: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_past_state_misses_its_own_files_only(version: int, tmp_path: Path) -> None:
+def test_past_state_misses_only_own_files(version: int, tmp_path: Path) -> None:
     table = made(RECORD, tmp_path, version)
     first, second, _ = (instant.time for instant in table.timeline())
     lose_newest(table, "x")
@@ -147,7 +147,7 @@ def test_the_version_before_may_stand_in(tmp_path: Path) -> None:
 
 @every_kind
 @pytest.mark.parametrize("kept_by", ["another engine", "an earlier version"])
-def test_a_write_finds_what_no_sums_show(kept_by: str, kind: Kind, tmp_path: Path) -> None:
+def test_write_finds_loss_without_sums(kept_by: str, kind: Kind, tmp_path: Path) -> None:
     table = made(kind, tmp_path)
     for instant in table.timeline():
         if kept_by == "another engine":

@@ -75,7 +75,7 @@ def files_of(table: Table) -> list[str]:
     return [file.name for file in table.definition.storage.list_files("x")]
 
 
-def test_what_a_commit_and_a_lookup_cost_does_not_grow(table: Table) -> None:
+def test_commit_and_lookup_costs_stay_flat(table: Table) -> None:
     counting = CountingStorage(table.location)
     counted = Table(replace(table.definition, storage=counting))
     counted._opened._index = opened_table(table).index  # noqa: SLF001  (an index in memory is known to its process alone)
@@ -97,7 +97,7 @@ def test_what_a_commit_and_a_lookup_cost_does_not_grow(table: Table) -> None:
 
 
 @pytest.mark.invariant("P24")
-def test_the_states_that_are_kept_read_as_before(table: Table) -> None:
+def test_kept_states_read_as_before(table: Table) -> None:
     states: list[tuple[str, list[dict[str, object]]]] = []
     saved = ""
     for number in range(30):
@@ -112,7 +112,7 @@ def test_the_states_that_are_kept_read_as_before(table: Table) -> None:
     assert rows_of(table) == dict(states)[saved]
 
 
-def test_a_commit_is_rolled_back_together_with_the_clustering_behind_it(table: Table) -> None:
+def test_rollback_includes_following_clustering(table: Table) -> None:
     number, instant, before = 0, "", rows_of(table)
     while table.snapshot().timeline.last_replacement is None:
         before = rows_of(table)
@@ -125,14 +125,14 @@ def test_a_commit_is_rolled_back_together_with_the_clustering_behind_it(table: T
     check_stored(table)
 
 
-def test_damaged_settings_are_named_by_the_next_write(table: Table) -> None:
+def test_next_write_names_damaged_settings(table: Table) -> None:
     commit(table, 0)
     table.definition.storage.write_bytes(paths.SETTINGS, b"{")
     with pytest.raises(CorruptTableError, match=f"file={paths.SETTINGS}"):
         commit(table, 1)
 
 
-def test_maintenance_that_fails_is_logged_and_costs_no_commit(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_maintenance_costs_no_commit(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     def fail(point: str) -> None:
         if point.startswith(f"before draft {paths.SERVICES}"):
             raise OSError("no room")
@@ -157,7 +157,7 @@ def test_maintenance_that_is_off_does_nothing(table: Table) -> None:
     other.close()
 
 
-def test_a_handle_with_an_index_of_its_own_changes_the_maintenance_alone(table: Table, memory_url: str) -> None:
+def test_handle_with_own_index_sets_maintenance(table: Table, memory_url: str) -> None:
     commit(table, 1)
     stored = table.settings.index_url
     elsewhere = open_table(table.location, index=f"{memory_url}-elsewhere")
@@ -168,7 +168,7 @@ def test_a_handle_with_an_index_of_its_own_changes_the_maintenance_alone(table: 
     assert elsewhere.settings.index_url == f"{memory_url}-elsewhere"
 
 
-def test_a_table_of_an_earlier_version_is_not_maintained_unasked(table: Table) -> None:
+def test_old_table_is_not_maintained_unasked(table: Table) -> None:
     path = Path(table.location, paths.SETTINGS)
     settings = json.loads(path.read_bytes())
     del settings["maintenance"]
@@ -176,7 +176,7 @@ def test_a_table_of_an_earlier_version_is_not_maintained_unasked(table: Table) -
     assert open_table(table.location).settings.maintenance.is_off
 
 
-def test_an_archive_is_due_also_where_each_commit_is_followed_by_a_clean(tmp_path: Path, memory_url: str) -> None:
+def test_archive_is_due_despite_cleans(tmp_path: Path, memory_url: str) -> None:
     often = Maintenance(clean_max_commits=1, cleaner_commits_retained=1, keep_min_commits=2, keep_max_commits=4)
     table = create_table(tmp_path / "often", record_key="id", partition_by="city", index=memory_url, maintenance=often)
     for number in range(9):
@@ -184,7 +184,7 @@ def test_an_archive_is_due_also_where_each_commit_is_followed_by_a_clean(tmp_pat
     assert sum(instant.is_write for instant in table.timeline()) <= 5
 
 
-def test_a_table_that_another_engine_made_is_left_to_it(table: Table, memory_url: str) -> None:
+def test_foreign_table_is_not_maintained(table: Table, memory_url: str) -> None:
     Path(table.location, paths.SETTINGS).unlink()
     adopted = open_table(table.location)
     adopted.bootstrap_index(f"{memory_url}-adopted")
@@ -194,12 +194,12 @@ def test_a_table_that_another_engine_made_is_left_to_it(table: Table, memory_url
 @pytest.mark.parametrize(
     "wrong", [{"cleaner_commits_retained": 60}, {"keep_max_commits": 60}, {"clean_max_commits": 0}]
 )
-def test_numbers_that_contradict_each_other_are_refused(wrong: dict[str, int]) -> None:
+def test_contradictory_numbers_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(SettingsError):
         Maintenance.of(**wrong)
 
 
-def test_a_commit_does_not_wait_for_a_lease_that_its_maintenance_needs(
+def test_commit_does_not_wait_for_maintenance(
     table: Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "_PATIENCE_SECONDS", 0.0)
@@ -235,7 +235,7 @@ class MeetingStorage(Storage):
             super().delete_files([path])
 
 
-def test_a_clean_deletes_several_files_at_once(tmp_path: Path, memory_url: str) -> None:
+def test_clean_deletes_files_in_parallel(tmp_path: Path, memory_url: str) -> None:
     made = create_table(tmp_path / "m", record_key="id", partition_by="city", index=memory_url, maintenance=False)
     for number in range(5):
         made.upsert(records(("a", "x", number, 1.0)))

@@ -36,7 +36,7 @@ def values(table: Table) -> Model:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("held_bytes", [1 << 25, 2_000])
-def test_each_write_does_what_it_does_to_few_files(
+def test_writes_equal_model_with_many_files(
     trips: Table, monkeypatch: pytest.MonkeyPatch, seed: int, held_bytes: int
 ) -> None:
     monkeypatch.setattr(writer, "_HELD_BYTES", held_bytes)
@@ -62,7 +62,7 @@ def test_each_write_does_what_it_does_to_few_files(
         check_stored(trips)
 
 
-def test_files_with_equal_records_alone_are_not_written(trips: Table) -> None:
+def test_files_with_equal_records_are_skipped(trips: Table) -> None:
     rows = [(key, city, 1, 1.0) for key, city in zip(_KEYS, _CITIES, strict=False)]
     trips.upsert(records(*rows))
     changed = [(key, city, 1, float(number < 7)) for number, (key, city, *_) in enumerate(rows, start=1)]
@@ -70,7 +70,7 @@ def test_files_with_equal_records_alone_are_not_written(trips: Table) -> None:
     assert (result.files_rewritten, result.updated, result.unchanged) == (54, 54, 6)
 
 
-def test_files_with_many_records_are_merged_alone(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_with_many_records_merge_alone(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     trips.upsert(records(*((key, _CITIES[number % 60], 1, 1.0) for number, key in enumerate(_KEYS))))
     # So many that some of the others follow each other.
     large = {city for number, city in enumerate(_CITIES) if not number % 3}
@@ -85,7 +85,7 @@ def test_files_with_many_records_are_merged_alone(trips: Table, monkeypatch: pyt
     check_stored(trips)
 
 
-def test_each_thread_has_one_file_open_at_a_time(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_thread_opens_single_file(trips: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     trips.upsert(records(*((key, city, 1, 1.0) for key, city in zip(_KEYS, _CITIES, strict=False))))
     opened, most, close = Counter[int](), list[int](), FileSliceReader.close
 
@@ -105,7 +105,7 @@ def test_each_thread_has_one_file_open_at_a_time(trips: Table, monkeypatch: pyte
     assert not +opened
 
 
-def test_lots_have_few_bytes_and_file_groups_and_all_writers_get_some(tmp_path: Path) -> None:
+def test_lots_are_bounded_and_shared(tmp_path: Path) -> None:
     sizes = {
         FileGroupId("", f"{number:04}"): float(size)
         for number, size in enumerate([100] * 500 + [TOGETHER_BYTES // 3] * 5 + [TOGETHER_BYTES * 9] + [0] * 3)

@@ -55,7 +55,7 @@ def other(trips: Table) -> Table:
 
 
 @pytest.mark.invariant("P5")
-def test_a_write_that_is_slow_to_be_requested_keeps_what_it_builds_on(trips: Table, other: Table) -> None:
+def test_late_request_keeps_its_base(trips: Table, other: Table) -> None:
     """Others commit before its request is there to be seen, and clean behind it."""
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     left = [records(("a", "x", number, 1.0)) for number in (5, 6, 7)]
@@ -71,7 +71,7 @@ def test_a_write_that_is_slow_to_be_requested_keeps_what_it_builds_on(trips: Tab
     check_stored(trips)
 
 
-def test_a_write_whose_files_another_engine_cleans_is_retried(trips: Table, other: Table) -> None:
+def test_write_retries_after_foreign_clean(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     [old] = Path(trips.location).glob("x/*.parquet")
 
@@ -86,7 +86,7 @@ def test_a_write_whose_files_another_engine_cleans_is_retried(trips: Table, othe
 
 
 @pytest.mark.parametrize("step", [Step.INFLIGHT, Step.TAGGED, Step.WRITTEN])
-def test_a_conflicting_write_is_retried_on_top_of_the_other(trips: Table, other: Table, step: Step) -> None:
+def test_conflicting_write_is_retried(trips: Table, other: Table, step: Step) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     at_step = AtStep(step, lambda: other.upsert(records(("a", "x", 3, 3.0), ("c", "x", 3, 3.0))))
     result = trips.upsert(records(("a", "x", 2, 2.0), ("b", "x", 2, 2.0), ("c", "y", 4, 4.0)), on_step=at_step)
@@ -99,7 +99,7 @@ def test_a_conflicting_write_is_retried_on_top_of_the_other(trips: Table, other:
     check_stored(trips)
 
 
-def test_a_write_in_conflict_removes_nothing_that_it_has_not_promoted(trips: Table, other: Table) -> None:
+def test_conflict_removes_only_promoted_files(trips: Table, other: Table) -> None:
     """In an object store each file that it looked for in the table would take a request."""
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     points: list[str] = []
@@ -122,7 +122,7 @@ def test_a_conflicting_delete_is_retried(trips: Table, other: Table) -> None:
     check_stored(trips)
 
 
-def test_an_exhausted_retry_says_with_what_it_was_in_conflict(trips: Table, other: Table) -> None:
+def test_exhausted_retry_names_conflict(trips: Table, other: Table) -> None:
     trips.upsert(records(*((f"k{number:02}", "x", 1, 1.0) for number in range(30))))
     theirs: list[str | None] = []
 
@@ -160,7 +160,7 @@ def test_an_insert_names_contested_keys_once(trips: Table, other: Table, cities:
     assert (raised.value.keys, raised.value.key_count) == (("n",), 1)
 
 
-def test_a_key_of_two_partitions_is_named_once(tmp_path: Path, memory_url: str) -> None:
+def test_key_across_partitions_is_named_once(tmp_path: Path, memory_url: str) -> None:
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"{memory_url}?scope=partition"
     )
@@ -173,7 +173,7 @@ def test_a_key_of_two_partitions_is_named_once(tmp_path: Path, memory_url: str) 
         table.delete(["n"])
 
 
-def test_a_move_names_the_keys_that_leave(trips: Table, other: Table) -> None:
+def test_conflict_names_moved_keys(trips: Table, other: Table) -> None:
     trips.upsert(records(("m", "x", 1, 1.0), ("stays", "x", 1, 1.0), ("old", "y", 1, 1.0)))
     rival = AtStep(Step.WRITTEN, lambda: other.upsert(records(("stays", "x", 2, 2.0))))
     with pytest.raises(ConflictError, match=r"file groups=\['x/.*count=1 keys=\['m'\]") as raised:
@@ -185,7 +185,7 @@ def test_a_move_names_the_keys_that_leave(trips: Table, other: Table) -> None:
     assert (raised.value.keys, raised.value.key_count) == (("m",), 1)
 
 
-def test_a_conflict_without_keys_names_file_groups(trips: Table, other: Table) -> None:
+def test_conflict_without_keys_names_file_groups(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 5, 1.0)))
     group = trips.lookup(["a"])["file_id"][0].as_py()
     rival = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "x", 6, 6.0))))
@@ -194,7 +194,7 @@ def test_a_conflict_without_keys_names_file_groups(trips: Table, other: Table) -
     assert (raised.value.keys, raised.value.key_count) == ((), 0)
 
 
-def test_how_often_a_write_is_tried_is_a_setting_of_the_table(tmp_path: Path, memory_url: str) -> None:
+def test_write_attempts_are_table_setting(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", index=memory_url, write_attempts=2)
     other = open_table(tmp_path / "t")
     table.upsert(pa.table({"id": ["a"], "v": [0]}))
@@ -208,7 +208,7 @@ def test_how_often_a_write_is_tried_is_a_setting_of_the_table(tmp_path: Path, me
 
 @pytest.mark.invariant("P5")
 @pytest.mark.parametrize("cities", [("x", "y"), ("x", "x")])
-def test_two_inserts_of_one_new_key_leave_one_record(trips: Table, other: Table, cities: tuple[str, str]) -> None:
+def test_concurrent_inserts_leave_single_record(trips: Table, other: Table, cities: tuple[str, str]) -> None:
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("new", cities[1], 5, 5.0))))
     result = trips.upsert(records(("new", cities[0], 4, 4.0)), on_step=at_step)
     assert (result.inserted, result.unchanged) == (0, 1)
@@ -216,7 +216,7 @@ def test_two_inserts_of_one_new_key_leave_one_record(trips: Table, other: Table,
     check_stored(trips)
 
 
-def test_writes_of_different_file_groups_are_not_in_conflict(trips: Table, other: Table) -> None:
+def test_disjoint_file_groups_do_not_conflict(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     at_step = AtStep(
         Step.WRITTEN, lambda: (other.upsert(records(("b", "y", 2, 2.0), ("n", "z", 2, 2.0))), other.delete(["n"]))
@@ -231,7 +231,7 @@ def with_column(name: str, value: Any, *rows: tuple[str, str, int, float]) -> pa
 
 
 @pytest.mark.invariant("P6")
-def test_columns_that_two_writers_add_at_once_both_stay(trips: Table, other: Table) -> None:
+def test_concurrently_added_columns_both_stay(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     both = with_column("theirs", "t", ("a", "x", 2, 2.0)).append_column("ours", pa.array([7]))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("theirs", "t", ("b", "y", 2, 2.0))))
@@ -242,7 +242,7 @@ def test_columns_that_two_writers_add_at_once_both_stay(trips: Table, other: Tab
 
 
 @pytest.mark.invariant("P6")
-def test_two_first_writes_are_not_in_conflict(trips: Table, other: Table) -> None:
+def test_disjoint_first_writes_do_not_conflict(trips: Table, other: Table) -> None:
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("b", "y", 1, 1.0))))
     trips.upsert(records(("a", "x", 1, 1.0)), attempts=1, on_step=at_step)
     assert [row["id"] for row in rows_of(trips)] == ["a", "b"]
@@ -250,7 +250,7 @@ def test_two_first_writes_are_not_in_conflict(trips: Table, other: Table) -> Non
 
 
 @pytest.mark.invariant("P5")
-def test_two_first_writes_of_one_key_are_in_conflict(trips: Table, other: Table) -> None:
+def test_first_writes_of_same_key_conflict(trips: Table, other: Table) -> None:
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("a", "y", 1, 1.0))))
     with pytest.raises(ConflictError, match="inserted or changed"):
         trips.upsert(records(("a", "x", 1, 1.0)), attempts=1, on_step=at_step)
@@ -258,7 +258,7 @@ def test_two_first_writes_of_one_key_are_in_conflict(trips: Table, other: Table)
 
 
 @pytest.mark.invariant("P6")
-def test_two_writers_may_add_the_same_column(trips: Table, other: Table) -> None:
+def test_writers_may_add_same_column(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "theirs", ("b", "y", 2, 2.0))))
     trips.upsert(with_column("note", "ours", ("a", "x", 2, 2.0)), attempts=1, on_step=at_step)
@@ -266,7 +266,7 @@ def test_two_writers_may_add_the_same_column(trips: Table, other: Table) -> None
     check_stored(trips)
 
 
-def test_a_column_that_two_writers_add_with_different_types_has_the_first_one(trips: Table, other: Table) -> None:
+def test_first_type_of_added_column_wins(trips: Table, other: Table) -> None:
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "text", ("b", "y", 2, 2.0))))
     with pytest.raises(SchemaError, match="note"):
         trips.upsert(with_column("note", 7, ("a", "x", 2, 2.0)), on_step=at_step)
@@ -275,7 +275,7 @@ def test_a_column_that_two_writers_add_with_different_types_has_the_first_one(tr
 
 
 @pytest.mark.invariant("P6")
-def test_a_column_that_was_added_meanwhile_is_not_lost(trips: Table, other: Table) -> None:
+def test_concurrently_added_column_is_kept(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(with_column("note", "n", ("b", "y", 2, 2.0))))
     with pytest.raises(SchemaError, match="note"):
@@ -285,7 +285,7 @@ def test_a_column_that_was_added_meanwhile_is_not_lost(trips: Table, other: Tabl
     assert by_key(rows_of(trips))["b"]["note"] == "n"
 
 
-def test_a_column_stays_although_a_later_instant_knew_nothing_of_it(trips: Table, other: Table) -> None:
+def test_added_column_survives_later_instant(trips: Table, other: Table) -> None:
     """The writer that adds the column begins first and commits last."""
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("b", "y", 2, 2.0))))
@@ -295,7 +295,7 @@ def test_a_column_stays_although_a_later_instant_knew_nothing_of_it(trips: Table
     check_stored(trips)
 
 
-def test_a_key_that_was_deleted_meanwhile_is_not_late_for_nothing(trips: Table, other: Table) -> None:
+def test_late_record_replaces_concurrently_deleted_key(trips: Table, other: Table) -> None:
     """A record is passed over as late, and what was newer is gone before the write commits: it has to be inserted."""
     trips.upsert(records(("k", "x", 9, 9.0), ("a", "y", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.delete(["k"]))
@@ -304,7 +304,7 @@ def test_a_key_that_was_deleted_meanwhile_is_not_late_for_nothing(trips: Table, 
     assert by_key(rows_of(trips)) == by_key(records(("k", "x", 5, 5.0), ("a", "y", 2, 2.0)).to_pylist())
 
 
-def test_a_late_move_is_judged_by_what_is_there_in_the_end(trips: Table, other: Table) -> None:
+def test_late_move_replaces_concurrently_deleted_key(trips: Table, other: Table) -> None:
     trips.upsert(records(("k", "x", 9, 9.0), ("a", "y", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.delete(["k"]))
     trips.upsert(records(("k", "z", 5, 5.0), ("a", "y", 2, 2.0)), on_step=at_step)
@@ -312,7 +312,7 @@ def test_a_late_move_is_judged_by_what_is_there_in_the_end(trips: Table, other: 
 
 
 @pytest.mark.invariant("P5")
-def test_a_delete_finds_keys_that_came_meanwhile(trips: Table, other: Table) -> None:
+def test_delete_finds_concurrent_keys(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0)))
     at_step = AtStep(Step.WRITTEN, lambda: other.upsert(records(("new", "y", 1, 1.0))))
     result = trips.delete(["a", "new"], on_step=at_step)
@@ -321,7 +321,7 @@ def test_a_delete_finds_keys_that_came_meanwhile(trips: Table, other: Table) -> 
     check_stored(trips)
 
 
-def test_a_repair_leaves_alone_what_is_committed_while_it_waits_for_the_lease(trips: Table, other: Table) -> None:
+def test_repair_spares_concurrent_commits(trips: Table, other: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     moves: Iterator[Callable[[], object]] = iter([lambda: other.upsert(records(("a", "y", 2, 2.0)))])
 
@@ -336,7 +336,7 @@ def test_a_repair_leaves_alone_what_is_committed_while_it_waits_for_the_lease(tr
 
 
 @pytest.mark.parametrize("lease", ["index", "table"])
-def test_a_write_commits_nothing_once_its_index_was_bootstrapped(tmp_path: Path, memory_url: str, lease: str) -> None:
+def test_write_fails_after_index_bootstrap(tmp_path: Path, memory_url: str, lease: str) -> None:
     """The numbers that it has read mean something else in the new index: it would not see a conflict."""
     trips = create_table(tmp_path / "t", record_key="id", partition_by="city", index=memory_url, lease=lease)
     for version in range(6):
@@ -353,7 +353,7 @@ def test_a_write_commits_nothing_once_its_index_was_bootstrapped(tmp_path: Path,
     check_stored(other)
 
 
-def test_a_write_that_begins_in_the_middle_of_a_rollback_is_made_again(trips: Table, other: Table) -> None:
+def test_write_during_rollback_is_retried(trips: Table, other: Table) -> None:
     """The index still holds what the timeline shows no more; that is no damage."""
     trips.upsert(records(("a", "x", 1, 1.0)))
     undone = trips.upsert(records(("b", "x", 1, 1.0))).instant or ""
@@ -369,7 +369,7 @@ def test_a_write_that_begins_in_the_middle_of_a_rollback_is_made_again(trips: Ta
     check_stored(trips)
 
 
-def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(trips: Table, other: Table) -> None:
+def test_new_writer_survives_dead_writer_search(trips: Table, other: Table) -> None:
     """Its work folder is found, and so is the record that says that it lives."""
     begun: list[BegunWrite] = []
     definition, index = other.definition, opened_table(other).index
@@ -389,7 +389,7 @@ def test_a_writer_that_begins_while_another_looks_for_dead_ones_is_left_alone(tr
 
 
 @pytest.mark.invariant("P7")
-def test_a_timeline_that_was_read_before_a_commit_is_not_taken_for_the_one_after_it(tmp_path: Path) -> None:
+def test_stale_timeline_is_not_reused(tmp_path: Path) -> None:
     """While a writer registers another engine's commit, one more of those is registered, and one of ours on top."""
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i"
@@ -437,7 +437,7 @@ def commit_of_another_engine(folder: Path, number: int, *rows: tuple[str, str, i
     return arrive
 
 
-def test_a_commit_whose_folder_cannot_be_removed_stands(trips: Table, caplog: pytest.LogCaptureFixture) -> None:
+def test_commit_survives_failed_folder_removal(trips: Table, caplog: pytest.LogCaptureFixture) -> None:
     def refuse(point: str) -> None:
         if point.startswith(f"after delete folder {paths.WORK}"):
             raise OSError("still open elsewhere")

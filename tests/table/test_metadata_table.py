@@ -42,7 +42,7 @@ def has_metadata_table(table: Table) -> bool:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_change_of_files_leaves_no_old_listing(table: Table, operation: str) -> None:
+def test_file_change_leaves_no_stale_listing(table: Table, operation: str) -> None:
     instants = written(table)
     OPERATIONS[operation](table, instants)
     assert not has_metadata_table(table)

@@ -35,7 +35,7 @@ def keys_of(table: Table) -> list[str]:
     return sorted(row["id"] for row in rows_of(table))
 
 
-def test_a_copy_has_an_index_of_its_own(tmp_path: Path) -> None:
+def test_copy_has_its_own_index(tmp_path: Path) -> None:
     new_table(tmp_path / "a").close()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for key in ("d", "e"):
@@ -46,7 +46,7 @@ def test_a_copy_has_an_index_of_its_own(tmp_path: Path) -> None:
     assert keys_of(open_table(tmp_path / "b")) == ["a", "b", "c", "db", "eb"]
 
 
-def test_a_table_that_was_moved_goes_on(tmp_path: Path) -> None:
+def test_moved_table_continues(tmp_path: Path) -> None:
     new_table(tmp_path / "a").close()
     (tmp_path / "a").rename(tmp_path / "b")
     with open_table(tmp_path / "b") as table:
@@ -57,7 +57,7 @@ def test_a_table_that_was_moved_goes_on(tmp_path: Path) -> None:
         add(table, "e")
 
 
-def test_a_table_of_an_older_version_goes_on_and_may_be_moved(tmp_path: Path) -> None:
+def test_old_version_table_may_be_moved(tmp_path: Path) -> None:
     new_table(tmp_path / "a").close()
     settings = tmp_path / "a" / paths.SETTINGS
     stored = json.loads(settings.read_text())
@@ -74,7 +74,7 @@ def test_a_table_of_an_older_version_goes_on_and_may_be_moved(tmp_path: Path) ->
 
 
 @pytest.mark.invariant("P27")
-def test_a_copy_does_not_get_the_index_of_its_original_when_that_is_renamed(tmp_path: Path) -> None:
+def test_copy_cannot_use_renamed_index(tmp_path: Path) -> None:
     new_table(tmp_path / "a", index=f"lmdb://{tmp_path}/index").close()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     (tmp_path / "index").rename(tmp_path / "renamed")
@@ -87,7 +87,7 @@ def test_a_copy_does_not_get_the_index_of_its_original_when_that_is_renamed(tmp_
         add(original, "d")
 
 
-def test_a_table_and_its_index_that_were_moved_together_go_on(tmp_path: Path) -> None:
+def test_table_moved_with_index_continues(tmp_path: Path) -> None:
     new_table(tmp_path / "here" / "t", index=f"lmdb://{tmp_path}/here/index").close()
     shutil.copytree(tmp_path / "here", tmp_path / "copied")
     (tmp_path / "here").rename(tmp_path / "moved")
@@ -98,7 +98,7 @@ def test_a_table_and_its_index_that_were_moved_together_go_on(tmp_path: Path) ->
 
 @pytest.mark.invariant("P27")
 @pytest.mark.parametrize("kind", ["lmdb", "memory"])
-def test_a_copy_is_refused_by_the_index_of_its_original(tmp_path: Path, memory_url: str, kind: str) -> None:
+def test_index_of_original_refuses_copy(tmp_path: Path, memory_url: str, kind: str) -> None:
     original = new_table(tmp_path / "a", index=f"lmdb://{tmp_path}/index" if kind == "lmdb" else memory_url)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     copy = open_table(tmp_path / "b")
@@ -118,7 +118,7 @@ def test_a_copy_is_refused_by_the_index_of_its_original(tmp_path: Path, memory_u
     assert keys_of(open_table(tmp_path / "b")) == ["a", "b", "c", "e"]
 
 
-def test_a_table_that_was_moved_away_from_its_index_is_relocated(tmp_path: Path) -> None:
+def test_table_moved_without_index_is_relocated(tmp_path: Path) -> None:
     new_table(tmp_path / "a", index=f"lmdb://{tmp_path}/index").close()
     (tmp_path / "a").rename(tmp_path / "b")
     moved = open_table(tmp_path / "b")
@@ -133,7 +133,7 @@ def test_a_table_that_was_moved_away_from_its_index_is_relocated(tmp_path: Path)
         open_table(tmp_path / "a").lookup(["a"])
 
 
-def test_hosts_may_see_a_table_under_different_paths(tmp_path: Path, memory_url: str) -> None:
+def test_hosts_may_use_different_paths(tmp_path: Path, memory_url: str) -> None:
     """The other path is not reachable where the table is opened, as if another host had mounted it."""
     new_table(tmp_path / "a", index=memory_url)
     (tmp_path / "a").rename(tmp_path / "b")
@@ -144,7 +144,7 @@ def test_hosts_may_see_a_table_under_different_paths(tmp_path: Path, memory_url:
         add(open_table(tmp_path / name), f"new {name}")
 
 
-def test_links_and_relative_paths_lead_to_the_same_table(
+def test_links_and_relative_paths_are_equivalent(
     tmp_path: Path, memory_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new_table(tmp_path / "a", index=memory_url)
@@ -165,7 +165,7 @@ def test_paths_with_special_characters(tmp_path: Path, name: str) -> None:
         add(table, "e")
 
 
-def test_a_table_opened_by_a_relative_path_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_is_resolved_on_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
     table = new_table(Path("table"))
@@ -175,7 +175,7 @@ def test_a_table_opened_by_a_relative_path_stays_where_it_is(tmp_path: Path, mon
     assert os.listdir(tmp_path / "other") == []
 
 
-def test_a_first_place_is_claimed_by_one_of_two(tmp_path: Path, memory_url: str) -> None:
+def test_first_place_is_claimed_once(tmp_path: Path, memory_url: str) -> None:
     """An index of an older version knows no place. Of an original and its copy that begin at once, one is refused."""
     table = new_table(tmp_path / "a", index=memory_url)
     shutil.copytree(tmp_path / "a", tmp_path / "b")

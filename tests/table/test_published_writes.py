@@ -99,7 +99,7 @@ def test_the_store_goes_at_a_step(table: Table, step: Step, failure: Callable[[]
     assert table.verify_index().agrees
 
 
-def test_a_store_that_fails_leaves_the_index_behind(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_store_leaves_index_behind(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="rli"):
         result = FailingAt(table, Step.PUBLISHED, StoreUnavailableError("gone")).upsert(("b", "x", 1, 1.0))
     assert (result.inserted, result.index_behind) == (1, True)
@@ -109,13 +109,13 @@ def test_a_store_that_fails_leaves_the_index_behind(table: Table, caplog: pytest
     check_stored(table)
 
 
-def test_a_write_without_changes_survives_a_lost_store(table: Table) -> None:
+def test_unchanged_write_survives_lost_store(table: Table) -> None:
     result = FailingAt(table, Step.WRITTEN, _gone()).upsert(("a", "x", 0, 1.0))
     assert (result.instant, result.unchanged) == (None, 1)
     assert [row["id"] for row in rows_of(table)] == ["a"]
 
 
-def test_a_lease_that_is_lost_before_publication_writes_nothing(table: Table) -> None:
+def test_lease_lost_before_publication_writes_nothing(table: Table) -> None:
     def on_step(reached: Step) -> None:
         if reached is Step.PROMOTED:
             break_lease(table.definition, opened_table(table).index)
@@ -152,13 +152,13 @@ def failing(table: Table, *, names: bool = False, stays: bool = False) -> Table:
     return Table(replace(table.definition, storage=storage))
 
 
-def test_a_commit_whose_answer_is_lost_is_published(table: Table) -> None:
+def test_commit_with_lost_answer_is_published(table: Table) -> None:
     result = failing(table, names=True).upsert(records(("b", "x", 1, 1.0)))
     assert result.inserted == 1
     check_stored(table)
 
 
-def test_a_commit_that_gets_no_name_writes_nothing(table: Table) -> None:
+def test_unnamed_commit_writes_nothing(table: Table) -> None:
     with pytest.raises(OSError, match="no answer") as raised:
         failing(table).upsert(records(("b", "x", 1, 1.0)))
     assert raised.value.__notes__ == ["nothing was written"]
@@ -167,7 +167,7 @@ def test_a_commit_that_gets_no_name_writes_nothing(table: Table) -> None:
 
 
 @pytest.mark.parametrize(("names", "rows"), [(True, ["a", "b", "c"]), (False, ["a", "c"])])
-def test_an_undecided_commit_is_told_as_such(table: Table, *, names: bool, rows: list[str]) -> None:
+def test_undecided_commit_is_reported(table: Table, *, names: bool, rows: list[str]) -> None:
     with pytest.raises(UndecidedCommitError, match="it is not known whether the commit stands"):
         failing(table, names=names, stays=True).upsert(records(("b", "x", 1, 1.0)))
     break_lease(table.definition, opened_table(table).index)

@@ -46,9 +46,7 @@ def media(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
         subprocess.run(["umount", "--lazy", mounted], check=True)
 
 
-def test_reads_lookups_and_verify_work_and_a_write_says_why_it_does_not(
-    tmp_path: Path, media: tuple[Path, Path]
-) -> None:
+def test_only_writes_fail_on_readonly_media(tmp_path: Path, media: tuple[Path, Path]) -> None:
     source, mounted = media
     with create_table(tmp_path / "made", record_key="id", partition_by="city", ordering="ts") as made:
         made.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 2.0)))
@@ -64,7 +62,7 @@ def test_reads_lookups_and_verify_work_and_a_write_says_why_it_does_not(
         assert {row["ts"] for row in rows_of(table)} == {1}
 
 
-def test_a_read_without_locks_is_made_again_when_a_writer_elsewhere_has_overtaken_it(
+def test_overtaken_lockless_read_is_repeated(
     media: tuple[Path, Path],
 ) -> None:
     source, mounted = media

@@ -139,14 +139,14 @@ def _fill(store: LmdbStore) -> None:
         assert store.compare_and_set(f"many/{number}", None, bytes(number % 90))
 
 
-def test_a_reader_finds_all_entries_and_records(shared: Path) -> None:
+def test_reader_finds_all_entries_and_records(shared: Path) -> None:
     with open_lmdb_store(f"lmdb://{shared}/index", create=True) as store:
         _fill(store)
         expected = scanned(store, _SHARDS, 7), store.scan_control(""), store.scan_control("c", "c2"), store.stats()
     assert asked(scan_all, shared / "index") == expected
 
 
-def test_a_reader_beside_a_writer_never_goes_back(shared: Path) -> None:
+def test_reader_beside_writer_never_goes_back(shared: Path) -> None:
     keys = watched_keys()
     here, there = duplex_pipe()
     with open_lmdb_store(f"lmdb://{shared}/index", create=True) as store:

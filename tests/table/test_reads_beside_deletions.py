@@ -78,7 +78,7 @@ def test_the_present_state_is_whole(
 
 
 @pytest.mark.invariant("P16")
-def test_a_past_state_is_whole_or_refused(
+def test_past_state_is_whole_or_refused(
     trips: Table, instants: list[str], between: Callable[[Callable[[Table], None]], None]
 ) -> None:
     between(_commit_and_clean)
@@ -89,7 +89,7 @@ def test_a_past_state_is_whole_or_refused(
 @pytest.mark.invariant("P44")
 @pytest.mark.parametrize("is_past", [False, True])
 @pytest.mark.parametrize("work", [_commit_and_clean, _cluster_and_clean, _roll_back])
-def test_a_held_state_says_what_was_removed(
+def test_held_state_reports_removed_files(
     *, work: Callable[[Table], None], is_past: bool, trips: Table, instants: list[str]
 ) -> None:
     state = trips.snapshot(instants[-1] if is_past else None)
@@ -110,7 +110,7 @@ def test_a_held_state_names_damage(*, is_past: bool, trips: Table, instants: lis
 
 
 @pytest.mark.parametrize("behind", [1, 2])
-def test_a_read_beside_a_rollback_shows_the_state_after_it(
+def test_reader_beside_rollback_sees_later_state(
     behind: int, trips: Table, instants: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, seen = Snapshot.now, list[Snapshot]()

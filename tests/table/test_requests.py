@@ -48,7 +48,7 @@ def request_and_die(location: str) -> None:
 
 
 @pytest.mark.invariant("P19")
-def test_the_next_write_removes_the_request_of_a_dead_process(tmp_path: Path, lease: LeasePlace) -> None:
+def test_next_write_removes_dead_request(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
     table.close()
     assert was_killed(request_and_die, table.location)
@@ -57,7 +57,7 @@ def test_the_next_write_removes_the_request_of_a_dead_process(tmp_path: Path, le
     assert_nothing_left_over(table)
 
 
-def test_a_write_leaves_the_request_of_a_living_process_alone(tmp_path: Path, lease: LeasePlace) -> None:
+def test_write_keeps_request_of_living_process(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
     storage = table.definition.storage
     with request_folder(storage, signs_of_requests(records_of(table))) as folder:
@@ -69,7 +69,7 @@ def test_a_write_leaves_the_request_of_a_living_process_alone(tmp_path: Path, le
 
 
 @pytest.mark.invariant("P19")
-def test_a_process_that_was_taken_for_dead_is_told(tmp_path: Path, lease: LeasePlace) -> None:
+def test_presumed_dead_process_is_told(tmp_path: Path, lease: LeasePlace) -> None:
     table = new_table(tmp_path, lease)
     storage, shared = table.definition.storage, records_of(table)
     with request_folder(storage, signs_of_requests(shared)) as folder:

@@ -65,7 +65,7 @@ def _require_state(table: Table, rows: list[Row]) -> None:
     check_stored(table)
 
 
-def test_a_table_goes_back_to_a_savepoint_and_on_from_there(table: Table) -> None:
+def test_table_continues_from_restored_savepoint(table: Table) -> None:
     instants, states = _commits(table, 5)
     later = [instant.time for instant in table.snapshot().timeline.completed_writes if instant.time > instants[1]]
     assert table.savepoint(instants[1], "before it went wrong") == instants[1]
@@ -87,7 +87,7 @@ def test_a_table_goes_back_to_a_savepoint_and_on_from_there(table: Table) -> Non
     _require_state(table, states[0])
 
 
-def test_any_commit_can_be_gone_back_to_and_the_last_one_changes_nothing(table: Table) -> None:
+def test_any_commit_can_be_restored(table: Table) -> None:
     instants, states = _commits(table, 4)
     before = fingerprint(table)
     assert table.restore(instants[3]) == RestoreResult(None, instants[3], ())
@@ -98,7 +98,7 @@ def test_any_commit_can_be_gone_back_to_and_the_last_one_changes_nothing(table: 
         assert rows_of(table.read(as_of=instants[version])) == states[version]
 
 
-def test_a_savepoint_keeps_what_cleans_would_remove(table: Table) -> None:
+def test_savepoint_protects_files_from_clean(table: Table) -> None:
     instants, states = _commits(table, 5)
     table.savepoint(instants[1])
     journals = {path.name for path in Path(table.location, ".hoodie/.rli/journal").iterdir()}
@@ -110,7 +110,7 @@ def test_a_savepoint_keeps_what_cleans_would_remove(table: Table) -> None:
     _require_state(table, states[1])
 
 
-def test_what_was_cleaned_is_neither_saved_nor_gone_back_to(table: Table) -> None:
+def test_savepoints_and_restores_need_uncleaned_state(table: Table) -> None:
     instants, _ = _commits(table, 5)
     table.clean(keep_commits=1)
     before = fingerprint(table)
@@ -122,7 +122,7 @@ def test_what_was_cleaned_is_neither_saved_nor_gone_back_to(table: Table) -> Non
     assert fingerprint(table) == before
 
 
-def test_a_savepoint_is_made_once_and_removed_once(table: Table) -> None:
+def test_savepoint_is_made_and_removed_once(table: Table) -> None:
     with pytest.raises(InstantNotFoundError, match="there is no commit to keep"):
         table.savepoint()
     instants, _ = _commits(table, 2)
@@ -148,7 +148,7 @@ def test_later_savepoints_are_not_undone(table: Table) -> None:
     _require_state(table, states[0])
 
 
-def test_a_savepoint_that_was_begun_stops_nobody(table: Table) -> None:
+def test_begun_savepoint_blocks_nobody(table: Table) -> None:
     instants, states = _commits(table, 2)
     TableInstant(table.definition, instants[0], "savepoint").begin()
     _commit(table, 2)
@@ -158,7 +158,7 @@ def test_a_savepoint_that_was_begun_stops_nobody(table: Table) -> None:
     _require_state(table, states[0])
 
 
-def test_the_index_goes_back_by_journals_alone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_restores_from_journals_alone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither base files nor the entries of other keys are read: the work is that of the commits undone."""
     instants, states = _commits(table, 4)
 
@@ -180,7 +180,7 @@ def test_commits_without_journals_are_undone_too(table: Table) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_an_index_of_any_age_follows_a_restore(version: int, tmp_path: Path) -> None:
+def test_index_of_any_age_follows_restore(version: int, tmp_path: Path) -> None:
     """Copies of the index that saw none, some or all of the undone commits, and what came after."""
     index = tmp_path / "index"
     table = create_table(
@@ -206,7 +206,7 @@ def test_an_index_of_any_age_follows_a_restore(version: int, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("step", [Step.REQUESTED, Step.WRITTEN])
-def test_a_write_at_work_meets_a_conflict_where_it_builds_on_what_is_undone(table: Table, step: Step) -> None:
+def test_running_write_conflicts_with_restore(table: Table, step: Step) -> None:
     instants, states = _commits(table, 3)
     other = open_table(table.location)
 
@@ -222,7 +222,7 @@ def test_a_write_at_work_meets_a_conflict_where_it_builds_on_what_is_undone(tabl
     check_stored(table)
 
 
-def test_writes_that_others_repeat_after_a_restore(table: Table) -> None:
+def test_caller_repeats_writes_after_restore(table: Table) -> None:
     instants, states = _commits(table, 3)
     other = open_table(table.location)
     restored: list[RestoreResult] = []
@@ -253,7 +253,7 @@ def _announce_restore(table: Table, instant: str) -> None:
 
 
 @pytest.mark.invariant("P12")
-def test_a_planned_restore_is_finished_before_a_write_at_work_is_published(table: Table) -> None:
+def test_planned_restore_precedes_running_write(table: Table) -> None:
     instants, states = _commits(table, 3)
 
     def announce(reported: Step) -> None:
@@ -265,7 +265,7 @@ def test_a_planned_restore_is_finished_before_a_write_at_work_is_published(table
     _require_state(table, [*states[0], {"id": "n2", "city": "z", "ts": 9, "v": 9.0}])
 
 
-def test_a_restore_that_was_called_again_is_the_one_that_was_planned(table: Table) -> None:
+def test_repeated_restore_finishes_planned_restore(table: Table) -> None:
     instants, states = _commits(table, 3)
     _announce_restore(table, instants[0])
     (planned,) = [instant.time for instant in table.timeline() if instant.action == "restore"]
@@ -273,7 +273,7 @@ def test_a_restore_that_was_called_again_is_the_one_that_was_planned(table: Tabl
     _require_state(table, states[0])
 
 
-def test_what_another_engine_built_on_commits_that_were_to_be_undone_stays(table: Table) -> None:
+def test_foreign_commits_survive_restore(table: Table) -> None:
     instants, states = _commits(table, 3)
     _announce_restore(table, instants[0])
     mark = next(Path(table.location, ".hoodie/.rli/undoing").iterdir())
@@ -302,7 +302,7 @@ def test_who_lost_the_lease_restores_nothing(table: Table) -> None:
     check_stored(table)
 
 
-def test_a_restore_that_was_paused_undoes_nothing_that_came_later(table: Table) -> None:
+def test_paused_restore_undoes_nothing_newer(table: Table) -> None:
     """The successor finishes it, and commits; then it goes on."""
     instants, states = _commits(table, 3)
     other = open_table(table.location)

@@ -41,7 +41,7 @@ def ids(table: pa.Table) -> list[str]:
         ("v > 100", []),
     ],
 )
-def test_batches_table_and_read_are_the_same_records(filled: Table, filters: Any, expected: list[str]) -> None:
+def test_batches_and_read_give_same_records(filled: Table, filters: Any, expected: list[str]) -> None:
     scan = filled.scan(columns=["id", "v"], filters=filters)
     assert scan.schema == pa.schema([("id", pa.string()), ("v", pa.float64())])
     assert ids(scan.to_table()) == expected
@@ -49,7 +49,7 @@ def test_batches_table_and_read_are_the_same_records(filled: Table, filters: Any
     assert filled.read(["id", "v"], filters).to_pylist() == scan.to_table().to_pylist()
 
 
-def test_files_are_those_that_may_hold_such_records_and_any_reader_opens_them(filled: Table) -> None:
+def test_scan_files_suit_any_reader(filled: Table) -> None:
     files = filled.scan(filters="city = 'y'").files()
     assert len(files) == 1
     stored = pq.read_table(files[0], partitioning=None)
@@ -68,14 +68,14 @@ def test_a_scan_stays_at_its_state(filled: Table) -> None:
     assert sorted(filled.scan(as_of=first).to_table()["v"].to_pylist()) == [1.0, 2.0]
 
 
-def test_a_table_that_was_never_written_scans_as_nothing(table: Table) -> None:
+def test_unwritten_table_scans_as_empty(table: Table) -> None:
     scan = table.scan(filters="v > 1")
     assert scan.to_table().num_rows == 0
     assert scan.to_batches().read_all().num_rows == 0
     assert scan.files() == []
 
 
-def test_batches_name_the_file_that_is_broken(filled: Table) -> None:
+def test_batches_name_broken_file(filled: Table) -> None:
     scan = filled.scan()
     broken = Path(scan.files()[-1])
     broken.write_bytes(broken.read_bytes()[:-20])
@@ -97,7 +97,7 @@ def test_batches_name_the_file_that_is_broken(filled: Table) -> None:
         ({"as_of": dt.datetime(2001, 1, 1, tzinfo=dt.UTC)}, InstantNotFoundError, "no commit at this time"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_refused(
+def test_invalid_scan_arguments_are_refused(
     filled: Table, arguments: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     for read in (filled.read, filled.scan):

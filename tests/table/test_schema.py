@@ -55,7 +55,7 @@ def test_nested_types_and_moments(trips: Table, kind: pa.DataType, values: list[
     ],
     ids=["nanoseconds", "nested", "too far"],
 )
-def test_values_that_do_not_fit_are_refused(trips: Table, values: pa.Array) -> None:
+def test_invalid_values_are_refused(trips: Table, values: pa.Array) -> None:
     before = fingerprint(trips)
     with pytest.raises(SchemaError, match="column=c"):
         trips.upsert(with_column("c", values))
@@ -63,7 +63,7 @@ def test_values_that_do_not_fit_are_refused(trips: Table, values: pa.Array) -> N
 
 
 @pytest.mark.parametrize("name", ["with space", "ünicode", "1st", "a.b", "", "_rli_key", "TS"])
-def test_names_that_cannot_be_written_are_refused(trips: Table, name: str) -> None:
+def test_unwritable_names_are_refused(trips: Table, name: str) -> None:
     before = fingerprint(trips)
     with pytest.raises(SchemaError, match="column"):
         trips.upsert(with_column(name, pa.array([1])))
@@ -141,7 +141,7 @@ def test_what_is_no_table_is_refused(trips: Table, batch: object) -> None:
         trips.upsert(batch)
 
 
-def test_meta_columns_of_a_read_table_are_refused(trips: Table) -> None:
+def test_meta_columns_are_refused(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0)))
     full = trips.read(columns=[*["_hoodie_commit_time", "_hoodie_record_key"], "id", "city", "ts", "v"])
     changed = full.set_column(full.schema.get_field_index("ts"), "ts", pc.add(full.column("ts"), 1))
@@ -163,7 +163,7 @@ def test_columns_come_in_any_order(trips: Table) -> None:
 # How a schema grows ----------------------------------------------------------------------------------------------
 
 
-def test_added_columns_are_null_where_they_were_not(trips: Table) -> None:
+def test_added_columns_are_null_elsewhere(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0)))
     wider = records(("b", "x", 2, 2.5), ("d", "y", 2, 4.0)).append_column("extra", pa.array(["new", None]))
     trips.upsert(wider.append_column("more", pa.array([[1], [2, 3]])))
@@ -188,7 +188,7 @@ def test_narrower_numbers_fit(trips: Table) -> None:
     assert trips.schema.field("ts").type == pa.int64()
 
 
-def test_a_column_of_nulls_fits_any_column(trips: Table) -> None:
+def test_null_column_fits_any_column(trips: Table) -> None:
     """What a data frame or JSON lines make of a column without values."""
     trips.upsert(records(("a", "x", 1, 1.0)))
     trips.upsert(records(("a", "x", 1, 1.0)).append_column("w", pa.array([[{"z": 1}]])))
@@ -213,7 +213,7 @@ def test_a_column_of_nulls_fits_any_column(trips: Table) -> None:
     ],
     ids=["dropped", "text", "wider", "key", "case", "twice"],
 )
-def test_what_does_not_fit_the_table_is_refused(trips: Table, batch: pa.Table, named: str) -> None:
+def test_incompatible_batch_is_refused(trips: Table, batch: pa.Table, named: str) -> None:
     trips.upsert(records(("a", "x", 1, 1.0)))
     before = fingerprint(trips)
     with pytest.raises(SchemaError, match=named):

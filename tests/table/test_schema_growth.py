@@ -31,7 +31,7 @@ def rows_of(records: pa.Table) -> list[dict[str, Any]]:
     return records.sort_by("id").to_pylist()
 
 
-def test_older_files_are_read_in_new_types(grown: Table) -> None:
+def test_older_files_use_new_types(grown: Table) -> None:
     assert grown.schema == WIDE
     assert rows_of(grown.read()) == EXPECTED
     assert rows_of(grown.scan().to_batches().read_all()) == EXPECTED

@@ -53,7 +53,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Iterator[Told]:
         yield Told(caplog)
 
 
-def test_a_commit_is_logged_with_its_counts_and_durations(trips: Table, told: Told) -> None:
+def test_logged_commit_has_counts_and_durations(trips: Table, told: Told) -> None:
     trips.upsert(BEFORE)
     result = trips.upsert(LATER)
     fields = told.fields("commit.done")
@@ -67,20 +67,20 @@ def test_a_commit_is_logged_with_its_counts_and_durations(trips: Table, told: To
     assert sum(result.seconds.values()) <= fields["seconds"]
 
 
-def test_a_result_says_in_which_phase_the_time_went(trips: Table) -> None:
+def test_result_reports_duration_per_phase(trips: Table) -> None:
     phases = [phase.value for phase in Phase if phase is not Phase.RETRIES]
     assert list(trips.upsert(BEFORE).seconds) == phases
     assert list(trips.delete(["a"]).seconds) == phases
     assert trips.delete(["nobody"]).instant is None
 
 
-def test_a_write_that_changes_nothing_is_logged_without_a_commit(trips: Table, told: Told) -> None:
+def test_unchanged_write_is_logged(trips: Table, told: Told) -> None:
     trips.upsert(BEFORE)
     trips.delete(["nobody"])
     assert told.fields("commit.empty")["unchanged"] == 1
 
 
-def test_a_conflict_is_logged_and_counted_with_what_it_was_about(trips: Table, told: Told) -> None:
+def test_conflict_is_logged_with_its_cause(trips: Table, told: Told) -> None:
     trips.upsert(records(("s", "q", 1, 1.0)))
     batches = iter([BEFORE])
 
@@ -98,7 +98,7 @@ def test_a_conflict_is_logged_and_counted_with_what_it_was_about(trips: Table, t
     assert told.fields("commit.done")["conflicts"] == 1
 
 
-def test_a_write_that_fails_is_logged_with_its_cause(trips: Table, told: Told) -> None:
+def test_failed_write_is_logged_with_cause(trips: Table, told: Told) -> None:
     trips.upsert(BEFORE)
     with pytest.raises(ValueError, match="not today"):
         trips.upsert(LATER, on_step=fail_when_written)
@@ -136,7 +136,7 @@ def publish_and_die(folder: Path) -> None:
     open_table(folder).upsert(LATER, on_step=die_when_published)
 
 
-def test_a_dead_writer_that_was_recovered_is_logged(tmp_path: Path, told: Told) -> None:
+def test_recovered_dead_writer_is_logged(tmp_path: Path, told: Told) -> None:
     with create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts") as table:
         table.upsert(BEFORE)
     assert was_killed(upsert_and_die, tmp_path / "t")
@@ -165,7 +165,7 @@ def test_services_are_logged(trips: Table, told: Told) -> None:
     assert told.fields("rollback.done")["instant"] == last
 
 
-def test_a_store_that_is_slow_is_named(trips: Table, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_store_is_named(trips: Table, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_calls, "SLOW_SECONDS", -1.0)
     trips.upsert(BEFORE)
     fields = told.fields("store.slow")
@@ -175,7 +175,7 @@ def test_a_store_that_is_slow_is_named(trips: Table, told: Told, monkeypatch: py
 # Metrics -------------------------------------------------------------------------------------------------------
 
 
-def test_metrics_are_recorded_where_a_provider_is_configured(tmp_path: Path) -> None:
+def test_configured_provider_records_metrics(tmp_path: Path) -> None:
     # OpenTelemetry takes one provider in the life of a process.
     assert exit_code(write_and_measure, tmp_path) == 0
 
@@ -186,7 +186,7 @@ def test_lag_is_a_gauge(tmp_path: Path) -> None:
     assert exit_code(measure_lag, tmp_path) == 0
 
 
-def test_nothing_is_recorded_and_nothing_fails_without_opentelemetry(tmp_path: Path) -> None:
+def test_writes_work_without_opentelemetry(tmp_path: Path) -> None:
     assert exit_code(write_without_opentelemetry, tmp_path) == 0
 
 

@@ -120,14 +120,14 @@ def write_and_require_undone(table: Table, *torn: str) -> None:
 
 
 @pytest.mark.parametrize("tear", [empty, empty_without_base_files])
-def test_the_next_write_rolls_a_torn_commit_back(table: Table, tear: Tear) -> None:
+def test_next_write_rolls_back_torn_commit(table: Table, tear: Tear) -> None:
     torn = last(table)
     tear(table, torn)
     write_and_require_undone(table, torn)
 
 
 @pytest.mark.parametrize("tear", [*BROKEN, *LOST])
-def test_what_a_power_cut_left_of_an_unsynced_commit_is_rolled_back(unsynced: Table, tear: Tear) -> None:
+def test_unsynced_torn_commit_is_rolled_back(unsynced: Table, tear: Tear) -> None:
     torn = last(unsynced)
     tear(unsynced, torn)
     restart_the_machine(unsynced)
@@ -163,7 +163,7 @@ def test_services_roll_torn_commits_back_too(unsynced: Table, call: Callable[[Ta
 
 
 @pytest.mark.parametrize("tear", [cut_short, without_a_base_file])
-def test_a_commit_that_nobody_acknowledged_is_rolled_back(table: Table, tear: Tear) -> None:
+def test_unacknowledged_commit_is_rolled_back(table: Table, tear: Tear) -> None:
     acknowledged = last(table)
     assert was_killed(publish_and_die, table.location)
     torn = last(table)
@@ -187,7 +187,7 @@ def publish_and_die(location: str) -> None:
 
 
 @pytest.mark.parametrize("tear", BROKEN)
-def test_what_was_acknowledged_and_synced_is_never_rolled_back(table: Table, tear: Tear) -> None:
+def test_synced_commit_is_never_rolled_back(table: Table, tear: Tear) -> None:
     damaged = last(table)
     tear(table, damaged)
     restart_the_machine(table)
@@ -199,7 +199,7 @@ def test_what_was_acknowledged_and_synced_is_never_rolled_back(table: Table, tea
 
 
 @pytest.mark.parametrize("tear", BROKEN)
-def test_damage_while_the_machine_runs_is_no_power_cut(unsynced: Table, tear: Tear) -> None:
+def test_damage_without_restart_is_not_undone(unsynced: Table, tear: Tear) -> None:
     damaged = last(unsynced)
     tear(unsynced, damaged)
     with pytest.raises(RliError, match=damaged):
@@ -222,7 +222,7 @@ def with_zeros_for_deleted_keys(path: Path) -> None:
 @pytest.mark.invariant("P42")
 @pytest.mark.parametrize("tear", [without_deleted_keys, with_half_the_deleted_keys, with_zeros_for_deleted_keys])
 @pytest.mark.parametrize("key", ["a", "nobody"])
-def test_a_delete_without_its_keys_is_torn(unsynced: Table, tear: Callable[[Path], None], key: str) -> None:
+def test_delete_without_keys_is_torn(unsynced: Table, tear: Callable[[Path], None], key: str) -> None:
     """It is undone as a whole: a table without the record would insert older ones that come late."""
     unsynced.delete([key], ordering=[9])
     deleted = last(unsynced)
@@ -237,7 +237,7 @@ def test_a_delete_without_its_keys_is_torn(unsynced: Table, tear: Callable[[Path
 
 
 @pytest.mark.invariant("P42")
-def test_old_deleted_keys_stay_with_their_commit(unsynced: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_deleted_keys_stay_with_commit(unsynced: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """An archive that forgot them would leave a commit that counts as torn."""
     for number in range(3):
         unsynced.upsert(records(("a", "x", 3 + number, 0.0)))
@@ -253,7 +253,7 @@ def test_old_deleted_keys_stay_with_their_commit(unsynced: Table, monkeypatch: p
     check_stored(unsynced)
 
 
-def test_damage_below_a_whole_commit_is_no_power_cut(unsynced: Table) -> None:
+def test_older_damaged_commit_is_not_undone(unsynced: Table) -> None:
     damaged = last(unsynced)
     unsynced.upsert(records(("n", "new", 3, 3.0)))
     cut_short(unsynced, damaged)
@@ -266,9 +266,7 @@ def test_damage_below_a_whole_commit_is_no_power_cut(unsynced: Table) -> None:
 @pytest.mark.parametrize(
     "write", [lambda table: table.upsert(records(("a", "x", 4, 4.0))), lambda table: table.delete(["a"])]
 )
-def test_nothing_is_built_on_the_version_before_one_that_is_missing(
-    table: Table, write: Callable[[Table], object]
-) -> None:
+def test_missing_version_stops_writes(table: Table, write: Callable[[Table], object]) -> None:
     (path,) = Path(table.location, "x").glob(f"*_{last(table)}.parquet")
     path.unlink()
     before = table.timeline()
@@ -278,7 +276,7 @@ def test_nothing_is_built_on_the_version_before_one_that_is_missing(
 
 
 @pytest.mark.parametrize("tear", BROKEN)
-def test_a_read_names_what_a_power_cut_has_torn(unsynced: Table, tear: Tear) -> None:
+def test_read_names_torn_file(unsynced: Table, tear: Tear) -> None:
     torn = last(unsynced)
     tear(unsynced, torn)
     restart_the_machine(unsynced)
@@ -286,7 +284,7 @@ def test_a_read_names_what_a_power_cut_has_torn(unsynced: Table, tear: Tear) -> 
         unsynced.read()
 
 
-def test_the_list_of_a_dead_writer_s_files_may_be_torn(unsynced: Table) -> None:
+def test_dead_writer_manifest_may_be_torn(unsynced: Table) -> None:
     assert was_killed(promote_and_die, unsynced.location)
     (manifest,) = Path(unsynced.location, ".hoodie/.rli/work").glob("*/manifest.json")
     manifest.write_bytes(b"")
@@ -323,9 +321,7 @@ def without_any_trace(table: Table, time: str) -> None:
 
 @pytest.mark.parametrize("tear", [cut_short, without_any_trace])
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_the_index_is_mended_where_no_journal_tells_of_a_torn_commit(
-    unsynced: Table, *, tear: Tear, is_listed: bool
-) -> None:
+def test_index_is_repaired_without_journal(unsynced: Table, *, tear: Tear, is_listed: bool) -> None:
     torn = last(unsynced)
     tear(unsynced, torn)
     journal = Path(unsynced.location, ".hoodie/.rli/journal", torn)
@@ -345,7 +341,7 @@ def test_a_bootstrap_undoes_torn_commits_too(unsynced: Table) -> None:
     write_and_require_undone(unsynced, torn)
 
 
-def test_an_index_without_a_past_says_nothing_of_commits(table: Table, tmp_path: Path) -> None:
+def test_index_without_history_rolls_nothing_back(table: Table, tmp_path: Path) -> None:
     damaged = last(table)
     without_a_base_file(table, damaged)
     restart_the_machine(table)
@@ -356,7 +352,7 @@ def test_an_index_without_a_past_says_nothing_of_commits(table: Table, tmp_path:
     assert last(table) == damaged
 
 
-def test_an_empty_commit_of_another_engine_is_left_alone(table: Table) -> None:
+def test_empty_foreign_commit_is_left_alone(table: Table) -> None:
     content = Path(table.location, ".hoodie/20990101000000000.commit")
     content.write_bytes(b"")
     assert {row["id"] for row in rows_of(table)} == {"a", "c", "m"}
@@ -369,7 +365,7 @@ def test_an_empty_commit_of_another_engine_is_left_alone(table: Table) -> None:
     check_stored(table)
 
 
-def test_an_empty_commit_before_others_is_an_error(table: Table) -> None:
+def test_empty_commit_before_others_is_error(table: Table) -> None:
     first = Path(table.location, f".hoodie/{table.timeline()[0].time}.commit")
     first.write_bytes(b"")
     with pytest.raises(CorruptTableError, match=f"{first.name}; restore the file"):

@@ -43,7 +43,7 @@ def _write_and_forget(table: Table) -> str:
     return instant
 
 
-def test_a_commit_without_a_journal_is_undone_in_the_index(table: Table) -> None:
+def test_commit_without_journal_is_undone(table: Table) -> None:
     instant = _write_and_forget(table)
     table.rollback(instant)
     assert table.lookup(["a", "b", "c", "d", "e"])["partition_path"].to_pylist() == ["x", "x", "y", None, None]
@@ -52,7 +52,7 @@ def test_a_commit_without_a_journal_is_undone_in_the_index(table: Table) -> None
     check_stored(table)
 
 
-def test_the_first_commit_without_a_journal_is_undone(table: Table) -> None:
+def test_first_commit_without_journal_is_undone(table: Table) -> None:
     instant = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
     forget_the_journal(table, instant)
     table.rollback(instant)
@@ -61,7 +61,7 @@ def test_the_first_commit_without_a_journal_is_undone(table: Table) -> None:
     check_stored(table)
 
 
-def test_files_of_a_commit_that_was_undone_never_count(table: Table) -> None:
+def test_files_of_undone_commit_never_count(table: Table) -> None:
     """Hudi takes files that are older than its first instant for data of an archived one."""
     instant = table.upsert(records(("wrong", "x", 1, 1.0))).instant or ""
     (path,) = Path(table.location, "x").glob("*.parquet")
@@ -79,7 +79,7 @@ def test_files_of_a_commit_that_was_undone_never_count(table: Table) -> None:
     check_stored(table)
 
 
-def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) -> None:
+def test_rollback_finishes_under_other_path(tmp_path: Path) -> None:
     """Through a symbolic link, or another mount: the plan names files as its planner saw them."""
     planner = create_table(
         tmp_path / "real", record_key="id", partition_by="city", ordering="ts", index=f"lmdb://{tmp_path}/i"
@@ -99,7 +99,7 @@ def test_a_rollback_is_finished_under_another_path_of_the_table(tmp_path: Path) 
     assert [path for path in (tmp_path / "real").rglob("*.parquet") if undone in path.name] == []
 
 
-def test_while_another_engine_rolls_back_the_index_does_not_follow(table: Table) -> None:
+def test_index_refuses_during_foreign_rollback(table: Table) -> None:
     instant = _write_and_forget(table)
     (completed,) = (i for i in table.timeline() if i.time == instant)
     path = Path(table.location, table.definition.timeline_layout.path(completed.file_name))
@@ -129,9 +129,7 @@ def _archive_before(table: Table, _: str) -> None:
 
 
 @pytest.mark.parametrize("keep", [_keep_by_savepoint, _clean_as_others_do, _archive_before])
-def test_a_rollback_that_is_refused_leaves_the_clusterings_behind_the_commit(
-    tmp_path: Path, keep: Callable[[Table, str], None]
-) -> None:
+def test_refused_rollback_keeps_later_clusterings(tmp_path: Path, keep: Callable[[Table, str], None]) -> None:
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", small_file_size=0, maintenance=Maintenance.off()
     )
@@ -147,7 +145,7 @@ def test_a_rollback_that_is_refused_leaves_the_clusterings_behind_the_commit(
     check_stored(table)
 
 
-def test_a_commit_that_a_savepoint_keeps_is_not_rolled_back(table: Table) -> None:
+def test_saved_commit_is_not_rolled_back(table: Table) -> None:
     instant = table.upsert(records(("a", "x", 1, 1.0))).instant or ""
     layout = table.definition.timeline_layout
     path = Path(table.location, layout.completed_path(instant, "savepoint", f"{int(instant) + 9000}"))

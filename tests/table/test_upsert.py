@@ -38,7 +38,7 @@ def test_updates_and_inserts(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_a_record_that_moves_is_in_one_place(trips: Table) -> None:
+def test_moved_record_is_in_single_place(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0)))
     result = trips.upsert(records(("a", "y", 2, 10.0), ("c", "z", 2, 30.0)))
     assert counts(result) == (0, 0, 2, 0, 0)
@@ -64,7 +64,7 @@ def test_there_and_back_again(trips: Table) -> None:
 # Which version wins ----------------------------------------------------------------------------------------------
 
 
-def test_in_a_batch_the_greatest_ordering_value_wins(trips: Table) -> None:
+def test_greatest_ordering_value_in_batch_wins(trips: Table) -> None:
     batch = [("a", "x", 2, 2.0), ("a", "y", 3, 3.0), ("a", "x", 1, 1.0), ("b", "x", 5, 1.0), ("b", "x", 5, 2.0)]
     result = trips.upsert(records(*batch))
     assert counts(result) == (2, 0, 0, 0, 0)
@@ -87,13 +87,13 @@ def test_a_late_event_does_not_win(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_on_a_tie_the_arriving_record_wins(trips: Table) -> None:
+def test_arriving_record_wins_on_tie(trips: Table) -> None:
     trips.upsert(records(("a", "x", 5, 1.0), ("b", "x", 5, 1.0)))
     assert counts(trips.upsert(records(("a", "x", 5, 2.0), ("b", "y", 5, 2.0)))) == (0, 1, 1, 0, 0)
     assert values(trips) == {"a": ("x", 5, 2.0), "b": ("y", 5, 2.0)}
 
 
-def test_a_late_event_does_not_win_across_a_move(trips: Table) -> None:
+def test_late_move_does_not_win(trips: Table) -> None:
     trips.upsert(records(("a", "x", 5, 1.0), ("b", "x", 5, 1.0)))
     result = trips.upsert(records(("a", "y", 4, 2.0), ("b", "y", 6, 2.0)))
     assert counts(result) == (0, 0, 1, 0, 1)
@@ -102,7 +102,7 @@ def test_a_late_event_does_not_win_across_a_move(trips: Table) -> None:
 
 
 @pytest.mark.parametrize("cities", [("x", "x"), ("y", "z"), ("x", "y")])
-def test_a_batch_of_late_events_alone_commits_nothing(trips: Table, cities: tuple[str, str]) -> None:
+def test_late_batch_commits_nothing(trips: Table, cities: tuple[str, str]) -> None:
     trips.upsert(records(("a", "x", 5, 1.0), ("b", "x", 5, 1.0)))
     before = fingerprint(trips)
     result = trips.upsert(records(("a", cities[0], 4, 2.0), ("b", cities[1], 1, 2.0)))
@@ -123,7 +123,7 @@ def test_an_empty_batch_commits_nothing(trips: Table) -> None:
     assert fingerprint(trips) == before
 
 
-def test_without_an_ordering_column_the_later_write_wins(tmp_path: Path, memory_url: str) -> None:
+def test_later_write_wins_without_ordering(tmp_path: Path, memory_url: str) -> None:
     table = create_table(tmp_path / "t", record_key="id", partition_by="city", index=memory_url)
     table.upsert(records(("a", "x", 5, 1.0), ("a", "y", 4, 2.0)))
     assert values(table) == {"a": ("y", 4, 2.0)}
@@ -160,7 +160,7 @@ def test_fail_lets_late_events_pass(trips: Table) -> None:
 
 
 @pytest.mark.parametrize("choice", ["move", "keep", "fail"])
-def test_the_choice_is_stored_with_the_table(tmp_path: Path, memory_url: str, choice: str) -> None:
+def test_choice_is_stored_with_table(tmp_path: Path, memory_url: str, choice: str) -> None:
     create_table(
         tmp_path / "t", record_key="id", partition_by="city", index=memory_url, on_partition_change=choice
     ).upsert(records(("a", "x", 1, 1.0)))
@@ -198,7 +198,7 @@ def test_untouched_records_keep_their_commit(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_lookups_tell_since_when_a_record_is_in_its_file_group(trips: Table) -> None:
+def test_lookups_tell_instant_of_arrival(trips: Table) -> None:
     first = trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     second = trips.upsert(records(("a", "x", 2, 1.0), ("b", "y", 2, 1.0)))
     assert trips.lookup(["a", "b", "a"]).column("instant_time").to_pylist() == [
@@ -223,7 +223,7 @@ def test_inserts_fill_small_file_groups_first(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_file_groups_do_not_outgrow_the_target(tmp_path: Path, memory_url: str) -> None:
+def test_file_groups_respect_target_size(tmp_path: Path, memory_url: str) -> None:
     target = 20_000
     table = create_table(
         tmp_path / "t", record_key="id", partition_by="city", index=memory_url, target_file_size=target
@@ -269,7 +269,7 @@ def test_records_find_their_file_groups_again(tmp_path: Path, memory_url: str) -
     check_stored(table)
 
 
-def test_a_file_group_is_emptied_and_filled_again(trips: Table) -> None:
+def test_emptied_file_group_is_filled_again(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     assert trips.delete(["a", "b"]).deleted == 2
     assert values(trips) == {}
@@ -281,7 +281,7 @@ def test_a_file_group_is_emptied_and_filled_again(trips: Table) -> None:
     check_stored(trips)
 
 
-def test_every_record_of_a_partition_moves_away(trips: Table) -> None:
+def test_whole_partition_moves_away(trips: Table) -> None:
     trips.upsert(records(("a", "x", 1, 1.0), ("b", "x", 1, 1.0)))
     assert trips.upsert(records(("a", "y", 2, 1.0), ("b", "y", 2, 1.0))).moved == 2
     assert values(trips) == {"a": ("y", 2, 1.0), "b": ("y", 2, 1.0)}

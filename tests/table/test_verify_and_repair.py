@@ -124,7 +124,7 @@ def test_bootstrapping_elsewhere(table: Table, tmp_path: Path) -> None:
     again.drop_index()
 
 
-def test_rolling_back_a_commit_that_is_older_than_the_index(table: Table) -> None:
+def test_commit_before_index_is_rolled_back(table: Table) -> None:
     """The bootstrapped index never saw the commit apart, but its journal is still there."""
     rows = rows_of(table)
     instant = table.upsert(records(("a", "z", 2, 2.0), ("b", "x", 2, 2.0), ("n", "n", 2, 2.0))).instant
@@ -142,7 +142,7 @@ def test_bootstrapping_an_empty_table(tmp_path: Path, memory_url: str) -> None:
 
 
 @pytest.mark.invariant("P34")
-def test_a_bootstrap_makes_a_new_key_for_digests_which_open_tables_follow(tmp_path: Path) -> None:
+def test_bootstrap_changes_hash_key_everywhere(tmp_path: Path) -> None:
     with create_table(tmp_path / "t", record_key="id", key_mode="digest") as table, open_table(tmp_path / "t") as other:
         table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
         assert other.lookup(["a"])["file_id"].null_count == 0

@@ -36,7 +36,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_checksum_goes_when_the_file_changes(storage: Storage, change: str) -> None:
+def test_changed_file_loses_its_checksum(storage: Storage, change: str) -> None:
     if change in REPLACING:
         (Path(storage.root) / NAME).write_bytes(b"old")
     CHANGES[change](storage)
@@ -44,7 +44,7 @@ def test_a_checksum_goes_when_the_file_changes(storage: Storage, change: str) ->
 
 
 @pytest.mark.parametrize("change", REPLACING)
-def test_a_checksum_goes_before_the_content_that_it_fits(
+def test_checksum_is_removed_before_content_changes(
     storage: Storage, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (Path(storage.root) / NAME).write_bytes(b"old")
@@ -63,7 +63,7 @@ def test_a_checksum_goes_before_the_content_that_it_fits(
 
 @pytest.mark.parametrize("change", ["write", "create"])
 @pytest.mark.parametrize("waits", ["waits", "does not wait"])
-def test_content_is_on_the_disk_before_it_has_its_name(
+def test_content_is_synced_before_naming(
     tmp_path: Path, change: str, waits: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Storage(str(tmp_path), is_durable=waits == "waits")
@@ -80,7 +80,7 @@ def test_content_is_on_the_disk_before_it_has_its_name(
     assert storage.read_bytes(NAME) == b"new"
 
 
-def test_what_is_a_folder_in_place_of_a_file_or_a_file_in_place_of_a_folder_is_removed_and_holds_nothing(
+def test_file_and_folder_mixups_are_removed(
     tmp_path: Path,
 ) -> None:
     """After a power cut, a file system without a journal may show such."""
@@ -93,9 +93,7 @@ def test_what_is_a_folder_in_place_of_a_file_or_a_file_in_place_of_a_folder_is_r
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sync_covers_files_their_folders_and_what_leads_to_these(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_covers_files_and_parent_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Storage(str(tmp_path))
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/file").write_bytes(b"content")
@@ -111,7 +109,7 @@ def test_a_sync_covers_files_their_folders_and_what_leads_to_these(
     assert synced == {str(tmp_path / part) for part in ("a/b/file", "a/b", "a", "")}
 
 
-def test_a_folder_is_listed_while_others_make_and_remove_it(tmp_path: Path) -> None:
+def test_folder_is_listed_during_changes(tmp_path: Path) -> None:
     storage, ended = Storage(str(tmp_path)), Event()
 
     def make_and_remove() -> None:

@@ -29,7 +29,7 @@ def plan(stored: list[list[str]], rows: list[list[tuple[str, Change]]]) -> Merge
     )
 
 
-def test_a_record_moves_between_two_of_the_file_groups() -> None:
+def test_record_moves_between_file_groups() -> None:
     moves = [[("a", Change.MOVE_OUT)], [("a", Change.MOVE_IN), ("c", Change.DELETE)], []]
     planned = plan([["b", "a"], ["c", "d"], ["e"]], moves)
     assert planned.counts == [WriteCounts(), WriteCounts(moved=1, deleted=1), WriteCounts()]
@@ -40,7 +40,7 @@ def test_a_record_moves_between_two_of_the_file_groups() -> None:
     assert counts.tolist() == [1, 2, 1]
 
 
-def test_each_file_group_decides_by_its_own_keys() -> None:
+def test_file_groups_decide_by_own_keys() -> None:
     skipped = [("a", Change.INSERT_OR_SKIP), ("b", Change.UPSERT)]
     planned = plan([["a"], ["b"], []], [skipped, skipped, skipped])
     assert planned.counts == [
@@ -54,7 +54,7 @@ def test_each_file_group_decides_by_its_own_keys() -> None:
     np.testing.assert_array_equal(planned.may_change_nothing, [False, False, False])
 
 
-def test_a_wrong_index_is_told_of_with_the_file_group() -> None:
+def test_wrong_index_names_file_group() -> None:
     absent = [[("a", Change.UPDATE)], [("a", Change.UPDATE), ("b", Change.UPDATE)], [("q", Change.UPDATE)]]
     with pytest.raises(CorruptIndexError, match=r"does not hold keys.*partition=y file_id=2 count=1 keys=\['a'\]"):
         plan([["a"], ["b"], ["q"]], absent)

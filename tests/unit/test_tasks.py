@@ -13,7 +13,7 @@ MANY = range(200)
 
 
 @pytest.mark.parametrize("runner", [InProcess(), InThreads()])
-def test_results_come_in_the_order_of_the_items(runner: TaskRunner) -> None:
+def test_results_follow_item_order(runner: TaskRunner) -> None:
     assert list(runner.run(lambda number: number * 2, MANY)) == [number * 2 for number in MANY]
     assert list(runner.run(lambda number: number, [])) == []
 
@@ -24,7 +24,7 @@ def test_threads_run_tasks_side_by_side() -> None:
     assert sorted(InThreads().run(lambda _: together.wait(), range(at_once))) == list(range(at_once))
 
 
-def test_no_task_runs_any_more_when_a_failure_is_told() -> None:
+def test_failure_leaves_no_running_task() -> None:
     begun: set[int] = set()
     ended: set[int] = set()
 
@@ -39,7 +39,7 @@ def test_no_task_runs_any_more_when_a_failure_is_told() -> None:
     assert begun - ended == {1}
 
 
-def test_no_task_runs_any_more_when_its_reader_has_gone() -> None:
+def test_abandoned_reader_leaves_no_running_task() -> None:
     begun: set[int] = set()
     ended: set[int] = set()
 
@@ -52,7 +52,7 @@ def test_no_task_runs_any_more_when_its_reader_has_gone() -> None:
     assert begun == ended
 
 
-def test_no_task_runs_any_more_when_an_interrupt_cuts_off_the_start_of_a_thread(
+def test_interrupted_start_leaves_no_running_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start, both_begun = Thread.start, Event()

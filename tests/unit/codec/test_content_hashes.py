@@ -32,7 +32,7 @@ _VALUES: list[tuple[pa.DataType, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "values"), _VALUES, ids=[str(kind) for kind, _ in _VALUES])
-def test_rows_have_the_same_hash_if_and_only_if_their_values_are_equal(kind: pa.DataType, values: list[Any]) -> None:
+def test_equal_rows_alone_share_hashes(kind: pa.DataType, values: list[Any]) -> None:
     column = pa.array([*values, None], kind)
     found = content_hashes(pa.table({"value": column})).tolist()
     assert len(set(found)) == len(values) + 1
@@ -41,6 +41,6 @@ def test_rows_have_the_same_hash_if_and_only_if_their_values_are_equal(kind: pa.
     assert content_hashes(pa.table({"value": turned})).tolist() == [*found[2:], *found[:2]]
 
 
-def test_columns_that_exchange_their_values_have_another_hash() -> None:
+def test_swapped_column_values_change_hash() -> None:
     rows = pa.table({"x": [1, 2, None], "y": [2, 1, 1]})
     assert len(set(content_hashes(rows).tolist())) == 3

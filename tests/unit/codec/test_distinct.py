@@ -15,7 +15,7 @@ TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
 
 @settings(max_examples=cases(100))
 @given(TEXTS)
-def test_texts_of_which_two_are_equal_are_never_called_distinct(texts: list[str]) -> None:
+def test_repeated_texts_are_never_called_distinct(texts: list[str]) -> None:
     assert are_surely_distinct(pa.array(texts, pa.string())) == (len(set(texts)) == len(texts))
 
 

@@ -27,19 +27,19 @@ def test_only_a_greater_sequence_supersedes(new: tuple[int, int], stored: tuple[
     assert entries.supersedes(packed[0], packed[1]).tolist() == [new[0] > stored[0]]
 
 
-def test_absent_and_deleted_keys_are_not_live() -> None:
+def test_absent_and_deleted_keys_are_dead() -> None:
     numbers = np.concatenate([entries.pack(1, np.array([0, entries.TOMBSTONE])), np.array([entries.ABSENT])])
     assert entries.is_live(numbers).tolist() == [True, False, False]
 
 
 @given(strategies.key_batches())
-def test_the_sort_order_is_by_shard_and_unsigned_bytes(keys: EncodedKeys) -> None:
+def test_entries_sort_by_shard_and_bytes(keys: EncodedKeys) -> None:
     pairs = list(zip(keys.shards.tolist(), keys.to_bytes(), strict=True))
     assert [pairs[position] for position in keys.sort_order()] == sorted(pairs)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.binary(min_size=2, max_size=2)), max_size=30))
-def test_the_sort_order_of_keys_that_begin_alike_is_stable(pairs: list[tuple[int, bytes]]) -> None:
+def test_sort_is_stable_for_common_prefixes(pairs: list[tuple[int, bytes]]) -> None:
     texts = [b"these begin alike " + ending for _, ending in pairs]
     keys = EncodedKeys(np.array(texts, dtype="V20"), np.array([shard for shard, _ in pairs], dtype=np.uint16))
     expected = sorted(range(len(pairs)), key=lambda position: (pairs[position][0], texts[position]))

@@ -46,7 +46,7 @@ def decoded(keys: pa.Array) -> list[str]:
     return found
 
 
-def test_golden_keys_keep_their_bytes_and_shards() -> None:
+def test_golden_keys_keep_bytes_and_shards() -> None:
     keys = [row["record_key"] for row in GOLDEN["keys"]]
     assert encoded(keys) == [(row["encoded"], row["shard_of_64"]) for row in GOLDEN["keys"]]
 
@@ -104,7 +104,7 @@ def test_look_alikes_of_numbers_and_uuids(key: str) -> None:
 
 
 @given(st.lists(strategies.record_keys(), min_size=1, max_size=10), st.data())
-def test_a_key_is_encoded_alike_in_every_batch(keys: list[str], data: st.DataObject) -> None:
+def test_batch_does_not_affect_key_encoding(keys: list[str], data: st.DataObject) -> None:
     alone = [encoded([key])[0] for key in keys]
     assert encoded(keys) == alone
     sliced = pa.array(["x", *keys], pa.string()).slice(1)
@@ -114,7 +114,7 @@ def test_a_key_is_encoded_alike_in_every_batch(keys: list[str], data: st.DataObj
 
 
 @given(st.integers(-(1 << 80), 1 << 80))
-def test_an_integer_is_no_longer_than_its_text(number: int) -> None:
+def test_integer_encoding_never_exceeds_text(number: int) -> None:
     ((hexadecimal, _),) = encoded([str(number)])
     size = len(hexadecimal) // 2
     if len(str(abs(number))) <= 18:
@@ -129,11 +129,11 @@ def test_a_uuid_takes_sixteen_bytes(uuid: UUID) -> None:
 
 
 @given(strategies.record_keys())
-def test_nothing_costs_more_than_two_bytes_beyond_its_text(key: str) -> None:
+def test_encoding_adds_at_most_two_bytes(key: str) -> None:
     assert len(encoded([key])[0][0]) // 2 <= len(key.encode()) + 2
 
 
-def test_only_a_canonical_uuid_takes_sixteen_bytes() -> None:
+def test_only_canonical_uuids_take_sixteen_bytes() -> None:
     spellings = [
         UUID_TEXT.upper(),
         UUID_TEXT.title(),
@@ -163,7 +163,7 @@ def test_an_empty_batch_has_no_groups() -> None:
 
 
 @pytest.mark.parametrize("mode", list(KeyMode))
-def test_a_null_key_is_refused_with_its_row(mode: KeyMode) -> None:
+def test_null_key_is_refused_with_row(mode: KeyMode) -> None:
     with pytest.raises(InvalidKeyError, match="row=1"):
         list(KeyCodec(IndexSettings(key_mode=mode)).encode(pa.array(["a", None, "b"], pa.string())))
 
@@ -175,12 +175,12 @@ def test_unknown_bytes_are_refused(content: str) -> None:
         record_keys.decode(np.frombuffer(key, dtype=f"V{len(key)}"))
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_undecodable_bytes_are_refused() -> None:
     with pytest.raises(CorruptIndexError, match="not text"):
         record_keys.decode(np.frombuffer(b"\x01\xff", dtype="V2"))
 
 
-def test_digests_are_of_one_width_and_cannot_be_listed() -> None:
+def test_digests_are_fixed_width_and_undecodable() -> None:
     codec = KeyCodec(IndexSettings(key_mode=KeyMode.DIGEST))
     ((positions, keys),) = codec.encode(pa.array(["a", UUID_TEXT, "", "x" * 70_000, "7"]))
     assert positions.tolist() == [0, 1, 2, 3, 4]

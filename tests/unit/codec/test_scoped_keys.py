@@ -38,7 +38,7 @@ def texts(pairs: list[tuple[str, str]]) -> pa.Array:
 @given(st.lists(st.tuples(PATHS, KEYS), min_size=1, max_size=30))
 @example([("", ""), ("", "a"), ("a", "")])
 @example([("p" * 256, "1"), ("p" * 65_535, "1"), ("p", "1")])
-def test_every_key_comes_back_and_no_two_are_alike(pairs: list[tuple[str, str]]) -> None:
+def test_scoped_keys_round_trip_distinctly(pairs: list[tuple[str, str]]) -> None:
     keys = texts(pairs)
     paths, record_keys = scoped_keys.split(keys)
     assert list(zip(paths.to_pylist(), record_keys.to_pylist(), strict=True)) == pairs
@@ -74,18 +74,18 @@ def test_a_null_key_is_refused() -> None:
         scoped_keys.encode(keys)
 
 
-def test_a_key_without_a_partition_is_refused() -> None:
+def test_key_without_partition_is_refused() -> None:
     with pytest.raises(InvalidKeyError, match=r"no partition: keys=\['k'\]"):
         scoped_keys.encode(pa.array(["k"]))
 
 
-def test_a_partition_path_that_is_too_long_is_refused() -> None:
+def test_overlong_partition_path_is_refused() -> None:
     with pytest.raises(InvalidKeyError, match="too long: bytes=65536"):
         encoded([("p" * 65_536, "k")])
 
 
 @pytest.mark.parametrize("content", ["ffff6b6b", "00000000", "0002c3"])
-def test_bytes_that_are_no_key_are_refused(content: str) -> None:
+def test_malformed_key_bytes_are_refused(content: str) -> None:
     raw = bytes.fromhex(content)
     with pytest.raises(CorruptIndexError, match="unknown key encoding"):
         scoped_keys.decode(np.frombuffer(raw, f"V{len(raw)}"))

@@ -150,7 +150,7 @@ def test_log_records_of_transactions() -> None:
         assert record.to_json() == golden(name)
 
 
-def test_log_records_with_metadata_and_chunks_of_tasks() -> None:
+def test_log_records_with_metadata_and_chunks() -> None:
     told = replace(
         RECORD,
         action="transaction",
@@ -244,7 +244,7 @@ def test_index_settings_with_partition_scope() -> None:
 
 
 @pytest.mark.parametrize("change", [{"novel": 1}, {"format_version": 2}])
-def test_settings_of_a_later_version_are_refused(change: dict[str, object]) -> None:
+def test_settings_of_later_version_are_refused(change: dict[str, object]) -> None:
     """Its fields may say who may write, and how: docs/decisions/0012-versions-of-settings.md."""
     for settings in (INDEX_SETTINGS, TableSettings(table_id="t", index_url="memory:i")):
         later = json.dumps({**json.loads(settings.to_json()), **change}).encode()
@@ -289,7 +289,7 @@ def test_deleted_keys(tmp_path: Path) -> None:
     assert known.overtake(keys, pa.array(["z", "z", "y"]), pa.array([7, 7, 8])).tolist() == [False, False, True]
 
 
-def test_journal_says_where_keys_are_and_where_they_were(storage: Storage) -> None:
+def test_journal_tells_old_and_new_locations(storage: Storage) -> None:
     assert [row for changes in JOURNAL.changes(storage) for row in in_words(changes)] == [
         ("new", "here", "f1-0"),
         ("came", "here", "f1-0"),
@@ -335,7 +335,7 @@ def test_a_newer_version_is_refused(name: str) -> None:
         readers[name.partition("-")[0]](newer)
 
 
-def test_a_journal_of_another_version_is_refused(storage: Storage) -> None:
+def test_other_journal_version_is_refused(storage: Storage) -> None:
     path = storage.full_path(JOURNAL.path)
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({"rli.journal.version": "2"}), path)
@@ -370,7 +370,7 @@ def test_a_damaged_journal_list_is_refused(storage: Storage, content: bytes) -> 
         load_journals(storage, INSTANT)
 
 
-def test_a_journal_list_of_another_version_is_refused(storage: Storage) -> None:
+def test_other_journal_list_version_is_refused(storage: Storage) -> None:
     storage.write_bytes(f".hoodie/.rli/journal/{INSTANT}/journals.json", b'{"version":2,"journals":[]}')
     with pytest.raises(CorruptTableError, match="version=2"):
         load_journals(storage, INSTANT)
@@ -395,7 +395,7 @@ def test_sums_of_file_slices() -> None:
     assert SliceSum.of([(FileGroupId("são paulo", "f1-0"), INSTANT)]) == SliceSum(1, 2_219_273_454)
 
 
-def test_sums_of_another_commit_or_version_are_none() -> None:
+def test_sums_of_other_commit_are_ignored() -> None:
     text = golden("slice-sums-1.json").decode()
     assert SliceSums.from_text(text, "20240531120000124") is None
     assert SliceSums.from_text(text.replace('"version":1', '"version":2'), INSTANT) is None

@@ -156,7 +156,7 @@ def _filter_of_many_hashes() -> bytes:
         (_bloom_filter, _filter_of_many_hashes),
     ],
 )
-def test_a_file_that_would_take_all_memory_is_refused(read: Read, forge: Callable[[], bytes]) -> None:
+def test_memory_exhausting_file_is_refused(read: Read, forge: Callable[[], bytes]) -> None:
     assert not was_killed(_read_forged, read, forge()), "the reader was killed"
 
 

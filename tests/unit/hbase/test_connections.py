@@ -17,7 +17,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_where_nobody_listens_is_an_error_that_names_the_servers(*, create: bool) -> None:
+def test_unreachable_servers_are_named(*, create: bool) -> None:
     servers = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
     with pytest.raises(StoreUnavailableError, match=f"store=hbase://{servers}/.*attempts=.*Could not connect"):
         open_store(f"hbase://{servers}/?table=t&timeout=0.2", create=create)

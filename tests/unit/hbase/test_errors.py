@@ -46,7 +46,7 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
         (AlreadyExists(message=b"table name already in use"), StoreUnavailableError),
     ],
 )
-def test_what_lasts_is_an_error_of_rli_that_names_the_store(error: Exception, kind: type[RliError]) -> None:
+def test_lasting_error_names_store(error: Exception, kind: type[RliError]) -> None:
     assert not errors.is_transient(error)
     with pytest.raises(kind, match="store=hbase://h:1/") as raised, errors.translated_errors("hbase://h:1/?table=t"):
         raise error

@@ -52,7 +52,7 @@ def writers() -> Iterator[Writers]:
         store.drop()
 
 
-def test_times_grow_with_sequences_and_do_not_run_ahead(writers: Writers) -> None:
+def test_times_follow_sequences_up_to_commit(writers: Writers) -> None:
     for time, instants in ((2000, "abc"), (3000, "d"), (3000, "ef"), (9000, "gh")):
         writers.add(time, *instants)
     assert [writers.read.time_of(sequence) for sequence in range(1, 9)] == [
@@ -63,12 +63,12 @@ def test_times_grow_with_sequences_and_do_not_run_ahead(writers: Writers) -> Non
     ]
 
 
-def test_times_are_after_the_index_was_made(writers: Writers) -> None:
+def test_times_are_after_index_creation(writers: Writers) -> None:
     writers.add(MADE_AT + 1, "a", "b", "c")
     assert [writers.read.time_of(sequence) for sequence in (1, 2, 3)] == [1001, 1002, 1003]
 
 
-def test_a_row_is_of_the_last_sequence_that_had_come(writers: Writers) -> None:
+def test_row_has_last_sequence_by_then(writers: Writers) -> None:
     assert writers.add(2000, "a", "b") == 1
     assert writers.add(3000, "c", "a") == 3
     assert writers.sequence("a", 1500) == 1
@@ -78,13 +78,13 @@ def test_a_row_is_of_the_last_sequence_that_had_come(writers: Writers) -> None:
     assert writers.sequence("b", 9000) == 2
 
 
-def test_where_a_record_names_an_instant_twice_its_last_sequence_places(writers: Writers) -> None:
+def test_repeated_instant_uses_last_sequence(writers: Writers) -> None:
     # As of a commit of another engine: the first sequence is of keys that went.
     assert writers.add(2000, "a", "a") == 1
     assert writers.sequence("a", 1500) == 2
 
 
-def test_rows_of_unknown_commits_and_file_groups_and_older_ones_are_none(writers: Writers) -> None:
+def test_unknown_or_older_rows_are_ignored(writers: Writers) -> None:
     writers.add(2000, "a")
     assert writers.sequence("z", 2500) == 0
     assert writers.sequence("a", MADE_AT) == 0

@@ -14,18 +14,18 @@ from rli_hbase.control_record import MAX_HISTORY, Kind, RecordState, next_state,
 from rli_hbase.entries import from_cells, to_batches, to_cells
 
 
-def test_a_row_is_its_shard_and_its_key() -> None:
+def test_row_is_shard_and_key() -> None:
     keys = key_batch([b"ab", b"\0\xff"], [0x0102, 0xFFFF])
     assert keyspace.short_rows(keys) == [b"\x01\x02ab", b"\xff\xff\0\xff"]
     assert keyspace.short_rows(key_batch([])) == []
 
 
-def test_the_row_of_a_long_key_is_its_shard_and_its_digest() -> None:
+def test_long_key_row_has_its_digest() -> None:
     key = b"k" * 70_000
     assert keyspace.long_rows(key_batch([key], 3)) == [b"\0\x03" + blake2b(key, digest_size=32).digest()]
 
 
-def test_columns_carry_the_stamp_of_the_generation() -> None:
+def test_columns_carry_generation_stamp() -> None:
     columns = keyspace.Columns.of(b"\x01abcdefghijklmnop")
     assert (columns.entry, columns.control, columns.long_prefix) == (b"e:abcd", b"c:abcd", b"l:abcd")
 
@@ -37,12 +37,12 @@ def test_control_rows() -> None:
     assert keyspace.successor(keyspace.record_row("")) == b"\xff\xffs"
 
 
-def test_shards_end_where_the_next_one_begins() -> None:
+def test_shards_end_where_next_begins() -> None:
     assert (keyspace.shard_row(0x00FF), keyspace.end_of_shard(0x00FF)) == (b"\0\xff", b"\x01\0")
     assert keyspace.end_of_shard(0xFFFF) is None
 
 
-def test_a_cell_is_the_entry_big_endian() -> None:
+def test_cell_is_big_endian_entry() -> None:
     entries = np.array([entry(1, 2), entry(0xFFFF_FFFF, 0xFFFF_FFFF)], dtype=np.uint64)
     cells = to_cells(entries)
     assert cells == [b"\0\0\0\x01\0\0\0\x02", b"\xff" * 8]
@@ -71,7 +71,7 @@ def test_states_of_a_control_record() -> None:
     assert not first.followed(b"token--2")
 
 
-def test_the_history_of_a_control_record_is_bounded() -> None:
+def test_control_record_history_is_bounded() -> None:
     tokens = [b"%08d" % number for number in range(MAX_HISTORY + 2)]
     state: RecordState | None = None
     for token in tokens:

@@ -52,14 +52,14 @@ def rows(thrift: RecordingThrift) -> Rows:
     return Rows(ConnectedClient(thrift), None)
 
 
-def test_a_request_reads_no_more_than_a_megabyte_of_row_keys(rows: Rows, thrift: RecordingThrift) -> None:
+def test_read_request_holds_at_most_megabyte(rows: Rows, thrift: RecordingThrift) -> None:
     wanted = [b"%05d" % number + bytes(LARGE) for number in range(100)]
     assert list(rows.read(wanted, [b"c:e"], 100_000)) == []
     assert sorted(row for request in thrift.requests for row in request) == wanted  # threads send them in any order
     assert max(sum(map(len, request)) for request in thrift.requests) <= BYTES_PER_REQUEST
 
 
-def test_a_request_writes_no_more_than_a_megabyte(rows: Rows, thrift: RecordingThrift) -> None:
+def test_write_request_holds_at_most_megabyte(rows: Rows, thrift: RecordingThrift) -> None:
     written = [
         BatchMutation(row=b"%05d" % number, mutations=[Mutation(column=b"c:" + bytes(LARGE), value=bytes(LARGE))])
         for number in range(100)
@@ -69,7 +69,7 @@ def test_a_request_writes_no_more_than_a_megabyte(rows: Rows, thrift: RecordingT
     assert max(len(request) for request in thrift.requests) * 2 * LARGE <= BYTES_PER_REQUEST
 
 
-def test_a_row_that_is_larger_than_a_request_is_sent_alone(rows: Rows, thrift: RecordingThrift) -> None:
+def test_large_row_is_sent_alone(rows: Rows, thrift: RecordingThrift) -> None:
     sizes = [1, BYTES_PER_REQUEST + 1, 1, 1]
     list(rows.read([bytes(size) for size in sizes], [b"c:e"], 100))
     sent = sorted([len(row) for row in request] for request in thrift.requests)  # threads send them in any order
@@ -77,8 +77,6 @@ def test_a_row_that_is_larger_than_a_request_is_sent_alone(rows: Rows, thrift: R
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, []), (1, [1]), (10, [10]), (25, [10, 10, 5])])
-def test_small_rows_are_bounded_by_their_number(
-    rows: Rows, thrift: RecordingThrift, count: int, expected: list[int]
-) -> None:
+def test_small_rows_are_bounded_by_count(rows: Rows, thrift: RecordingThrift, count: int, expected: list[int]) -> None:
     list(rows.read([b"%05d" % number for number in range(count)], [b"c:e"], 10))
     assert sorted((len(request) for request in thrift.requests), reverse=True) == expected

@@ -15,7 +15,7 @@ def test_a_short_url_has_the_defaults() -> None:
     assert settings.schema_ == "rli"
 
 
-def test_a_url_may_name_servers_and_every_option() -> None:
+def test_url_names_servers_and_options() -> None:
     settings = HbaseSettings.from_url(
         "hbase://hb1:9091,hb2:9092?table=ns:trips&transport=framed&protocol=compact&timeout=2.5&batch=10&ops_per_second=500"
     )
@@ -26,7 +26,7 @@ def test_a_url_may_name_servers_and_every_option() -> None:
     assert settings.location == "hbase://hb1:9091,hb2:9092/?table=ns:trips"
 
 
-def test_beside_a_table_in_hudis_schema_is_one_for_control_records() -> None:
+def test_hudi_schema_adds_control_table() -> None:
     settings = HbaseSettings.from_url("hbase://hb1/?table=ns:trips&schema=hudi&batch=5")
     assert settings.schema_ == "hudi"
     assert settings.of_control_table.table_name == b"ns:trips_rli"
@@ -62,6 +62,6 @@ def test_beside_a_table_in_hudis_schema_is_one_for_control_records() -> None:
         ("hbase://h1,/?table=t", "server= "),
     ],
 )
-def test_a_wrong_url_is_refused_by_name(url: str, complaint: str) -> None:
+def test_wrong_url_is_refused_by_name(url: str, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         open_store(url)

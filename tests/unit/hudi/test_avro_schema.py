@@ -85,7 +85,7 @@ def test_names_follow_hudi() -> None:
 
 
 @pytest.mark.parametrize("name", hudi_table_names("sample_table/cow/*"))
-def test_real_schemas_are_read_and_written_alike(tmp_path: Path, name: str) -> None:
+def test_real_schemas_round_trip(tmp_path: Path, name: str) -> None:
     path = unzip_hudi_table(name, tmp_path)
     storage = Storage(str(path))
     timeline = load_timeline(storage, TimelineLayout.of(2 if (path / ".hoodie" / "timeline").exists() else 1))
@@ -109,7 +109,7 @@ def test_real_schemas_are_read_and_written_alike(tmp_path: Path, name: str) -> N
         (pa.large_list(pa.field("item", pa.int64(), nullable=False)), {"type": "array", "items": "long"}),
     ],
 )
-def test_types_that_have_a_common_avro_type(kind: pa.DataType, avro: object) -> None:
+def test_types_with_common_avro_type(kind: pa.DataType, avro: object) -> None:
     (field,) = json.loads(to_avro(pa.schema([pa.field("a", kind, nullable=False)]), "t"))["fields"]
     assert field == {"name": "a", "type": avro}
 
@@ -126,19 +126,19 @@ def test_types_that_have_a_common_avro_type(kind: pa.DataType, avro: object) -> 
         ),
     ],
 )
-def test_other_types_are_refused_with_their_column(kind: pa.DataType) -> None:
+def test_types_without_avro_form_are_refused(kind: pa.DataType) -> None:
     schema = pa.schema([pa.field("outer", pa.struct([pa.field("inner", kind)]))])
     with pytest.raises(SchemaError, match=r"column='outer\.inner'"):
         to_avro(schema, "t")
 
 
 @pytest.mark.parametrize("name", ["Domain name", "größe", "1a", "a-b", "a.b", ""])
-def test_names_that_hudi_cannot_hold_are_refused(name: str) -> None:
+def test_names_invalid_in_hudi_are_refused(name: str) -> None:
     with pytest.raises(SchemaError, match="rename it"):
         to_avro(pa.schema([pa.field(name, pa.int64())]), "t")
 
 
-def test_unions_defaults_and_references_of_other_writers() -> None:
+def test_foreign_unions_defaults_and_references() -> None:
     text = """{"type": "record", "name": "t", "namespace": "n", "fields": [
         {"name": "a", "type": ["int", "null"]},
         {"name": "b", "type": {"type": "fixed", "name": "money", "size": 3, "logicalType": "decimal", "precision": 5}},
@@ -162,7 +162,7 @@ def test_unions_defaults_and_references_of_other_writers() -> None:
     )
 
 
-def test_a_union_of_several_types_is_refused() -> None:
+def test_union_of_several_types_is_refused() -> None:
     text = '{"type": "record", "name": "t", "fields": [{"name": "a", "type": ["int", "string"]}]}'
     with pytest.raises(SchemaError, match="column='a'"):
         from_avro(text)

@@ -40,7 +40,7 @@ def write(folder: Path, *batches: pa.Table) -> pq.ParquetFile:
     return pq.ParquetFile(folder / "part" / "file.parquet")
 
 
-def test_batches_of_any_size_fill_whole_row_groups_in_their_order(tmp_path: Path) -> None:
+def test_batches_fill_row_groups_in_order(tmp_path: Path) -> None:
     sizes = (50_000, 100_000, 0, 130_000, 1)
     starts = (0, 50_000, 150_000, 150_000, 280_000)
     file = write(tmp_path, *(records(start, size) for start, size in zip(starts, sizes, strict=True)))
@@ -54,13 +54,13 @@ def test_batches_of_any_size_fill_whole_row_groups_in_their_order(tmp_path: Path
     assert written.column(FILE_NAME).unique().to_pylist() == ["file.parquet"]
 
 
-def test_wide_records_do_not_wait_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_records_close_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base_file_writer, "BYTES_PER_ROW_GROUP", records(0, 10).nbytes)
     file = write(tmp_path, records(0, 9), records(9, 1), records(10, 1))
     assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [10, 1]
 
 
-def test_keys_are_written_plainly_and_what_repeats_by_dictionary(tmp_path: Path) -> None:
+def test_repeating_columns_have_dictionaries(tmp_path: Path) -> None:
     group = write(tmp_path, records(0, 1_000)).metadata.row_group(0)
     by_name = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
     assert not by_name[RECORD_KEY].has_dictionary_page
@@ -68,7 +68,7 @@ def test_keys_are_written_plainly_and_what_repeats_by_dictionary(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("rows", "filtered"), [(19, False), (20, True), (45, True)])
-def test_files_of_several_row_groups_say_which_one_may_hold_a_key(
+def test_several_row_groups_have_bloom_filters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, *, filtered: bool
 ) -> None:
     monkeypatch.setattr(base_file_writer, "ROWS_PER_ROW_GROUP", 20)

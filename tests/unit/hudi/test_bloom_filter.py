@@ -44,7 +44,7 @@ def test_nulls_and_slices() -> None:
     assert bloom_filter.might_contain(pa.array([], pa.string())).tolist() == []
 
 
-def test_positions_do_not_depend_on_how_many_keys_come_at_once() -> None:
+def test_positions_ignore_batch_size() -> None:
     keys = pa.array([f"ключ-{number:04d}{'x' * (number % 5)}" for number in range(500)])
     together, one_by_one = BloomFilter.create(500), BloomFilter.create(500)
     together.add(keys)
@@ -76,7 +76,7 @@ def test_hudis_default_size() -> None:
 
 
 @pytest.mark.parametrize("name", ["sample_table/cow/v6_nonpartitioned", "sample_table/cow/v9_txns_complex_nometa"])
-def test_hudis_filters_hold_their_keys_and_equal_ours(tmp_path: Path, name: str) -> None:
+def test_hudi_filters_equal_ours(tmp_path: Path, name: str) -> None:
     files = sorted(unzip_hudi_table(name, tmp_path).rglob("*.parquet"))
     assert files
     for path in files:
@@ -90,7 +90,7 @@ def test_hudis_filters_hold_their_keys_and_equal_ours(tmp_path: Path, name: str)
         assert np.array_equal(ours.rows, theirs.rows)
 
 
-def test_every_other_real_filter_holds_its_keys(tmp_path: Path) -> None:
+def test_other_real_filters_hold_their_keys(tmp_path: Path) -> None:
     checked = 0
     for name in hudi_table_names("sample_table/cow/v[68]*"):
         for path in unzip_hudi_table(name, tmp_path / name).rglob("*.parquet"):
@@ -103,7 +103,7 @@ def test_every_other_real_filter_holds_its_keys(tmp_path: Path) -> None:
     assert checked > 10
 
 
-def test_a_dynamic_filter_of_several_rows_claims_keys_of_any() -> None:
+def test_dynamic_filter_covers_all_rows() -> None:
     parts = [BloomFilter.create(100), BloomFilter.create(100)]
     for number, part in enumerate(parts):
         part.add(pa.array([f"key-{number}"]))
@@ -150,7 +150,7 @@ def test_a_footer_without_filter() -> None:
     assert BloomFilter.from_footer({}, "x.parquet") is None
 
 
-def test_arrow_reads_the_footer_of_a_file_with_any_number_of_records(tmp_path: Path) -> None:
+def test_arrow_reads_footer_with_large_filter(tmp_path: Path) -> None:
     bloom_filter = BloomFilter.create(10**9, 1e-9)
     keys = pa.array([f"key-{number}" for number in range(100)])
     bloom_filter.add(keys)
@@ -163,13 +163,13 @@ def test_arrow_reads_the_footer_of_a_file_with_any_number_of_records(tmp_path: P
     assert read.might_contain(keys).all()
 
 
-def test_a_filter_of_a_worse_rate_has_less_room() -> None:
+def test_filter_with_worse_rate_holds_less() -> None:
     rooms = [BloomFilter.create(1_000, made).room(1e-6) for made in (1e-3, 1e-6, 1e-9)]
     assert rooms[0] < 500
     assert 990 <= rooms[1] < rooms[2]
 
 
-def test_few_keys_and_many_are_added_alike() -> None:
+def test_single_and_bulk_additions_agree() -> None:
     keys = pa.array([f"key-{number}" for number in range(1_000)])
     together, apart = BloomFilter.create(100_000), BloomFilter.create(100_000)
     together.add(keys)

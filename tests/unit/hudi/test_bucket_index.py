@@ -44,21 +44,21 @@ def test_hashes_of_lists_are_java_s(lists: list[list[str | None]], skipped: int)
     assert list_hashes(array).tolist() == expected
 
 
-def test_hashes_do_not_depend_on_how_many_strings_there_are() -> None:
+def test_hashes_ignore_number_of_strings() -> None:
     strings = pa.array([f"{number}é😀" if number % 3 else None for number in range(150_000)])
     chosen = [0, 1, 65_535, 65_536, 149_999]
     assert string_hashes(strings)[chosen].tolist() == [_java_hash(strings[row].as_py()) for row in chosen]
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1))
-def test_values_of_keys_do_not_depend_on_the_other_keys(rows: list[tuple[str, str]]) -> None:
+def test_key_values_ignore_other_keys(rows: list[tuple[str, str]]) -> None:
     keys = pa.array([f"a:{one},b:{two}" for one, two in rows])
     together = hash_values(keys, ["a", "b"], ["a", "b"]).to_pylist()
     assert together == [hash_values(pa.array([key.as_py()]), ["a", "b"], ["a", "b"])[0].as_py() for key in keys]
 
 
 @given(st.lists(st.tuples(st.text("xé😀 :_", min_size=1), st.none() | st.text("xé😀 ,_")), min_size=1))
-def test_values_come_out_of_keys_as_they_were_put_in(rows: list[tuple[str, str | None]]) -> None:
+def test_key_values_round_trip(rows: list[tuple[str, str | None]]) -> None:
     ones, twos = (pa.array(column, pa.string()) for column in zip(*rows, strict=True))
     records = pa.table({"a": ones, "b": twos})
     keys = KeyGenerator(("a", "b"), (), hive_style=False, url_encode=False).record_keys(records)
@@ -66,7 +66,7 @@ def test_values_come_out_of_keys_as_they_were_put_in(rows: list[tuple[str, str |
 
 
 @pytest.mark.parametrize("key", ["a,b", "a:b", "https://host:80/?a,b", "id", "x:1,y:2"])
-def test_a_key_of_one_column_is_hashed_whole(key: str) -> None:
+def test_single_column_key_is_hashed_whole(key: str) -> None:
     assert hash_values(pa.array([key]), ["id"], ["id"]).to_pylist() == [[key]]
 
 

@@ -39,7 +39,7 @@ KNOWN = {
 """Hashes that the documentation of the algorithm and of its libraries name."""
 
 
-def test_owners_and_middles_are_those_of_hudi() -> None:
+def test_owners_and_middles_match_hudi() -> None:
     lines = [json.loads(line) for line in (DATA / "owners.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(lines) == 200
     for line in lines:
@@ -50,13 +50,13 @@ def test_owners_and_middles_are_those_of_hudi() -> None:
         assert ring.middle(position) == line["middle"], line
 
 
-def test_first_rings_are_the_files_of_hudi() -> None:
+def test_first_rings_match_hudi_files() -> None:
     content = (DATA / f"{FIRST_INSTANT}.hashing_meta").read_bytes()
     assert Ring.from_json(content, "file") == Ring.first("eu", 4)
     assert json.loads(Ring.first("eu", 4).to_json()) == json.loads(content)
 
 
-def test_a_ring_after_splits_of_hudi_is_the_one_that_the_middles_make() -> None:
+def test_hudi_splits_buckets_at_middles() -> None:
     content = AFTER_SPLITS.read_bytes()
     split, first = Ring.from_json(content, "file"), Ring.first("eu", 4)
     assert json.loads(split.to_json()) == json.loads(content)
@@ -71,15 +71,13 @@ def test_hashes_are_those_of_the_algorithm(text: str, expected: int) -> None:
 
 
 @given(st.lists(TEXTS), st.integers(0, 3))
-def test_a_hash_does_not_depend_on_the_other_strings(texts: list[str], skipped: int) -> None:
+def test_hash_ignores_other_strings(texts: list[str], skipped: int) -> None:
     together = xx_hashes(pa.array([*["left out"] * skipped, *texts], pa.string()).slice(skipped))
     assert together.tolist() == [int(xx_hashes(pa.array([text]))[0]) for text in texts]
 
 
 @given(st.integers(1, 40), st.lists(st.tuples(st.booleans(), st.integers(0, 1000)), max_size=12), st.lists(HASHES))
-def test_every_hash_has_one_owner_after_any_splits_and_merges(
-    buckets: int, steps: list[tuple[bool, int]], hashes: list[int]
-) -> None:
+def test_every_hash_has_single_owner(buckets: int, steps: list[tuple[bool, int]], hashes: list[int]) -> None:
     """Only the hashes of the buckets that were split or merged get another owner."""
     ring, sought = Ring.first("p", buckets), np.array([0, LARGEST_HASH, *hashes], np.int64)
     for number, (is_split, chosen) in enumerate(steps):
@@ -97,14 +95,14 @@ def test_every_hash_has_one_owner_after_any_splits_and_merges(
 
 
 @given(st.integers(1, 1000))
-def test_the_first_buckets_take_about_equal_parts(buckets: int) -> None:
+def test_first_buckets_have_equal_shares(buckets: int) -> None:
     values = [bucket.value for bucket in Ring.first("p", buckets).buckets]
     sizes = np.diff([0, *values])
     assert values[-1] == LARGEST_HASH
     assert max(sizes) - min(sizes) <= buckets
 
 
-def test_the_middle_of_a_range_over_the_end_of_the_ring() -> None:
+def test_middle_of_range_wrapping_around_ring() -> None:
     ring = Ring("p", "1" * 17, 2, 1, (Bucket(10, _prefix(0)), Bucket(LARGEST_HASH - 9, _prefix(1))))
     assert ring.middle(0) == 0
     assert ring.owners(np.array([LARGEST_HASH - 8, LARGEST_HASH, 0, 10, 11])).tolist() == [0, 0, 0, 0, 1]
@@ -137,7 +135,7 @@ def test_damaged_files_are_named(content: bytes) -> None:
         Ring.from_json(content, "eu/x.hashing_meta")
 
 
-def test_a_ring_has_no_other_buckets_to_replace() -> None:
+def test_unknown_bucket_cannot_be_replaced() -> None:
     with pytest.raises(KeyError):
         Ring.first("p", 2).with_changes("1" * 17, {"unknown-0": ()})
 

@@ -19,14 +19,14 @@ NESTED = pa.schema(
 )
 
 
-def test_parts_of_nested_columns_are_named_as_parquet_names_them() -> None:
+def test_nested_columns_have_parquet_names() -> None:
     sink = io.BytesIO()
     pq.write_table(NESTED.empty_table(), sink)
     schema = pq.ParquetFile(sink).schema
     assert columns_with_dictionary(NESTED.empty_table()) == [schema.column(i).path for i in range(len(schema.names))]
 
 
-def test_columns_whose_values_hardly_ever_repeat_get_none() -> None:
+def test_nearly_distinct_columns_get_no_dictionary() -> None:
     rows = pa.table(
         {
             "key": [f"key-{number}" for number in range(2_000)],

@@ -31,7 +31,7 @@ def test_other_names_are_refused(text: str) -> None:
         BaseFileName.parse(text)
 
 
-def test_new_file_ids_are_distinct_and_shaped_like_hudis() -> None:
+def test_new_file_ids_resemble_hudis() -> None:
     first, second = new_file_id(), new_file_id()
     assert first != second
     assert first.endswith("-0")

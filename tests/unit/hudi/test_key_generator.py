@@ -17,7 +17,7 @@ def _path(value: str | None, *, hive_style: bool = False, url_encode: bool = Fal
 @pytest.mark.parametrize(
     "value", ["a:b", "a%20b", "a\tb", "a\x7f", "a=b", "/a", "a/", "a//b", ".", "a/../b", ".hoodie", "\0"]
 )
-def test_values_that_a_reader_takes_for_others_are_refused(value: str) -> None:
+def test_ambiguous_partition_values_are_refused(value: str) -> None:
     with pytest.raises(InvalidKeyError, match=r"column=city.*url_encode_partitions=True"):
         _path(value)
 
@@ -25,12 +25,12 @@ def test_values_that_a_reader_takes_for_others_are_refused(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["a b", "a%b", "a#b?c*[d]{e}", "a\\\"'", "a+b&c,d;e", "a|b<c>^~`", " a ", ".a", "_a", "日本", "a/b"]
 )
-def test_other_values_are_folders_as_they_are(value: str) -> None:
+def test_other_values_are_used_as_folders(value: str) -> None:
     assert _path(value) == value
     assert _path(value, hive_style=True) == f"city={value}"
 
 
-def test_hive_style_tells_the_column_from_a_value_with_an_equals_sign() -> None:
+def test_hive_style_distinguishes_equals_signs() -> None:
     assert _path("a=b", hive_style=True) == "city=a=b"
 
 
@@ -43,5 +43,5 @@ def test_encoded_values(value: str, escaped: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_no_value_goes_to_the_default_partition(value: str | None) -> None:
+def test_missing_value_uses_default_partition(value: str | None) -> None:
     assert _path(value, hive_style=True, url_encode=True) == "city=__HIVE_DEFAULT_PARTITION__"

@@ -21,7 +21,7 @@ def test_a_path_tells_its_columns_values(hive_style: bool) -> None:  # noqa: FBT
     assert {name: value.as_py() for name, value in found.items()} == {"city": "Oslo", "year": 2023}
 
 
-def test_a_path_that_may_be_a_formatted_time_says_nothing() -> None:
+def test_possibly_formatted_time_yields_no_values() -> None:
     properties = new_table_properties("t", record_key_fields=("id",), partition_fields=("city", "year"))
     timed = properties.changed({"hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS"})
     assert partition_values(timed, ROWS.schema, "1970/2024") == {}

@@ -53,7 +53,7 @@ def test_broken_escapes_are_refused(content: bytes) -> None:
         parse_properties(content)
 
 
-def test_new_properties_are_complete_and_read_back(tmp_path: Path) -> None:
+def test_new_properties_are_complete(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
     properties = new_table_properties(
         "trips",
@@ -90,7 +90,7 @@ def test_the_key_generator_fits_the_fields(keys: tuple[str, ...], partitions: tu
     assert Key.PRECOMBINE_FIELD not in properties.raw
 
 
-def test_the_checksum_of_a_table_without_database_is_hudis() -> None:
+def test_checksum_without_database_matches_hudi() -> None:
     assert new_table_properties("types", record_key_fields=("id",)).raw[Key.CHECKSUM] == "326548424"
 
 
@@ -114,22 +114,22 @@ def test_changes_keep_the_checksum_right() -> None:
         ({Key.KEY_GENERATOR_CLASS: None}, KeyGeneratorKind.SIMPLE),
     ],
 )
-def test_key_generators_by_class_type_or_fields(changes: dict[str, str | None], expected: KeyGeneratorKind) -> None:
+def test_key_generator_from_class_or_fields(changes: dict[str, str | None], expected: KeyGeneratorKind) -> None:
     assert NEW.changed(changes).key_generator is expected
 
 
-def test_types_of_a_custom_key_generator_are_no_part_of_the_column() -> None:
+def test_custom_generator_types_leave_column_names() -> None:
     changed = NEW.changed({Key.PARTITION_FIELDS: "city:SIMPLE, day:TIMESTAMP"})
     assert changed.partition_fields == ("city", "day")
 
 
-def test_a_folder_without_properties_is_no_table(tmp_path: Path) -> None:
+def test_folder_without_properties_is_no_table(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match=f"path={tmp_path}"):
         load_properties(Storage(str(tmp_path)))
 
 
 @pytest.mark.parametrize("left", [None, b""])
-def test_the_backup_of_a_broken_rewrite_is_read(tmp_path: Path, left: bytes | None) -> None:
+def test_backup_replaces_broken_properties(tmp_path: Path, left: bytes | None) -> None:
     storage = Storage(str(tmp_path))
     storage.make_folder(".hoodie")
     storage.write_bytes(".hoodie/hoodie.properties.backup", format_properties(NEW.raw))
@@ -150,7 +150,7 @@ def test_the_backup_of_a_broken_rewrite_is_read(tmp_path: Path, left: bytes | No
         (format_properties({**NEW.raw, Key.NAME: "renamed"}), "checksum"),
     ],
 )
-def test_damaged_properties_are_reported_with_their_file(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_damaged_properties_name_their_file(tmp_path: Path, content: bytes, problem: str) -> None:
     storage = Storage(str(tmp_path))
     storage.make_folder(".hoodie")
     storage.write_bytes(".hoodie/hoodie.properties", content)
@@ -160,7 +160,7 @@ def test_damaged_properties_are_reported_with_their_file(tmp_path: Path, content
 
 
 @pytest.mark.parametrize("name", hudi_table_names())
-def test_real_tables_are_read_or_refused_by_their_kind(tmp_path: Path, name: str) -> None:
+def test_real_tables_pass_or_fail_checks(tmp_path: Path, name: str) -> None:
     properties = load_properties(Storage(str(unzip_hudi_table(name, tmp_path))))
     assert TableProperties.from_raw(parse_properties(format_properties(properties.raw))) == properties
     file_name = name.rpartition("/")[2]
@@ -192,7 +192,7 @@ def _passes(properties: TableProperties, check: object) -> bool:
         ({Key.BOOTSTRAP_BASE_PATH: "/source"}, "source=/source"),
     ],
 )
-def test_tables_that_are_not_read_say_why(changes: dict[str, str], reason: str) -> None:
+def test_unreadable_tables_name_their_reason(changes: dict[str, str], reason: str) -> None:
     with pytest.raises(UnsupportedTableError, match=reason):
         require_readable(NEW.changed(changes))
 
@@ -211,14 +211,14 @@ def test_tables_that_are_not_read_say_why(changes: dict[str, str], reason: str) 
         ({Key.RECORD_KEY_FIELDS: None}, "no record-key columns"),
     ],
 )
-def test_tables_that_are_not_written_say_why(changes: dict[str, str | None], reason: str) -> None:
+def test_unwritable_tables_name_their_reason(changes: dict[str, str | None], reason: str) -> None:
     changed = NEW.changed(changes)
     require_readable(changed)
     with pytest.raises(UnsupportedTableError, match=reason):
         require_writable(changed)
 
 
-def test_the_merge_mode_says_whether_ordering_fields_count() -> None:
+def test_merge_mode_decides_use_of_ordering() -> None:
     ordered = NEW.changed({Key.PRECOMBINE_FIELD: None, Key.ORDERING_FIELDS: "ts"})
     assert ordered.changed({Key.MERGE_MODE: "EVENT_TIME_ORDERING"}).ordering_field == "ts"
     assert ordered.changed({Key.MERGE_MODE: "COMMIT_TIME_ORDERING"}).ordering_field is None

@@ -38,7 +38,7 @@ def test_most_other_keys_are_denied() -> None:
     assert sum(row_filter.may_hold(f"other{number}") for number in range(5_000)) < 500
 
 
-def test_a_filter_that_is_not_understood_denies_nothing() -> None:
+def test_unknown_filter_denies_nothing() -> None:
     stored = stored_filter(["a"])
     assert not RowGroupFilter(stored).may_hold("b")
     header = stored.index(b"\x1c\x1c")

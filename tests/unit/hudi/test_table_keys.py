@@ -67,7 +67,7 @@ def test_a_composite_key_has_one_reading(row: tuple[str | None, ...]) -> None:
 
 
 @pytest.mark.parametrize(("hive_style", "url_encode"), [(False, False), (True, False), (False, True), (True, True)])
-def test_partitions_with_own_keys_have_own_paths(*, hive_style: bool, url_encode: bool) -> None:
+def test_partition_scope_has_distinct_paths(*, hive_style: bool, url_encode: bool) -> None:
     values = (None, "x", "y", "x/y", "y/x", "x/b=y", "b=x", "__HIVE_DEFAULT_PARTITION__", "%2F")
     rows: dict[str, tuple[str | None, ...]] = {}
     for row in product(values, repeat=3):
@@ -112,13 +112,13 @@ def test_a_dictionary_is_looked_into() -> None:
 
 @pytest.mark.parametrize("scope", Scope)
 @pytest.mark.parametrize("url_encode", [False, True])
-def test_the_name_of_the_null_partition_is_refused(scope: Scope, *, url_encode: bool) -> None:
+def test_null_partition_name_is_refused(scope: Scope, *, url_encode: bool) -> None:
     keys = keys_of(url_encode=url_encode)
     with pytest.raises(InvalidKeyError, match=r"column=b row=0.*the partition of null has the same path"):
         keys.partition_paths(table_of(("x", "__HIVE_DEFAULT_PARTITION__", "y")), scope)
 
 
-def test_folders_in_folders_where_keys_are_unique_in_the_table() -> None:
+def test_global_scope_allows_nested_folders() -> None:
     row = ("2024/01/02", "05", "x")
     assert path(row, Scope.GLOBAL, hive_style=False, url_encode=False) == "2024/01/02/05/x"
     assert path(row, Scope.PARTITION, hive_style=True, url_encode=False) == "a=2024/01/02/b=05/ab=x"

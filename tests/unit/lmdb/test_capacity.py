@@ -38,13 +38,13 @@ def sizes(folder: Path, batches: Iterator[EncodedKeys]) -> Iterator[tuple[int, f
 
 
 @pytest.mark.parametrize("width", [5, 16, 37])
-def test_a_bulk_load_takes_what_it_was_estimated_to_take(tmp_path: Path, width: int) -> None:
+def test_bulk_load_matches_its_estimate(tmp_path: Path, width: int) -> None:
     (count, size), *_ = sizes(tmp_path / "index", iter([random_keys(ENTRIES, width, 0)]))
     assert bytes_per_entry(count, width, 1) == pytest.approx(size, rel=0.12)
 
 
 @pytest.mark.parametrize("width", [5, 16, 37])
-def test_an_index_takes_no_more_than_its_estimate(tmp_path: Path, width: int) -> None:
+def test_index_stays_within_estimate(tmp_path: Path, width: int) -> None:
     """Small batches of random keys behind a bulk load cut full pages in halves, and each replaces many pages."""
     loaded = random_keys(ENTRIES, width, 0)
     found = list(sizes(tmp_path / "index", iter([loaded, *small_batches(width)])))
@@ -52,7 +52,7 @@ def test_an_index_takes_no_more_than_its_estimate(tmp_path: Path, width: int) ->
     assert 0.75 < max(shares) < 1.03
 
 
-def test_an_index_that_grows_by_small_batches_takes_no_more_than_its_estimate(tmp_path: Path) -> None:
+def test_growing_index_stays_within_estimate(tmp_path: Path) -> None:
     *_, (count, size) = sizes(tmp_path / "index", (random_keys(1000, 16, seed) for seed in range(50)))
     assert 0.7 < size / estimate(count, 16).bytes_per_entry < 1.03
 

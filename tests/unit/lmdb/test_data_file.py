@@ -105,7 +105,7 @@ def test_keys_that_begin_alike_are_sought(tmp_path: Path) -> None:
         assert np.array_equal(store.get(keys) != ABSENT, numbers % 2 == 0)
 
 
-def test_an_index_that_another_process_makes_larger(tmp_path: Path) -> None:
+def test_index_enlarged_by_other_process(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     with open_lmdb_store(f"lmdb://{tmp_path}", create=True) as store:
         for _ in range(3):
@@ -138,7 +138,7 @@ def test_another_file_is_not_mapped(tmp_path: Path) -> None:
     [(10, b"\0\0"), (12, b"\0\0"), (12, b"\xff\xff"), (16, b"\xff" * 4080)],
     ids=["no flags", "pointers end before they begin", "pointers without end", "all of the content"],
 )
-def test_pages_that_are_not_what_they_should_be_are_left_to_lmdb(
+def test_damaged_pages_are_left_to_lmdb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, content: bytes
 ) -> None:
     keys = made(np.random.default_rng(5), 20_000, 16, 2)

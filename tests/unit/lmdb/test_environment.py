@@ -38,7 +38,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_process_that_closes_nothing_keeps_its_file_descriptors(tmp_path: Path) -> None:
+def test_unclosed_stores_leak_no_descriptors(tmp_path: Path) -> None:
     with open_at(tmp_path / "last"):
         before = descriptors()
         for number in range(20):
@@ -47,7 +47,7 @@ def test_a_process_that_closes_nothing_keeps_its_file_descriptors(tmp_path: Path
         assert descriptors() == before
 
 
-def test_a_scan_outlives_the_store_that_nobody_refers_to(tmp_path: Path) -> None:
+def test_scan_keeps_unreferenced_store_alive(tmp_path: Path) -> None:
     store = open_at(tmp_path / "index")
     store.put(key_batch([b"a", b"b", b"c"]), entries_of(1, range(3)))
     scan = store.scan(0, 1)
@@ -87,7 +87,7 @@ def test_the_map_grows_while_threads_read(tmp_path: Path) -> None:
         assert failures == []
 
 
-def test_a_map_that_another_process_has_grown_is_taken_over(tmp_path: Path) -> None:
+def test_map_grown_elsewhere_is_adopted(tmp_path: Path) -> None:
     with open_at(tmp_path) as store:
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         run_in_process(partial(put_large_records, count=12), store)
@@ -96,14 +96,14 @@ def test_a_map_that_another_process_has_grown_is_taken_over(tmp_path: Path) -> N
         assert len(store.scan_control("large/")) == 12
 
 
-def test_a_database_that_another_process_has_made_is_found(tmp_path: Path) -> None:
+def test_database_made_elsewhere_is_found(tmp_path: Path) -> None:
     with open_at(tmp_path) as store:
         assert get_all(store, [b"abc"]) == [0]
         run_in_process(partial(put_numbered, keys=[b"abc"], sequence=1), store)
         assert get_all(store, [b"abc"]) == [entry(1, 0)]
 
 
-def test_readers_that_died_do_not_keep_pages(tmp_path: Path) -> None:
+def test_dead_readers_keep_no_pages(tmp_path: Path) -> None:
     with open_at(tmp_path):
         code = (
             "import lmdb, os, sys\n"
@@ -165,7 +165,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-def test_a_fork_is_refused_while_the_index_is_open_and_harmless_otherwise(tmp_path: Path) -> None:
+def test_fork_with_open_index_is_refused(tmp_path: Path) -> None:
     with open_at(tmp_path / "index") as store:
         store.put(key_batch([b"k"]), entries_of(1, [1]))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -192,7 +192,7 @@ def test_threads_write_while_the_map_grows(tmp_path: Path) -> None:
         assert store.stats().live_entries == 2000
 
 
-def test_an_index_that_was_dropped_takes_nothing_from_older_handles(tmp_path: Path) -> None:
+def test_dropped_index_ignores_older_handles(tmp_path: Path) -> None:
     old, other = open_at(tmp_path), open_at(tmp_path)
     old.put(key_batch([b"k"]), entries_of(9, [1]))
     other.drop()
@@ -214,7 +214,7 @@ def test_dropping_gives_the_space_back(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["notes.txt"]
 
 
-def test_what_a_crash_left_of_a_dropped_index_does_not_come_back(tmp_path: Path) -> None:
+def test_crashed_drop_leaves_no_content(tmp_path: Path) -> None:
     with open_at(tmp_path) as store:
         store.put(key_batch([b"k"]), entries_of(1, [1]))
     with lmdb.open(str(tmp_path), max_dbs=8) as raw:
@@ -227,7 +227,7 @@ def test_what_a_crash_left_of_a_dropped_index_does_not_come_back(tmp_path: Path)
         assert get_all(store, [b"k"]) == [0]
 
 
-def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_database_is_left_alone(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path)) as raw, raw.begin(write=True) as transaction:
         transaction.put(b"theirs", b"1")
     with pytest.raises(IndexNotFoundError):
@@ -236,14 +236,14 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
         open_at(tmp_path)
 
 
-def test_a_file_that_is_not_of_lmdb_is_damage(tmp_path: Path) -> None:
+def test_foreign_file_is_damage(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(b"nothing of the kind" * 1000)
     for create in (False, True):
         with pytest.raises(CorruptIndexError, match="damaged"):
             open_at(tmp_path, create=create)
 
 
-def test_a_layout_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_layout_of_other_version_is_refused(tmp_path: Path) -> None:
     open_at(tmp_path).close()
     with lmdb.open(str(tmp_path), max_dbs=8) as raw:
         meta = raw.open_db(b"meta")
@@ -253,7 +253,7 @@ def test_a_layout_of_another_version_is_refused(tmp_path: Path) -> None:
         open_at(tmp_path, create=False)
 
 
-def test_wide_keys_with_one_digest_are_refused(tmp_path: Path) -> None:
+def test_colliding_wide_keys_are_refused(tmp_path: Path) -> None:
     key = b"k" * 600
     with open_at(tmp_path) as store:
         store.put(key_batch([key]), entries_of(1, [1]))
@@ -268,18 +268,18 @@ def test_wide_keys_with_one_digest_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["lmdb://host/path", "lmdb:", "lmdb:///path?size=1", "lmdb:///path#part"])
-def test_urls_that_are_not_of_a_folder_are_refused(url: str) -> None:
+def test_urls_without_folder_are_refused(url: str) -> None:
     with pytest.raises(SettingsError, match="use lmdb:///path"):
         open_lmdb_store(url, create=True)
 
 
-def test_a_path_of_a_file_is_refused(tmp_path: Path) -> None:
+def test_path_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(SettingsError, match="not a folder"):
         open_at(tmp_path / "file")
 
 
-def test_a_folder_below_a_file_cannot_be_made(tmp_path: Path) -> None:
+def test_folder_below_file_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreUnavailableError, match="cannot be used"):
         open_at(tmp_path / "file" / "index")

@@ -25,7 +25,7 @@ KEYS = 600_000
         pytest.param(lambda _: np.arange(0), id="none"),
     ],
 )
-def test_the_parts_of_a_batch_are_the_sorted_batch(shards: Callable[[np.random.Generator], NDArray[np.int64]]) -> None:
+def test_parts_join_to_sorted_batch(shards: Callable[[np.random.Generator], NDArray[np.int64]]) -> None:
     random = np.random.default_rng(3)
     of_keys = shards(random).astype(np.uint16)
     keys = EncodedKeys(np.frombuffer(random.bytes(len(of_keys) * 8), dtype="V8"), of_keys)
@@ -37,7 +37,7 @@ def test_the_parts_of_a_batch_are_the_sorted_batch(shards: Callable[[np.random.G
     assert np.array_equal(np.concatenate([newest for _, newest in parts] or [entries]), entries[order])
 
 
-def test_a_large_batch_has_several_parts_and_a_shard_is_in_one() -> None:
+def test_shards_are_never_divided_between_parts() -> None:
     random = np.random.default_rng(4)
     keys = EncodedKeys(
         np.frombuffer(random.bytes(KEYS * 8), dtype="V8"), random.integers(0, 64, KEYS).astype(np.uint16)

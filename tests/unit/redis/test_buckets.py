@@ -126,7 +126,7 @@ def test_version_1_of_a_bucket() -> None:
         assert contents([stored], 1) == [{b"k": entry(9, group), b"l": entry(9, TOMBSTONE)}]
 
 
-def test_an_empty_bucket_has_the_widths_that_it_will_need() -> None:
+def test_empty_bucket_has_needed_widths() -> None:
     expected = entries_array([entry(1, 300), entry(70_000, 1)])
     assert empty_bucket(5, expected) == bytes.fromhex("00000005 42")
     assert contents([empty_bucket(5, expected), NO_RECORDS], 16) == [{}, {}]

@@ -33,7 +33,7 @@ def give_up(*errors: Exception) -> StoreUnavailableError:
         (exceptions.ResponseError("NOREPLICAS Not enough good replicas to write."), "lower min-replicas-to-write"),
     ],
 )
-def test_an_earlier_cause_that_says_more_is_explained(error: Exception, advice: str) -> None:
+def test_earlier_informative_cause_is_explained(error: Exception, advice: str) -> None:
     raised = give_up(error, exceptions.TimeoutError("too late"))
     assert advice in str(raised)
     assert STORE in str(raised)

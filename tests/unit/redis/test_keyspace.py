@@ -43,7 +43,7 @@ def test_the_names_of_version_4() -> None:
     assert buckets(16, 0) == []
 
 
-def test_the_names_of_versions_2_and_3() -> None:
+def test_names_of_versions_2_and_3() -> None:
     old = Names("aB3")
     assert id_key("aB3") == b"{rli}id:aB3"
     assert old.control == b"{rliaB3}c"
@@ -61,7 +61,7 @@ def test_the_names_of_versions_2_and_3() -> None:
     ]
 
 
-def test_the_name_of_a_bucket_fits_an_allocation_of_24_bytes() -> None:
+def test_bucket_name_fits_24_byte_allocation() -> None:
     # One byte before the text of a short string, and one after it.
     names = Names("aB3", key_prefix("default"))
     assert {len(key) for shard in range(64) for key in names.buckets(16, shard, np.array([0, 1 << 31]))} == {22}
@@ -86,7 +86,7 @@ def test_no_two_things_have_one_name(segments: list[tuple[int, int]], numbers: l
 
 
 @given(st.lists(st.tuples(WIDTHS, SHARDS), max_size=5), st.lists(st.integers(0, 2**32 - 1), max_size=5))
-def test_packed_names_of_buckets_are_their_names(segments: list[tuple[int, int]], numbers: list[int]) -> None:
+def test_packed_bucket_names_equal_plain_names(segments: list[tuple[int, int]], numbers: list[int]) -> None:
     """However long the names are."""
     names = [name for segment in segments for name in buckets(*segment, *numbers)]
     packed, ends = BucketPrefixes.of([NAMES.packed_bucket_prefix(*segment) for segment in segments]).packed(

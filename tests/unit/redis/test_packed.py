@@ -87,14 +87,14 @@ def test_random_histories(history: tuple[int, list[dict[tuple[int, bytes], int]]
 
 
 @pytest.mark.parametrize("stamp", [0, 2**32 - 1])
-def test_a_stamp_begins_again_after_the_greatest(stamp: int) -> None:
+def test_stamp_wraps_after_maximum(stamp: int) -> None:
     packed = PackedBuckets([bucket_of({}, 1, stamp)], 1)
     key, slot = keys_of([b"k"], 1), np.array([0])
     newer = packed.changed(key, entries_array([entry(1, 1)]), slot, packed.find(key, slot), 1)
     assert stamp_of(newer.buckets[0]) == (stamp + 1) % 2**32
 
 
-def test_a_key_is_not_found_in_the_midst_of_records() -> None:
+def test_key_across_record_boundaries_is_absent() -> None:
     """A key whose bytes stand across two records, or where the numbers are."""
     bucket = bucket_of({b"ab": entry(0x63, 0x64), b"ef": entry(0x67, 0x68)}, 2)
     assert b"abcdefgh" in bucket
@@ -103,7 +103,7 @@ def test_a_key_is_not_found_in_the_midst_of_records() -> None:
 
 
 @pytest.mark.parametrize("number", [n for n in BORDERS if n])
-def test_a_wider_number_widens_its_bucket_only(number: int) -> None:
+def test_wide_number_widens_only_its_bucket(number: int) -> None:
     buckets = [bucket_of({b"a": entry(1, 1), b"b": entry(2, 0xFFFF_FFFF)}, 1), bucket_of({b"c": entry(1, 1)}, 1)]
     packed = PackedBuckets(buckets, 1)
     key, slot = keys_of([b"n"], 1), np.array([0])
@@ -121,7 +121,7 @@ def test_keys_of_70000_bytes() -> None:
     assert look_up([bucket], 70_000, [(0, key) for key in keys]) == [entry(1, 1), entry(2, 2), 0]
 
 
-def test_many_repeats_of_a_key_take_little_memory() -> None:
+def test_repeated_keys_take_little_memory() -> None:
     """What a look-up takes grows with its keys alone, not with the records that each is compared to."""
     bucket = bucket_of({bytes([number]) * 16: entry(1, number) for number in range(250)}, 16)
     packed, repeats = PackedBuckets([bucket], 16), 100_000

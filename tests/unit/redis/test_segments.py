@@ -32,19 +32,19 @@ def test_addresses_are_those_of_the_definition(hashes: list[int], buckets: int) 
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 1 << 31)), min_size=1))
-def test_each_hash_may_have_a_segment_of_its_own(pairs: list[tuple[int, int]]) -> None:
+def test_each_hash_may_have_own_segment(pairs: list[tuple[int, int]]) -> None:
     hashes, buckets = zip(*pairs, strict=True)
     found = addresses(np.array(hashes), np.array(buckets))
     assert found.tolist() == [address(*pair) for pair in pairs]
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 3, 4, 5, 7, 8, 9, 1000, 1023, 1024, 1025])
-def test_every_bucket_is_reached_and_no_other(buckets: int) -> None:
+def test_exactly_all_buckets_are_reached(buckets: int) -> None:
     assert set(addresses(np.arange(4 * buckets), buckets).tolist()) == set(range(buckets))
 
 
 @given(HASHES, st.integers(1, 5000))
-def test_growing_by_one_moves_keys_from_one_bucket_to_the_new_one(hashes: list[int], buckets: int) -> None:
+def test_growth_moves_keys_between_two_buckets(hashes: list[int], buckets: int) -> None:
     before, after = (addresses(np.array(hashes), count) for count in (buckets, buckets + 1))
     moved = before != after
     assert set(after[moved].tolist()) <= {buckets}
@@ -52,7 +52,7 @@ def test_growing_by_one_moves_keys_from_one_bucket_to_the_new_one(hashes: list[i
 
 
 @given(HASHES, st.integers(1, 200), st.integers(0, 2000))
-def test_what_a_bucket_held_is_in_the_buckets_split_off_it(hashes: list[int], buckets: int, more: int) -> None:
+def test_split_buckets_hold_all_former_content(hashes: list[int], buckets: int, more: int) -> None:
     """What scans rely on: the bucket that a newer one came from has the newer one's number as its address."""
     now = addresses(np.array(hashes), buckets + more)
     assert addresses(now, buckets).tolist() == addresses(np.array(hashes), buckets).tolist()
@@ -80,7 +80,7 @@ def test_no_entries_want_one_bucket() -> None:
         (16, [4174046048, 1212725574]),
     ],
 )
-def test_the_hash_of_versions_2_and_3(width: int, hashes: list[int]) -> None:
+def test_hash_of_versions_2_and_3(width: int, hashes: list[int]) -> None:
     keys = np.array([b"0123456789abcdef"[:width], b"fedcba9876543210"[:width]], dtype=f"V{width}")
     assert hashes_of(keys, b"").tolist() == hashes
 
@@ -104,7 +104,7 @@ def test_the_hash_of_version_4(width: int, hashes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 4, 5, 16, 30])
-def test_the_hash_of_version_4_is_that_of_its_definition(width: int) -> None:
+def test_hash_of_version_4_matches_definition(width: int) -> None:
     """Words times factors, modulo 2^64; the upper half, by the finalizer of MurmurHash3."""
     key = bytes(range(100, 100 + width))
     padded = key + bytes(-width % 8)
@@ -126,7 +126,7 @@ def colliding_keys(count: int) -> NDArray[np.void]:
     return np.stack([first, second], axis=1).astype("<u8").view("V16")[:, 0]
 
 
-def test_keys_that_are_chosen_to_collide_spread_evenly() -> None:
+def test_colliding_keys_spread_evenly() -> None:
     keys = colliding_keys(20_000)
     assert len(set(hashes_of(keys, b"").tolist())) == 1
     for hash_key in (KEY, secrets.token_bytes(16)):
@@ -138,7 +138,7 @@ def test_keys_that_are_chosen_to_collide_spread_evenly() -> None:
 @pytest.mark.parametrize("hash_key", [b"", KEY, bytes(16)])
 @pytest.mark.parametrize("template", ["{:09d}", "{:x}-000000000", "user-{:012d}@example.com", "{:06d}\0\0"])
 @pytest.mark.parametrize("buckets", [512, 777, 1024])
-def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: int, hash_key: bytes) -> None:
+def test_similar_keys_spread_evenly(template: str, buckets: int, hash_key: bytes) -> None:
     keys = [template.format(number + 200_000).encode() for number in range(20 * buckets)]
     assert len({len(key) for key in keys}) == 1
     found = hashes_of(np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}"), hash_key)
@@ -149,12 +149,12 @@ def test_keys_that_differ_in_few_places_spread_evenly(template: str, buckets: in
 
 
 @pytest.mark.parametrize("mark_of_version_2", ["", "00000607"])
-def test_the_state_of_versions_2_and_3(mark_of_version_2: str) -> None:
+def test_state_of_versions_2_and_3(mark_of_version_2: str) -> None:
     stored = b"version!" + bytes.fromhex("00000102 0000000000000304 0000000000000005" + mark_of_version_2)
     assert Segment.from_bytes(stored) == Segment(b"version!", 0x102, 0x304, 5)
 
 
-def test_states_that_are_there_and_those_that_are_not() -> None:
+def test_present_and_missing_states_are_distinguished() -> None:
     old, new = (
         b"version1" + bytes.fromhex("00000002 0000000000000003 0000000000000001 00000607"),
         b"version2" + bytes(20),

@@ -67,7 +67,7 @@ def test_a_socket() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "unix", "redis+shards", "rediss+shards", "redis+cluster"])
-def test_user_and_password_are_known_and_not_shown(scheme: str) -> None:
+def test_user_and_password_are_hidden(scheme: str) -> None:
     rest = "/path" if scheme == "unix" else "a:1"
     address = parse_address(f"{scheme}://us%40er:pass%3A%2F%40word@{rest}")
     assert (address.username, password_of(address)) == ("us@er", "pass:/@word")
@@ -83,9 +83,7 @@ def test_a_password_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "unix", "redis+shards", "redis+cluster"])
-def test_a_server_that_only_a_table_names_gets_no_password_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch, scheme: str
-) -> None:
+def test_server_from_table_gets_no_password(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
     monkeypatch.setenv(PASSWORD_VARIABLE, "s3cret")
     monkeypatch.setenv(SENTINEL_PASSWORD_VARIABLE, "s3cret")
     url = StoredUrl("unix:///path" if scheme == "unix" else f"{scheme}://user@h:7")
@@ -97,7 +95,7 @@ def test_a_server_that_only_a_table_names_gets_no_password_of_the_environment(
     assert password_of(parse_address(StoredUrl("redis://user:own@elsewhere"))) == "own"
 
 
-def test_all_servers_of_a_url_have_to_be_named(monkeypatch: pytest.MonkeyPatch, credentials: Path) -> None:
+def test_every_server_must_be_named(monkeypatch: pytest.MonkeyPatch, credentials: Path) -> None:
     monkeypatch.setenv(PASSWORD_VARIABLE, "s3cret")
     monkeypatch.setenv(HOSTS_VARIABLE, "good,[::1],good:7")
     write(credentials, '["good:6379"]\npassword = "s3cret"\n')
@@ -109,7 +107,7 @@ def test_all_servers_of_a_url_have_to_be_named(monkeypatch: pytest.MonkeyPatch, 
     assert (sentinels.password, sentinels.sentinel_password) == (None, None)
 
 
-def test_credentials_of_a_file_go_to_their_server_alone(credentials: Path) -> None:
+def test_file_credentials_go_to_their_server(credentials: Path) -> None:
     write(
         credentials,
         """
@@ -135,7 +133,7 @@ def test_credentials_of_a_file_go_to_their_server_alone(credentials: Path) -> No
     assert password_of(parse_address("redis://trips.example:6380")) is None
 
 
-def test_credentials_for_tls_are_sent_over_checked_tls_only(credentials: Path) -> None:
+def test_tls_credentials_need_checked_tls(credentials: Path) -> None:
     write(credentials, '["h:6379"]\npassword = "s3cret"\ntls = true\n')
     assert password_of(parse_address(StoredUrl("rediss://h"))) == "s3cret"
     assert password_of(parse_address("rediss://h?ssl_ca_certs=/ca.pem")) == "s3cret"
@@ -146,14 +144,14 @@ def test_credentials_for_tls_are_sent_over_checked_tls_only(credentials: Path) -
         parse_address(StoredUrl("rediss://h?ssl_ca_certs=/table/ca.pem"))
 
 
-def test_different_credentials_for_servers_of_one_index_are_refused(credentials: Path) -> None:
+def test_differing_credentials_are_refused(credentials: Path) -> None:
     write(credentials, '["a:6379"]\npassword = "s3cret1"\n["b:6379"]\npassword = "s3cret2"\n')
     with pytest.raises(SettingsError, match="different credentials") as caught:
         parse_address("redis+shards://a,b")
     assert "s3cret" not in str(caught.value)
 
 
-def test_an_address_that_travels_takes_its_log_in_along(monkeypatch: pytest.MonkeyPatch, credentials: Path) -> None:
+def test_pickled_address_keeps_its_login(monkeypatch: pytest.MonkeyPatch, credentials: Path) -> None:
     write(credentials, '["h:6379"]\nusername = "u"\npassword = "s3cret"\n')
     travelling = pickle.dumps(parse_address(StoredUrl("redis://h")))
     monkeypatch.setenv(PASSWORD_VARIABLE, "other")
@@ -175,7 +173,7 @@ def test_options() -> None:
     assert parse_address("redis://h?timeout=300").connection_options()["socket_timeout"] == 10
 
 
-def test_connections_without_tls_get_no_options_of_it() -> None:
+def test_plain_connections_get_no_tls_options() -> None:
     assert not [name for name in parse_address("redis://h").connection_options() if name.startswith("ssl")]
     assert parse_address("redis+cluster://h").connection_options()["ssl"] is False
 

@@ -21,14 +21,14 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o602, 0o660, 0o601])
-def test_a_file_that_others_may_use_is_refused(file: Path, mode: int) -> None:
+def test_shared_credentials_file_is_refused(file: Path, mode: int) -> None:
     assert credentials_for(["h:1"]) is not None
     file.chmod(mode)
     with pytest.raises(SettingsError, match="chmod 600"):
         credentials_for(["h:1"])
 
 
-def test_a_file_that_is_none_is_refused(file: Path, tmp_path: Path) -> None:
+def test_non_regular_file_is_refused(file: Path, tmp_path: Path) -> None:
     file.unlink()
     assert credentials_for(["h:1"]) is None
     file.mkdir(mode=0o700)
@@ -53,7 +53,7 @@ def test_a_file_that_is_none_is_refused(file: Path, tmp_path: Path) -> None:
         "\x80s3cret",
     ],
 )
-def test_a_damaged_file_is_an_error_that_tells_no_secret(file: Path, content: str) -> None:
+def test_damaged_file_error_hides_secrets(file: Path, content: str) -> None:
     file.write_bytes(content.encode("latin-1"))
     with pytest.raises(SettingsError, match=r"credentials are damaged: file=.*credentials\.toml") as caught:
         credentials_for(["h:1"])

@@ -30,5 +30,5 @@ def test_an_example_does_what_it_shows(example: doctest.DocTest) -> None:
     assert report == []
 
 
-def test_names_that_an_author_needs_first_have_an_example() -> None:
+def test_essential_names_have_examples() -> None:
     assert {"EncodedKeys", "Retries", "open_store", "pack", "supersedes"} <= {test.name for test in EXAMPLES}

@@ -60,19 +60,19 @@ def test_a_password_is_not_stored(url: str, stored: str) -> None:
         "redis://user:9999999s3cret@host:99999/0",
     ],
 )
-def test_of_a_url_that_cannot_be_parsed_the_scheme_is_shown(url: str) -> None:
+def test_unparsable_url_shows_only_scheme(url: str) -> None:
     assert without_password(url) == without_secrets(url) == "redis:***"
     with pytest.raises(rli.SettingsError) as caught:
         open_store(url)
     assert "s3cret" not in "".join(traceback.format_exception(caught.value)).replace(url, "")
 
 
-def test_of_a_text_without_a_scheme_nothing_is_shown() -> None:
+def test_text_without_scheme_is_hidden() -> None:
     assert without_password("user:s3cret@host:1/0") == "user:***"
     assert without_password("user@host:s3cret@") == "***"
 
 
-def test_an_unknown_scheme_is_named_without_its_password() -> None:
+def test_unknown_scheme_hides_password() -> None:
     with pytest.raises(rli.SettingsError, match="floppy") as caught:
         open_store("floppy://user:s3cret@host")
     assert "s3cret" not in str(caught.value)

@@ -24,7 +24,7 @@ class Call:
         return "answer"
 
 
-def test_a_transient_error_is_followed_by_another_attempt() -> None:
+def test_transient_error_is_retried() -> None:
     assert retries().run(Call(ConnectionError("one"), ConnectionError("two"))) == "answer"
 
 
@@ -35,14 +35,14 @@ def test_other_errors_are_raised_at_once() -> None:
     assert len(call.errors) == 1
 
 
-def test_the_last_cause_is_named_when_the_deadline_has_passed() -> None:
+def test_deadline_names_last_cause() -> None:
     cause = ConnectionError("connection refused")
     with pytest.raises(StoreUnavailableError, match=r"store://example.*connection refused") as caught:
         retries(deadline_seconds=0).run(Call(cause))
     assert caught.value.__cause__ is cause
 
 
-def test_an_earlier_cause_of_another_type_is_named_too() -> None:
+def test_earlier_different_cause_is_named() -> None:
     errors = [ConnectionAbortedError("loading"), *(ConnectionResetError("too late") for _ in range(10_000))]
     with pytest.raises(StoreUnavailableError, match=r"last cause=.*too late.* earlier causes=\[.*loading") as caught:
         retries(deadline_seconds=0.5).run(Call(*errors))

@@ -84,14 +84,14 @@ def test_some_file_groups(slices: FileSystemView, files: ObservedFiles, groups: 
     assert sorted(files.listed) == sorted(FEW)
 
 
-def test_so_many_file_groups_that_all_are_listed_at_once(
+def test_many_file_groups_are_listed_together(
     slices: FileSystemView, files: ObservedFiles, groups: dict[FileGroupId, FileSlice]
 ) -> None:
     assert slices.of_groups(groups) == groups
     assert sorted(name for name in files.listed if name in PARTITIONS) == list(PARTITIONS)
 
 
-def test_more_than_a_few_of_many_partitions(slices: FileSystemView, files: ObservedFiles) -> None:
+def test_some_partitions_are_listed_separately(slices: FileSystemView, files: ObservedFiles) -> None:
     asked = PARTITIONS[:-5]
     assert len(slices.of_partitions(asked)) == len(asked)
     assert [name for name in files.listed if name in PARTITIONS] == list(asked)
@@ -104,7 +104,9 @@ def test_some_partitions(slices: FileSystemView, files: ObservedFiles, groups: d
     assert set(files.listed) <= FEW
 
 
-def test_so_many_partitions_that_all_are_listed(slices: FileSystemView, groups: dict[FileGroupId, FileSlice]) -> None:
+def test_nearly_all_partitions_are_listed_together(
+    slices: FileSystemView, groups: dict[FileGroupId, FileSlice]
+) -> None:
     assert {group: slices[group] for group in groups} == groups
     assert len(slices.of_partitions(PARTITIONS)) == len(PARTITIONS) == len(slices)
 

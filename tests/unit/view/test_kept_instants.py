@@ -36,7 +36,7 @@ def test_nothing_is_kept_without_commits(tmp_path: Path) -> None:
     assert kept(tmp_path, f"{T1}.commit.requested").earliest_readable(1) is None
 
 
-def test_a_write_at_work_keeps_its_base(tmp_path: Path) -> None:
+def test_open_write_keeps_its_base(tmp_path: Path) -> None:
     found = kept(tmp_path, f"{T1}.commit", f"{T2}.commit", f"{T3}.commit.requested", f"{T4}.commit", f"{T5}.commit")
     earliest = found.earliest_readable(1)
     assert earliest is not None
@@ -44,7 +44,7 @@ def test_a_write_at_work_keeps_its_base(tmp_path: Path) -> None:
     assert found.at_work == [T3]
 
 
-def test_a_write_before_all_commits_keeps_its_journals(tmp_path: Path) -> None:
+def test_earliest_write_keeps_its_journals(tmp_path: Path) -> None:
     found = kept(tmp_path, f"{T1}.commit.requested", f"{T2}.commit", f"{T3}.commit")
     earliest = found.earliest_readable(1)
     assert earliest is not None
@@ -52,7 +52,7 @@ def test_a_write_before_all_commits_keeps_its_journals(tmp_path: Path) -> None:
     assert found.earliest_journal(earliest) == found.earliest_active(earliest) == T1
 
 
-def test_a_savepoint_keeps_journals_deletes_and_a_commit_beside_it(tmp_path: Path) -> None:
+def test_savepoint_keeps_journals_and_neighbour(tmp_path: Path) -> None:
     commits = [f"{time}.commit" for time in (T1, T2, T3, T4, T5, T6)]
     found = kept(tmp_path, *commits, f"{T3}.savepoint")
     earliest = found.earliest_readable(1)

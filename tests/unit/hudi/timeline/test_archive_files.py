@@ -33,7 +33,7 @@ def test_log_files_are_numbered_on() -> None:
     assert archive_log.next_file_name(newest) == ".commits_.archive.11_1-0-1"
 
 
-def test_a_log_file_is_read_back_and_damage_is_reported() -> None:
+def test_log_file_reads_back_or_fails() -> None:
     entries = [
         archive_log.entry(TIMES[0], "commit", "INFLIGHT", None),
         archive_log.entry(TIMES[0], "commit", "COMPLETED", None),
@@ -46,7 +46,7 @@ def test_a_log_file_is_read_back_and_damage_is_reported() -> None:
             archive_log.completed_entries(content[:cut], "x")
 
 
-def test_commits_of_other_engines_are_archived_in_layout_1(tmp_path: Path) -> None:
+def test_foreign_commits_use_layout_1(tmp_path: Path) -> None:
     storage, layout = Storage(str(tmp_path)), TimelineLayout.of(1)
     folder = tmp_path / ".hoodie"
     folder.mkdir()
@@ -66,7 +66,7 @@ def test_commits_of_other_engines_are_archived_in_layout_1(tmp_path: Path) -> No
     assert archive.file_for(files) is None
 
 
-def test_what_cannot_be_read_is_not_archived(tmp_path: Path) -> None:
+def test_unreadable_commits_are_not_archived(tmp_path: Path) -> None:
     storage, layout = Storage(str(tmp_path)), TimelineLayout.of(1)
     (tmp_path / ".hoodie").mkdir()
     (tmp_path / ".hoodie" / f"{TIMES[0]}.commit").write_text("{")
@@ -78,7 +78,7 @@ def _archived(time: str) -> ArchivedInstant:
     return ArchivedInstant(time, f"{int(time) + 500}", "commit", b"content", None)
 
 
-def test_each_version_of_a_history_lists_all_files_before(tmp_path: Path) -> None:
+def test_each_manifest_lists_all_earlier_files(tmp_path: Path) -> None:
     history = History(Storage(str(tmp_path)), "history")
     assert history.is_empty()
     for times in (TIMES[:2], TIMES[2:], TIMES[2:]):

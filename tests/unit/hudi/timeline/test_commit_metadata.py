@@ -73,7 +73,7 @@ def test_json_names_what_hudi_reads() -> None:
     assert "partitionToReplaceFileIds" not in content
 
 
-def test_a_stat_without_a_file_is_left_out() -> None:
+def test_stat_without_file_is_skipped() -> None:
     content = {"partitionToWriteStats": {"": [{"fileId": "", "path": None}]}, "operationType": None}
     assert CommitMetadata.from_json(json.dumps(content).encode(), "x.commit") == CommitMetadata(())
 
@@ -93,7 +93,7 @@ def test_a_stat_without_a_file_is_left_out() -> None:
         b'{"partitionToWriteStats": ["p"]}',
     ],
 )
-def test_malformed_json_is_reported_with_its_file(content: bytes) -> None:
+def test_malformed_json_names_its_file(content: bytes) -> None:
     with pytest.raises(CorruptTableError, match=r"file=20240531120000123\.commit"):
         CommitMetadata.from_json(content, "20240531120000123.commit")
 
@@ -105,6 +105,6 @@ def _other_avro() -> bytes:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"Obj\x01", _other_avro(), _other_avro()[:-3]])
-def test_malformed_avro_is_reported_with_its_file(content: bytes) -> None:
+def test_malformed_avro_names_its_file(content: bytes) -> None:
     with pytest.raises(CorruptTableError, match=r"file=1_2\.commit"):
         CommitMetadata.from_avro(content, "1_2.commit")

@@ -16,14 +16,14 @@ NOON = datetime(2024, 5, 31, 12, 0, 0, 123_456, tzinfo=UTC)
 
 
 @given(MOMENTS, MOMENTS)
-def test_times_order_like_the_moments_they_stand_for(one: datetime, other: datetime) -> None:
+def test_times_order_like_their_moments(one: datetime, other: datetime) -> None:
     by_millisecond = sorted([one, other], key=lambda moment: moment.timestamp() // 0.001)
     times = [format_instant_time(moment) for moment in by_millisecond]
     assert times == sorted(times)
 
 
 @given(MOMENTS, MOMENTS)
-def test_a_new_time_is_greater_than_the_last_one(now: datetime, last: datetime) -> None:
+def test_new_time_exceeds_last(now: datetime, last: datetime) -> None:
     after = format_instant_time(last)
     time = new_instant_time(now, after)
     assert time > after
@@ -31,7 +31,7 @@ def test_a_new_time_is_greater_than_the_last_one(now: datetime, last: datetime) 
     assert parse_instant_time(time) == time
 
 
-def test_a_new_time_is_now_where_the_clock_is_ahead() -> None:
+def test_new_time_is_now_by_default() -> None:
     assert new_instant_time(NOON, None) == "20240531120000123"
     assert new_instant_time(NOON, "20240531115959999") == "20240531120000123"
 
@@ -45,12 +45,12 @@ def test_a_new_time_is_now_where_the_clock_is_ahead() -> None:
         ("20240601000000000001", "20240601000000001"),
     ],
 )
-def test_a_new_time_follows_a_time_ahead_of_the_clock(after: str, expected: str) -> None:
+def test_new_time_follows_future_time(after: str, expected: str) -> None:
     assert new_instant_time(NOON, after) == expected
     assert expected > after
 
 
-def test_a_newest_time_that_is_none_is_reported() -> None:
+def test_invalid_newest_time_is_reported() -> None:
     with pytest.raises(CorruptTableError, match="instant=99999999999999999"):
         new_instant_time(NOON, "99999999999999999")
 
@@ -77,11 +77,11 @@ def test_other_texts_are_refused(text: str) -> None:
         parse_instant_time(text)
 
 
-def test_a_moment_elsewhere_is_turned_into_utc() -> None:
+def test_local_moment_becomes_utc() -> None:
     assert format_instant_time(NOON.astimezone(timezone(timedelta(hours=-7)))) == "20240531120000123"
 
 
-def test_a_compaction_is_a_write_that_completes_as_a_commit() -> None:
+def test_compaction_completes_as_commit() -> None:
     instant = Instant("20240531120000123", "compaction", State.INFLIGHT, None, "x", 0)
     assert instant.is_write
     assert instant.completed_action == "commit"

@@ -26,7 +26,7 @@ def test_a_plan_is_read_back() -> None:
     assert CleanPlan.from_avro(open_ended.to_avro(), "plan") == open_ended
 
 
-def test_a_completed_clean_names_the_files_of_each_partition() -> None:
+def test_completed_clean_names_files_by_partition() -> None:
     (record,) = fastavro.reader(io.BytesIO(PLAN.completed(CLEAN, 12)))
     assert isinstance(record, dict)
     assert (record["startCleanTime"], record["earliestCommitToRetain"], record["totalFilesDeleted"]) == (CLEAN, KEPT, 3)
@@ -40,7 +40,7 @@ def test_what_is_no_plan_is_reported(content: bytes) -> None:
         CleanPlan.from_avro(content, "x.clean.requested")
 
 
-def test_a_real_rollback_says_what_it_undid(tmp_path: Path) -> None:
+def test_real_rollback_names_undone_files(tmp_path: Path) -> None:
     folder = unzip_hudi_table("sample_table/mor/parquet/v6_nonpartitioned_rollback", tmp_path) / ".hoodie"
     (path,) = folder.glob("*.rollback")
     undone = Undone.from_avro("rollback", path.read_bytes(), path.name)
@@ -75,7 +75,7 @@ def test_what_is_no_restore_is_reported(content: bytes) -> None:
             read(content, "x.restore")
 
 
-def test_a_savepoint_names_the_files_that_it_keeps() -> None:
+def test_savepoint_names_kept_files() -> None:
     (record,) = fastavro.reader(io.BytesIO(SavepointMetadata("rli", 7, "why", {"p": ("a", "b"), "": ()}).to_avro()))
     assert record == {
         "savepointedBy": "rli",

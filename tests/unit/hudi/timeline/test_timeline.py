@@ -30,7 +30,7 @@ def times(timeline: Timeline) -> list[str]:
     return [instant.time for instant in timeline.completed_writes]
 
 
-def test_each_instant_counts_once_in_its_furthest_state(tmp_path: Path) -> None:
+def test_each_instant_counts_once(tmp_path: Path) -> None:
     storage = storage_with(
         tmp_path,
         *(f"{T1}.commit.requested", f"{T1}.inflight", f"{T1}.commit"),
@@ -70,7 +70,7 @@ def test_layout_2_orders_writes_by_completion(tmp_path: Path) -> None:
     assert timeline.latest_time == T5
 
 
-def test_what_hudi_passes_over_is_passed_over(tmp_path: Path) -> None:
+def test_files_ignored_by_hudi_are_ignored(tmp_path: Path) -> None:
     storage = storage_with(
         tmp_path,
         f"{T1}.commit",
@@ -101,7 +101,7 @@ def test_broken_instants_are_reported(tmp_path: Path, name: str, content: bytes,
 
 
 @pytest.mark.parametrize(("version", "completed"), [(1, ""), (2, "_20990101000000000")])
-def test_empty_commits_at_the_end_are_not_completed(tmp_path: Path, version: int, completed: str) -> None:
+def test_trailing_empty_commits_are_incomplete(tmp_path: Path, version: int, completed: str) -> None:
     storage, layout = Storage(str(tmp_path)), TimelineLayout.of(version)
     for time, content in ((T1, COMMIT), (T2, b""), (T3, b"")):
         storage.write_bytes(layout.path(f"{time}{completed}.commit"), content)
@@ -123,13 +123,13 @@ def test_visible_are_completed_and_archived_writes(tmp_path: Path) -> None:
     assert visible == [T1, T2, T4]
 
 
-def test_files_of_a_dead_first_write_are_not_taken_for_archived_ones(tmp_path: Path) -> None:
+def test_dead_first_write_is_not_archived(tmp_path: Path) -> None:
     timeline = load_timeline(storage_with(tmp_path, f"{T2}.inflight", f"{T3}.commit"), TimelineLayout.of(1))
     assert timeline.first == T2
     assert not timeline.is_visible(T2)
 
 
-def test_a_savepoint_does_not_hide_what_was_archived_after_it(tmp_path: Path) -> None:
+def test_savepoint_hides_no_later_archived_write(tmp_path: Path) -> None:
     timeline = load_timeline(
         storage_with(tmp_path, f"{T1}.commit", f"{T1}.savepoint", f"{T3}.commit"), TimelineLayout.of(1)
     )
@@ -145,7 +145,7 @@ def test_a_table_without_writes_shows_nothing(tmp_path: Path) -> None:
     assert not timeline.is_visible(T1)
 
 
-def test_as_of_shows_the_timeline_up_to_a_time(tmp_path: Path) -> None:
+def test_as_of_hides_later_instants(tmp_path: Path) -> None:
     timeline = load_timeline(
         storage_with(tmp_path, f"{T2}.commit", f"{T3}.commit", f"{T5}.commit"), TimelineLayout.of(1)
     )
@@ -156,7 +156,7 @@ def test_as_of_shows_the_timeline_up_to_a_time(tmp_path: Path) -> None:
     assert not timeline.at("20240531110000000").is_visible(T1)
 
 
-def test_reading_what_is_no_completed_write_is_refused(tmp_path: Path) -> None:
+def test_only_completed_writes_can_be_read(tmp_path: Path) -> None:
     storage = storage_with(tmp_path, f"{T1}.commit", f"{T2}.inflight")
     timeline = load_timeline(storage, TimelineLayout.of(1))
     with pytest.raises(InstantNotFoundError, match=f"instant={T2}"):
@@ -169,7 +169,7 @@ def test_reading_what_is_no_completed_write_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", hudi_table_names("sample_table/**/*"))
-def test_real_timelines_name_the_files_that_are_there(tmp_path: Path, name: str) -> None:
+def test_real_timelines_name_existing_files(tmp_path: Path, name: str) -> None:
     path = unzip_hudi_table(name, tmp_path)
     storage = Storage(str(path))
     timeline = load_timeline(storage, TimelineLayout.of(2 if (path / ".hoodie" / "timeline").exists() else 1))
@@ -182,7 +182,7 @@ def test_real_timelines_name_the_files_that_are_there(tmp_path: Path, name: str)
         assert [CommitMetadata.from_json(commit.to_json(), "copy") for commit in commits] == commits
 
 
-def test_a_real_overwrite_names_what_it_replaced(tmp_path: Path) -> None:
+def test_real_overwrite_names_replaced_files(tmp_path: Path) -> None:
     storage = Storage(str(unzip_hudi_table("sample_table/cow/v9_txns_simple_overwrite", tmp_path)))
     timeline = load_timeline(storage, TimelineLayout.of(2))
     assert timeline.latest_write is not None

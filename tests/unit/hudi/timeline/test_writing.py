@@ -65,7 +65,7 @@ def test_no_state_is_reached_twice(writer: TimelineWriter) -> None:
     assert writer.storage.read_bytes(path) == b"done"
 
 
-def test_a_draft_is_published_unless_it_was_taken_back(writer: TimelineWriter) -> None:
+def test_unretracted_draft_is_published(writer: TimelineWriter) -> None:
     writer.request(TIME, "rollback")
     draft = writer.storage.draft("content", b"done")
     assert writer.storage.retract("content")
@@ -75,7 +75,7 @@ def test_a_draft_is_published_unless_it_was_taken_back(writer: TimelineWriter) -
     assert writer.is_completed(TIME, "rollback")
 
 
-def test_a_withdrawn_commit_is_inflight_and_a_removed_one_is_gone(writer: TimelineWriter) -> None:
+def test_withdrawn_commit_is_inflight_until_removed(writer: TimelineWriter) -> None:
     writer.request(TIME, "commit")
     writer.start(TIME, "commit")
     publish(writer, "commit", b"content")
