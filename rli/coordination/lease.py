@@ -77,10 +77,9 @@ class HeldLease:
 
     def take(self, *, over: bytes | None) -> bool:
         """Begin to hold, in place of the record ``over`` (None: of none); returns whether that succeeded."""
-        if over is not None:
-            before = Holding.from_json(over)
-            # A successor that died before it had cleared up leaves that to its own successor.
-            self._displaced = (before.writer, *before.displaced)
+        before = None if over is None else Holding.from_json(over)
+        # A successor that died before it had cleared up leaves that to its own successor. An earlier attempt that failed displaced nobody.
+        self._displaced = () if before is None else (before.writer, *before.displaced)
         try:
             taken = self._records.compare_and_set(self._name, over, self._content())
         except BaseException:

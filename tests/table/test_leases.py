@@ -153,6 +153,18 @@ def test_displaced_holder_spares_its_successor(shared: SharedRecords) -> None:
     assert shared.read_control("lease") is None
 
 
+@pytest.mark.invariant("P3")
+def test_failed_takeover_displaces_nobody(shared: SharedRecords) -> None:
+    """The earlier holder has woken up and given the lease back, and may go on writing."""
+    earlier = held(dead_process(), "earlier")
+    next_holder = HeldLease(shared, "lease", "next")
+    assert not next_holder.take(over=earlier)
+    assert next_holder.take(over=None)
+    assert next_holder.displaced == ()
+    assert next_holder.release()
+    assert shared.read_control("lease") is None
+
+
 class _Hiccup(Storage):
     """A storage that once answers with an error: after it has created a file, or in place of that."""
 
