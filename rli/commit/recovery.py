@@ -27,7 +27,7 @@ from rli.publication.archiving import finish_archives
 from rli.publication.fence import Fence
 from rli.publication.instants import TableInstant
 from rli.services.planned import Finished
-from rli.services.registry import finish_announced
+from rli.services.registry import announced_in, finish_announced
 from rli.telemetry import events, metrics
 from rli.view import paths
 from rli.view.definition import TableDefinition
@@ -79,7 +79,7 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
     remove_abandoned_requests(table.storage, coordination.requests)
     if not (
         coordination.writers.abandoned()
-        or table.storage.list_files(paths.UNDOING)
+        or announced_in(table.storage.list_files(paths.UNDOING))
         or coordination.exclusion.seems_left_behind()
     ):
         return Finished()

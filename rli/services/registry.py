@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rli.publication.fence import Fence, settle_prepared
@@ -11,6 +11,7 @@ from rli.services.planned import AnnouncedService, Finished
 from rli.services.restore import RESTORE
 from rli.services.rollback import ROLLBACK
 from rli.services.savepoint import SAVEPOINT, SAVEPOINT_DELETION
+from rli.storage import StoredFile
 from rli.view import paths
 from rli.view.definition import TableDefinition
 
@@ -20,14 +21,23 @@ ANNOUNCED_SERVICES: Final[Mapping[str, AnnouncedService]] = {service.action: ser
 """By action."""
 
 
+def announced_in(files: Iterable[StoredFile]) -> list[tuple[str, AnnouncedService]]:
+    """The services that files of a folder of marks announce, each with the instant in its name."""
+    named = (file.name.partition(".") for file in files)
+    # Files of other names are not marks.
+    return [(instant, ANNOUNCED_SERVICES[action]) for instant, _, action in named if action in ANNOUNCED_SERVICES]
+
+
 def finish_announced(table: TableDefinition, fence: Fence) -> Finished:
     """Finish services that were announced, drop those that were not. The caller has the lease."""
     finished = Finished()
     settle_prepared(fence)
-    for mark in [*table.storage.list_files(paths.UNDOING), *table.storage.list_files(paths.SERVICES)]:
-        instant, _, action = mark.name.partition(".")
-        service = ANNOUNCED_SERVICES.get(action)
-        # Files of other names are temporary ones.
-        if service is not None:
-            finished |= service.resume(table, instant, fence)
+    files = [file for folder in (paths.UNDOING, paths.SERVICES) for file in table.storage.list_files(folder)]
+    if files:
+        # As for prepared files.
+        fence.require_held()
+    # Only holders of the lease write marks: these files are of none that lives.
+    table.storage.delete_files(file.path for file in files if file.is_temporary)
+    for instant, service in announced_in(files):
+        finished |= service.resume(table, instant, fence)
     return finished

@@ -62,6 +62,11 @@ def temporary_name(name: str) -> str:
     return f".{name}.{uuid4().hex}.tmp"
 
 
+def is_temporary(name: str) -> bool:
+    """Whether ``temporary_name`` has made a name."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
 def remove_temporaries(root: str, now: float) -> None:
     """Remove temporary files below a folder that are so old that their writers have died.
 
@@ -72,7 +77,7 @@ def remove_temporaries(root: str, now: float) -> None:
         now: seconds since the epoch, by the clock that the files have their times from.
     """
     for folder, _, names in os.walk(root):
-        for name in filter(_TEMPORARY.fullmatch, names):
+        for name in filter(is_temporary, names):
             path = os.path.join(folder, name)
             with suppress(FileNotFoundError):
                 if os.stat(path, follow_symlinks=False).st_mtime < now - _TEMPORARY_SECONDS:

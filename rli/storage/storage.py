@@ -13,7 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from rli.errors import CorruptTableError
 from rli.storage.contract import Draft, FileChanges, OpenedStorage
-from rli.storage.local_files import ancestors
+from rli.storage.local_files import ancestors, is_temporary
 from rli.storage.opening import open_location
 
 _UNTIL_LISTED: Final = Retrying(
@@ -37,6 +37,11 @@ class StoredFile:
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it was about to get another name."""
+        return is_temporary(self.name)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from rli.hudi.file_names import BaseFileName
 from rli.publication.fence import Fence
 from rli.services.rollback import ROLLBACK, rollback_plan
 from rli.table.table import opened_table
+from rli.view import paths
 from rli.view.snapshot import Snapshot
+from tests.crash.writes import pointed
 from tests.support.tables import check_stored, forget_the_journal, records, rows_of, turn_into_version_9
 
 
@@ -155,3 +157,18 @@ def test_saved_commit_is_not_rolled_back(table: Table) -> None:
     path.unlink()
     table.rollback(instant)
     check_stored(table)
+
+
+@pytest.mark.parametrize("name", [f".20260101000000000.rollback.{'0' * 32}.tmp", ".DS_Store"])
+def test_leftover_files_cost_no_lease(tmp_path: Path, name: str) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", maintenance=False)
+    table.upsert(records(("a", "x", 1, 1.0)))
+    folder = Path(table.location, paths.UNDOING)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(b"")
+    points: list[str] = []
+    pointed(table, points.append).upsert(records(("a", "x", 2, 2.0)))
+    # The lease is taken for the commit alone.
+    assert next(point for point in points if "compare_and_set" in point).startswith("before compare_and_set writer/")
+    # Those of rli are removed, and those of others are not.
+    assert [path.name for path in folder.iterdir()] == [name] * (not name.endswith(".tmp"))
