@@ -197,7 +197,17 @@ TRANSACTION_BEHIND: Final = _event(
 )  # fmt: skip
 TRANSACTION_LEFTOVER: Final = _event(
     "transaction.left_behind", logging.WARNING,
-    "staged changes of a transaction without effect could not be removed; a sweep removes them",
+    "staged changes of a transaction could not be removed; a sweep removes them, or an abort if it was to be prepared",
+    "index", "instant", "cause",
+)  # fmt: skip
+TRANSACTION_STANDS: Final = _event(
+    "transaction.stands", logging.WARNING,
+    "a transaction is committed, although its caller saw another error; look at the history before it is repeated",
+    "index", "instant", "cause",
+)  # fmt: skip
+TRANSACTION_UNDECIDED: Final = _event(
+    "transaction.undecided", logging.WARNING,
+    "the store does not tell whether a transaction took effect; look at the history once it answers",
     "index", "instant", "cause",
 )  # fmt: skip
 SYNC_APPLIED: Final = _event(

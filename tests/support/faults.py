@@ -122,6 +122,26 @@ class PointedStore(Store):
         self._store.close()
 
 
+class WatchedStore(PointedStore):
+    """A store that reports each of its reads, too."""
+
+    def get(self, keys: EncodedKeys) -> Entries:
+        self._at_point("before get")
+        return super().get(keys)
+
+    def read_control(self, name: str) -> bytes | None:
+        self._at_point(f"before read_control {name}")
+        return super().read_control(name)
+
+    def scan_control(self, prefix: str, start: str = "") -> list[tuple[str, bytes]]:
+        self._at_point(f"before scan_control {prefix}")
+        return super().scan_control(prefix, start)
+
+    def applied(self) -> Watermarks:
+        self._at_point("before applied")
+        return super().applied()
+
+
 @dataclass(frozen=True)
 class PointedStorage(Storage):
     """A storage that reports each of its changes."""

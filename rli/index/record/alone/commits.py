@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from rli.errors import ConflictError, RliError, UndecidedCommitError, as_nothing_written
+from rli.errors import ConflictError, CorruptIndexError, UndecidedCommitError
 from rli.index.record.alone.applying import apply_transactions
 from rli.index.record.alone.prepared import advance, finish_abort, finish_commit, finish_decided, read_prepared
 from rli.index.record.alone.prepared_record import Prepared, State
@@ -129,19 +129,26 @@ def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str
 
     Raises:
         ConflictError: it was aborted.
-        UndecidedCommitError: the store failed while it was decided.
+        UndecidedCommitError: the store failed before it told the outcome.
     """
-    while (found := _read_before_commit(index, prepared)) is not None and found.state is not State.ABORTING:
+    try:
+        return _committed(index, prepared, texts)
+    except (ConflictError, CorruptIndexError):
+        raise
+    except Exception as error:
+        # An earlier call, or another process, may have committed it.
+        raise UndecidedCommitError(
+            f"the store failed while a prepared transaction was committed, and it is not known whether it took effect: "
+            f"url={index.url} instant={prepared.instant}",
+            remedy="commit it again once the store answers; RecordIndex.pending has it if it did not take effect",
+        ) from error
+
+
+def _committed(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str]) -> IndexCommit:
+    while (found := read_prepared(index, prepared.writer)) is not None and found.state is not State.ABORTING:
         if found.state is State.COMMITTING:
             return _finished(index, found)
-        try:
-            advance(index, found, State.COMMITTING, metadata=texts)
-        except Exception as error:
-            raise UndecidedCommitError(
-                f"the store failed while a prepared transaction was committed, and it is not known whether it took effect: "
-                f"url={index.url} instant={prepared.instant}",
-                remedy="commit it again once the store answers; RecordIndex.pending has it if it did not take effect",
-            ) from error
+        advance(index, found, State.COMMITTING, metadata=texts)
     record = prepared.commit_in(index.log.refresh())
     if record is None:
         raise ConflictError(
@@ -160,13 +167,6 @@ def applied_after_commit(index: StoredEntries, instant: str) -> bool:
         events.TRANSACTION_BEHIND.log(index=index.url, instant=instant, cause=error)
         return False
     return True
-
-
-def _read_before_commit(index: StoredEntries, prepared: Prepared) -> Prepared | None:
-    try:
-        return read_prepared(index, prepared.writer)
-    except (OSError, RliError) as error:
-        raise as_nothing_written(error) from error.__cause__
 
 
 def _finished(index: StoredEntries, committing: Prepared) -> IndexCommit:

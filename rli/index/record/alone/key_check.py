@@ -37,6 +37,8 @@ class KeyCheck:
         self._snapshot = snapshot
         self._changes = changes
         self._free: set[str] = set()
+        # An earlier check may have gone on from here before it failed, and keys may have been staged since.
+        changes.hashed.restart(snapshot)
 
     def checked(self, log: LogState) -> LogState:
         """The log up to where the keys are free; at least up to ``log``, all of which is applied.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rli.errors import LeaseLostError, RliError, UndecidedCommitError
+from rli.errors import ConflictError, InvalidInputError, LeaseLostError, RliError, UndecidedCommitError
 from rli.index.record.alone import staging
 from rli.index.record.alone.applying import apply_transactions
 from rli.index.record.alone.commits import IndexCommit, abort_prepared, applied_after_commit, commit_prepared
@@ -147,17 +147,39 @@ class CommittingTransaction:
             ConflictError: a key is not free; or the staged changes were removed.
             UndecidedCommitError: the store failed, and it is not known whether the record is in the log.
         """
-        record = self._appended()
+        try:
+            record = self._appended()
+        except Exception as error:
+            # An earlier call may have asked, too, and its append may arrive at any time: a failed look at the log, or a
+            # conflict with the transaction's own record, does not tell that nothing was written.
+            settled = self._settled(error) if self.is_asked else None
+            if settled is None:
+                raise
+            record = settled
         return IndexCommit.of(record, is_behind=not applied_after_commit(self._begun.index, self._begun.instant))
 
     def abort(self) -> None:
-        """Remove the staged changes, unless the commit took effect.
+        """Remove the staged changes.
 
         Raises:
+            ConflictError: the commit took effect.
             UndecidedCommitError: as ``commit``.
         """
-        if not self.is_asked or self._settled() is None:
-            self.remove()
+        if self.is_asked and self._settled() is not None:
+            raise ConflictError(
+                f"the transaction was committed, although an error hid that: url={self._begun.index.url} "
+                f"instant={self._begun.instant}; to take it back, place its records again in a new transaction",
+                instants=(self._begun.instant,),
+            )
+        self.remove()
+
+    def require_same(self, texts: Mapping[str, str]) -> None:
+        """Raise ``InvalidInputError`` if a repeated commit has other metadata: the first one may have taken effect."""
+        if texts and dict(self._draft.metadata) != dict(texts):
+            raise InvalidInputError(
+                f"a commit of this transaction may have taken effect with other metadata: metadata={dict(texts)} "
+                f"before={dict(self._draft.metadata)}; commit it again with the same"
+            )
 
     def remove(self) -> None:
         """Remove the staged changes of a commit that failed with an error which says that nothing was written."""
@@ -165,22 +187,17 @@ class CommittingTransaction:
 
     def _appended(self) -> LogRecord:
         check = KeyCheck(self._begun.index, self._begun.writer, self._begun.snapshot, self._changes)
+        was_asked = self.is_asked
         while True:
             checked = checked_or_appended(self._begun, check, self._draft.action)
             if isinstance(checked, LogRecord):
                 return checked
             self.is_asked = True
-            try:
-                log = self._begun.index.log.append(checked, self._draft)
-            except Exception as error:
-                record = self._settled(error)
-                if record is None:
-                    raise
-                return record
+            log = self._begun.index.log.append(checked, self._draft)
             if log is not None:
                 return log.records[-1]
-            # Another transaction was first.
-            self.is_asked = False
+            # Another record was first. After an earlier call, it may be that of this transaction.
+            self.is_asked = was_asked
 
     def _settled(self, error: Exception | None = None) -> LogRecord | None:
         """The record, if the log has it; None if no append of it can succeed any more (P30).

@@ -133,16 +133,20 @@ class IndexTransaction:
             ConflictError: a later commit took one of the keys, or a prepared transaction holds it; nothing of this
                 transaction stays.
             LeaseLostError: this process was taken for dead, and the staged changes were removed.
+            RliError: any other one says that nothing was written, or that the keys may be held until it is aborted.
         """
         opened, texts = self._opened(), CallerMetadata.of(None, metadata).texts
-        preparing: PreparingTransaction | None = None
         try:
             self._state = preparing = opened.preparing(texts)
-            self._state = preparing.announced()
         except (OSError, RliError) as error:
-            if preparing is not None and isinstance(error, ConflictError):
-                self._end(preparing.abort)
             raise as_nothing_written(error) from error.__cause__
+        try:
+            self._state = preparing.announced()
+        except ConflictError as conflict:
+            self._end(preparing)
+            raise as_nothing_written(conflict) from conflict.__cause__
+        except (OSError, RliError) as error:
+            raise _with_words(error, "the transaction may hold its keys until it is aborted") from error.__cause__
 
     def commit(self, metadata: Mapping[str, str] | None = None) -> IndexCommit:
         """Make all staged changes visible.
@@ -159,8 +163,9 @@ class IndexTransaction:
             ConflictError: a later commit took one of the keys, or a prepared transaction holds it; nothing of this
                 transaction stays. A prepared transaction meets this error only if another process aborted it.
             LeaseLostError: this process was taken for dead, and the staged changes were removed.
+            InvalidInputError: a commit of the transaction may have taken effect with other metadata.
             UndecidedCommitError: the store failed in the one step that commits, and does not tell whether that was done.
-                Commit again once it answers.
+                Commit again once it answers, also after the ``with`` block.
             RliError: any other one says that nothing was written.
         """
         state, texts = self._state, CallerMetadata.of(None, metadata).texts
@@ -174,7 +179,8 @@ class IndexTransaction:
         """Drop everything staged; the index stays as it was.
 
         Raises:
-            ConflictError: the transaction was prepared, and another process has committed it.
+            ConflictError: the transaction took effect: an error hid that, or it was prepared and another process has
+                committed it.
             UndecidedCommitError: a commit failed before, and it is not known whether it took effect.
             StoreUnavailableError: the transaction was prepared, and the store does not answer; abort it again.
         """
@@ -182,7 +188,7 @@ class IndexTransaction:
         if state is None:
             return
         if isinstance(state, OpenTransaction):
-            self._end(state.abort)
+            self._end(state)
             return
         try:
             state.abort()
@@ -193,6 +199,8 @@ class IndexTransaction:
 
     def _committed(self, texts: Mapping[str, str]) -> IndexCommit:
         opened = self._state
+        if isinstance(opened, CommittingTransaction):
+            opened.require_same(texts)
         try:
             committing = opened if isinstance(opened, CommittingTransaction) else self._opened().committing(texts)
         except (OSError, StoreUnavailableError) as error:
@@ -207,18 +215,32 @@ class IndexTransaction:
             raise
         except (OSError, RliError) as error:
             if isinstance(error, ConflictError) or committing.is_asked:
-                self._end(committing.remove)
+                self._state = None
+                self._tell_of_failure(committing.remove)
             else:
                 self._state = opened
             raise as_nothing_written(error) from error.__cause__
 
-    def _end(self, remove: Callable[[], None]) -> None:
-        """End the transaction, which takes no effect, and remove what it has staged; if the store fails, a sweep does that."""
-        self._state = None
+    def _end(self, state: OpenTransaction | CommittingTransaction | PreparingTransaction) -> None:
+        """End the transaction beside an error that its caller is to see; if it may hold keys, it can be aborted again."""
+        is_over = self._tell_of_failure(state.abort)
+        if is_over or isinstance(state, OpenTransaction):
+            self._state = None
+
+    def _tell_of_failure(self, remove: Callable[[], None]) -> bool:
+        """Remove what is staged, or log why that failed; whether the transaction has come to its end."""
+        told = {"index": self._begun.index.url, "instant": self.instant}
         try:
             remove()
+        except ConflictError as committed:
+            events.TRANSACTION_STANDS.log(**told, cause=committed)
+        except UndecidedCommitError as undecided:
+            events.TRANSACTION_UNDECIDED.log(**told, cause=undecided)
+            return False
         except (OSError, RliError) as error:
-            events.TRANSACTION_LEFTOVER.log(index=self._begun.index.url, instant=self.instant, cause=error)
+            events.TRANSACTION_LEFTOVER.log(**told, cause=error)
+            return False
+        return True
 
     def _opened(self) -> OpenTransaction:
         if isinstance(self._state, OpenTransaction):
@@ -244,11 +266,23 @@ class IndexTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Of a prepared transaction only the table of the caller knows whether it is to be committed.
-        if isinstance(self._state, PreparedTransaction):
+        state = self._state
+        # Of a prepared transaction only the table of the caller knows whether it is to be committed. An undecided one is to
+        # be committed again.
+        if isinstance(state, PreparedTransaction) or (
+            isinstance(state, CommittingTransaction) and isinstance(error, UndecidedCommitError)
+        ):
             return
-        if self._state is None or error is None:
+        if state is None or error is None:
             self.abort()
         else:
             # The error is what the caller is to see.
-            self._end(self._state.abort)
+            self._end(state)
+
+
+def _with_words(error: Exception, words: str) -> Exception:
+    """The error, whose message says one thing more."""
+    if isinstance(error, RliError):
+        return error.with_problem(f"{error.problem} ({words})")
+    error.add_note(words)
+    return error
