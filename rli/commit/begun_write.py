@@ -107,7 +107,7 @@ class BegunWrite(WriteBasis):
             announced.on_timeline.begin()
             clock(Step.INFLIGHT)
         except BaseException:
-            announced.withdraw()
+            begun.withdraw()
             raise
         return begun
 
@@ -136,6 +136,14 @@ class BegunWrite(WriteBasis):
             # The outcome of the write tells more. The next writer finds the folder, and removes it.
             events.LEFTOVER.log(folder=self.announced.folder, cause=error)
             return True
+
+    def leave(self) -> None:
+        """Give no more signs of life: the next holder of the lease decides about the write."""
+        try:
+            self.announced.signs.release()
+        except (OSError, RliError) as error:
+            # The outcome tells more. The record lapses.
+            events.LEFTOVER.log(folder=self.announced.folder, cause=error)
 
     def _failure_by_others(self, failure: Exception, *, was_held: bool) -> RliError | None:
         """The error of a write that failed because of what other writers undid; None if that is not known."""

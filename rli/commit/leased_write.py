@@ -68,10 +68,7 @@ class LeasedWrite:
                 write_ahead(begun, accepted, records)
             self._promote(accepted, records)
             self._complete(self._prepared(table, accepted, sums), now)
-        published = PublishedWrite(begun, table, accepted)
-        published.report(Step.PUBLISHED)
-        published.complete_resizing()
-        return published
+        return PublishedWrite(begun, table, accepted)
 
     def _checked(self, accepted: PreparedWrite, now: IndexState) -> SliceSums:
         """The sums of all live slices after the write; raises ``ConflictError`` if it may not be published."""

@@ -66,11 +66,13 @@ class PublishedWrite:
             if self._is_behind:
                 events.COMMIT_INDEX_BEHIND.log(table=begun.table.location, instant=begun.instant, cause=error)
 
-    def finished(self) -> Published:
-        """Remove what the write no longer needs, and say what was done. The lease is free by now."""
+    def report_applied(self) -> None:
+        """Report that the index has followed, if it has. The lease is free by now."""
         if self._timeline is not None:
             self.report(Step.APPLIED)
-        self.tidy_up()
+
+    def finished(self) -> Published:
+        """Say what was done; the work folder is gone."""
         self.report(Step.FINISHED)
         begun = self._begun
         result = self._prepared.result(begun.instant, begun.clock.seconds, index_behind=self._is_behind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rli.commit.begun_write import BegunWrite
 from rli.commit.leased_write import LeasedWrite, require_files_read
-from rli.commit.outcome import Outcome, Unchanged, Undecided
+from rli.commit.outcome import Outcome, Published, Unchanged, Undecided
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.published_write import PublishedWrite
 from rli.commit.turns import exclusive_in_turn
@@ -33,13 +33,15 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
         begun.on_step(Step.MANIFESTED)
         with exclusive_in_turn(begun.table, begun.index, begun.instant, turn, patience=begun.patience) as lease:
             published = LeasedWrite(begun, lease, promoted).publish(prepared)
+            published.report(Step.PUBLISHED)
+            published.complete_resizing()
             if _shares_index(begun):
                 # The next holder's check of conflicts needs this commit in the index. If the lease were free now, the
                 # next holder would read the journals from the disk, and both would write the same entries.
                 published.bring_index_up_to_date()
     except UndecidedCommitError as error:
         # Its files stay: the next holder of the lease decides, and clears up.
-        begun.announced.signs.release()
+        begun.leave()
         return Undecided(error)
     except Exception as error:  # noqa: BLE001  (the outcome tells of it)
         if published is None:
@@ -47,12 +49,21 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
         published.tell(error)
     except BaseException:
         if published is None:
-            begun.announced.withdraw(promoted)
+            begun.withdraw(promoted)
         else:
             published.tidy_up()
         raise
-    if not _shares_index(begun):
-        published.bring_index_up_to_date()
+    return _finished(begun, published)
+
+
+def _finished(begun: BegunWrite, published: PublishedWrite) -> Published:
+    try:
+        if not _shares_index(begun):
+            published.bring_index_up_to_date()
+        published.report_applied()
+    finally:
+        # Ctrl-C may come in between. The signs of life of a write that has ended would hold others up.
+        published.tidy_up()
     return published.finished()
 
 

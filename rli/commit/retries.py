@@ -104,7 +104,7 @@ def _tried(
     except Exception as error:  # noqa: BLE001  (the outcome tells of it)
         return begun.abandoned(error)
     except BaseException:
-        begun.announced.withdraw()
+        begun.withdraw()
         raise
     return publish(begun, prepared, turn)
 

@@ -21,9 +21,15 @@ class StepClock:
     def __init__(self, on_step: OnStep) -> None:
         self._on_step = on_step
         self._last = time.monotonic()
+        self._reached: set[Step] = set()
         self.seconds: dict[str, float] = {}
 
+    def has_reached(self, step: Step) -> bool:
+        """Whether the attempt got so far."""
+        return step in self._reached
+
     def __call__(self, step: Step) -> None:
+        self._reached.add(step)
         now, phase = time.monotonic(), step.phase.value
         self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
         self._last = now

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from rli.commit.begun_write import BegunWrite
 from rli.commit.outcome import Published, Unchanged
 from rli.errors import ConflictError, InvalidInputError, RliError, UndecidedCommitError
-from rli.model import CommitResult, Phase
+from rli.model import CommitResult, Phase, Step
 from rli.telemetry import events, metrics
 from rli.view.definition import TableDefinition
 from rli.view.registration import seems_to_have_other_index
@@ -73,6 +73,11 @@ class WriteReport:
         """The write has failed for good, or is about to be repeated with the index that the table has now (P37)."""
         if self._is_repeated_elsewhere(failure):
             # The repetition tells how the write went.
+            return
+        if self._write is not None and self._write.clock.has_reached(Step.PUBLISHED):
+            # Ctrl-C came after the publication: the commit stands.
+            metrics.WRITES.add(1, operation=self._operation, outcome="committed")
+            events.COMMIT_UNFINISHED.log(table=self._table.location, instant=self._instant, cause=failure)
             return
         self._conflicts += isinstance(failure, ConflictError)
         metrics.WRITES.add(1, operation=self._operation, outcome="failed")

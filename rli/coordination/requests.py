@@ -66,7 +66,7 @@ def request_folder(storage: Storage, liveness: Liveness) -> Iterator[RequestFold
         _remove(storage, path)
         try:
             signs.release()
-        except RliError as error:
+        except (OSError, RliError) as error:
             # The write has ended as it has. The record lapses, and the next write removes it.
             events.LEFTOVER.log(folder=path, cause=error)
 

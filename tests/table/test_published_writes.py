@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from rli import CommitResult, ConflictError, Step, StoreUnavailableError, Table, VoidAttemptError, create_table
 from rli.commit.lease_breaking import break_lease
+from rli.coordination.shared_records import shared_records
+from rli.coordination.signs import WRITERS
 from rli.errors import UndecidedCommitError
-from rli.storage import Draft, Storage
+from rli.storage import Draft, Storage, StoredFile
 from rli.table.table import opened_table
 from rli.view import paths
 from tests.crash.writes import pointed
@@ -28,6 +30,13 @@ def table(tmp_path: Path) -> Table:
     created = create_table(tmp_path / "table", record_key="id", partition_by="city", ordering="ts")
     created.upsert(records(("a", "x", 1, 1.0)))
     return created
+
+
+def _with_lease(tmp_path: Path, lease: str) -> Table:
+    index = f"lmdb://{tmp_path}/index"
+    return create_table(
+        tmp_path / "table", record_key="id", partition_by="city", ordering="ts", index=index, lease=lease
+    )
 
 
 @pytest.mark.parametrize("step", _AFTER)
@@ -47,6 +56,27 @@ def test_a_callback_fails_after_publication(
     result = table.upsert(records(("b", "x", 1, 1.0)), on_step=on_step)
     assert (result.inserted, result.index_behind, steps.count(Step.REQUESTED)) == (1, False, 1)
     assert f"a step after its publication failed: table={table.location} instant={result.instant}" in caplog.text
+    assert table.lookup(["b"])["partition_path"].to_pylist() == ["x"]
+    check_stored(table)
+
+
+@pytest.mark.parametrize("lease", ["index", "table"])
+@pytest.mark.parametrize("step", _AFTER)
+def test_interrupted_publication_leaves_nothing_behind(
+    tmp_path: Path, step: Step, lease: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = _with_lease(tmp_path, lease)
+
+    def on_step(reached: Step) -> None:
+        if reached is step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert(records(("b", "x", 1, 1.0)), on_step=on_step)
+    assert "a write failed" not in caplog.text
+    assert "a step after its publication failed" in caplog.text
+    assert not table.definition.storage.list_folders(paths.WORK)
+    assert not shared_records(table.definition, opened_table(table).index).scan_control(WRITERS)
     assert table.lookup(["b"])["partition_path"].to_pylist() == ["x"]
     check_stored(table)
 
@@ -145,6 +175,40 @@ class FailingStorage(Storage):
         if self.stays:
             raise OSError(errno.EIO, "still no answer")
         super().settle(path)
+
+
+@dataclass(frozen=True)
+class LostStorage(Storage):
+    """Is lost while a commit is published."""
+
+    is_lost: list[str] = field(default_factory=list)
+
+    def publish(self, draft: Draft, target: str) -> bool:
+        if target.endswith(".commit"):
+            super().publish(draft, target)
+            self.is_lost.append(target)
+        self._require_there()
+        return super().publish(draft, target)
+
+    def settle(self, path: str) -> None:
+        self._require_there()
+        super().settle(path)
+
+    def list_files(self, path: str = "", *, recursive: bool = False) -> list[StoredFile]:
+        self._require_there()
+        return super().list_files(path, recursive=recursive)
+
+    def _require_there(self) -> None:
+        if self.is_lost:
+            raise OSError(errno.EIO, "no answer")
+
+
+def test_undecided_commit_outranks_lost_storage(tmp_path: Path) -> None:
+    """The record of the writer cannot be removed either, because it lies in the table's folder."""
+    table = _with_lease(tmp_path, "table")
+    lost = Table(replace(table.definition, storage=LostStorage(table.location)))
+    with pytest.raises(UndecidedCommitError, match="it is not known whether the commit stands"):
+        lost.upsert(records(("b", "x", 1, 1.0)))
 
 
 def failing(table: Table, *, names: bool = False, stays: bool = False) -> Table:
