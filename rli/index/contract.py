@@ -64,8 +64,11 @@ class IndexState(Protocol):
 
 
 @runtime_checkable
-class ExpiringState(IndexState, Protocol):
-    """A state of an index whose keys may expire. A write's own instant is its clock."""
+class ExpiringState(Protocol):
+    """A state of an index whose keys may expire. A write's own instant is its clock.
+
+    It has methods alone: to ask for this protocol evaluates no property of a state.
+    """
 
     def locator_at(self, instant: str) -> Locator:
         """Locates keys as of this state, for the write with this instant."""

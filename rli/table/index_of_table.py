@@ -45,6 +45,11 @@ class IndexOfTable:
         return self._opened.index.url
 
     @property
+    def kind(self) -> str:
+        """Its kind, as ``rli info`` names it. Raises as ``stats``."""
+        return self._opened.index.kind
+
+    @property
     def scope(self) -> Scope:
         """Where a record key is unique. Raises as ``stats``."""
         return self._opened.index.scope
