@@ -67,6 +67,7 @@ class HeldLease:
         self._process = ProcessId.current()
         self._displaced: tuple[str, ...] = ()
         self._is_left = False
+        self._may_be_held = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew_until_ended, name=f"rli {name}", daemon=True)
 
@@ -80,16 +81,19 @@ class HeldLease:
         before = None if over is None else Holding.from_json(over)
         # A successor that died before it had cleared up leaves that to its own successor. An earlier attempt that failed displaced nobody.
         self._displaced = () if before is None else (before.writer, *before.displaced)
+        self._may_be_held = True
         try:
-            taken = self._records.compare_and_set(self._name, over, self._content())
+            self._may_be_held = self._records.compare_and_set(self._name, over, self._content())
+            if self._may_be_held:
+                self._thread.start()
         except BaseException:
-            # The answer may be lost and the record taken: nobody would renew it, and all others would wait until it lapses.
+            # The answer may be lost and the record taken, or the thread be about to run, without a caller that knows.
+            self._ended.set()
             with suppress(OSError, RliError):
                 self._give_back()
+            self._may_be_held = False
             raise
-        if taken:
-            self._thread.start()
-        return taken
+        return self._may_be_held
 
     def settle(self) -> None:
         """Forget the displaced writers: nothing of them is left."""
@@ -112,13 +116,17 @@ class HeldLease:
         self._is_left = True
 
     def release(self) -> bool:
-        """Stop holding; returns whether this process had held on until now.
+        """Stop holding, if this process holds; returns whether it had held on until now.
 
         A record that another process has taken over, or put a mark into, is left alone. One that names displaced writers
         is left to lapse: its successor has to clear up after them (P3).
         """
+        if not self._may_be_held:
+            return False
         self._ended.set()
-        self._thread.join()
+        # An interruption may come between the taking of the record and the start of the thread.
+        if self._thread.is_alive():
+            self._thread.join()
         for _ in range(_MOST_RELEASES - 1):
             # Else one hiccup of a disk would keep all others waiting until the record lapses.
             with suppress(OSError):
@@ -222,16 +230,17 @@ class TableLease:
         """
         holding = HeldLease(self._records, self._name, holder, self._seconds, self._require_same)
         queue = LeaseQueue(holder)
-        with waiting(queue.describe):
-            while True:
-                stored = self._records.read_control(self._name)
-                if queue.may_take(stored) and holding.take(over=stored):
-                    break
-                if queue.seconds >= patience:
-                    raise LeaseBusyError(_describe_holder(self._name, stored, patience))
-                queue.pause()
-        queue.has_taken(holding.displaced)
         try:
+            # Inside: an interruption may come at any time, also between the taking and the block.
+            with waiting(queue.describe):
+                while True:
+                    stored = self._records.read_control(self._name)
+                    if queue.may_take(stored) and holding.take(over=stored):
+                        break
+                    if queue.seconds >= patience:
+                        raise LeaseBusyError(_describe_holder(self._name, stored, patience))
+                    queue.pause()
+            queue.has_taken(holding.displaced)
             self._require_same()
             yield holding
         finally:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -26,6 +28,7 @@ from rli.store.registry import open_store
 from rli.view import paths
 from tests.support.children import start_child
 from tests.support.indexes import record_index
+from tests.support.waiting import eventually
 
 ELSEWHERE = ProcessId("another host", 1, "1")
 
@@ -163,6 +166,50 @@ def test_failed_takeover_displaces_nobody(shared: SharedRecords) -> None:
     assert next_holder.displaced == ()
     assert next_holder.release()
     assert shared.read_control("lease") is None
+
+
+def running_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError])
+def test_failed_thread_start_leaves_lease_free(
+    shared: SharedRecords, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    """Ctrl-C while the thread starts, or a system with too many threads: nobody would ever release the lease."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if failure is KeyboardInterrupt:
+            start(thread)
+        raise failure
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(failure), TableLease(shared).hold("interrupted"):
+            pass
+    assert shared.read_control("lease") is None
+    eventually(lambda: "rli lease" not in running_threads(), "the end of the thread")
+
+
+def test_interrupted_takeover_ends_its_thread(shared: SharedRecords) -> None:
+    """Between the taking and the caller's block; here, while the take-over is logged."""
+    assert shared.compare_and_set("lease", None, held(dead_process(), "dead"))
+
+    def interrupt(_: logging.LogRecord) -> bool:
+        raise KeyboardInterrupt
+
+    log = logging.getLogger("rli.lease")
+    log.addFilter(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), TableLease(shared, 0.2).hold("interrupted"):
+            pass
+    finally:
+        log.removeFilter(interrupt)
+    assert "rli lease" not in running_threads()
+    with TableLease(shared, 0.2).hold("next") as lease:
+        assert lease.displaced == ("interrupted", "dead")
+        lease.settle()
 
 
 class _Hiccup(Storage):
