@@ -19,8 +19,8 @@ from rli.commit.recovery import exclusive
 from rli.coordination.contract import Held
 from rli.coordination.lease_queue import TurnQueue
 from rli.coordination.liveness import Holding
-from rli.coordination.shared_records import shared_records
-from rli.errors import LeaseBusyError, RliError
+from rli.coordination.shared_records import SharedRecords, shared_records
+from rli.errors import CorruptIndexError, LeaseBusyError, RliError
 from rli.index.contract import TableIndex
 from rli.processes import ProcessId
 from rli.telemetry import events
@@ -83,7 +83,7 @@ class _OwnTurn:
         queue = TurnQueue(self.name)
         with waiting(queue.describe):
             while True:
-                stored = self._records.read_control(TURN)
+                stored = _read_turn(self._table, self._records)
                 if queue.may_take(stored) and self._records.compare_and_set(TURN, stored, self._record):
                     return queue.seconds
                 if queue.seconds >= self._seconds:
@@ -130,6 +130,7 @@ class _TurnsOfOthers:
     def __init__(
         self, table: TableDefinition, index: TableIndex, writer: str, own: str | None, patience: float
     ) -> None:
+        self._table = table
         self._records = shared_records(table, index)
         self._writer = writer
         self._own = own
@@ -139,14 +140,14 @@ class _TurnsOfOthers:
 
     def are_over(self) -> bool:
         """Whether no other write has a turn, or such turns have taken too long."""
-        stored = self._records.read_control(TURN)
+        stored = _read_turn(self._table, self._records)
         if stored is None or Holding.from_json(stored).writer == self._own:
             return True
         # Its seconds count from the first turn that this write has met.
         queue = self._queue = self._queue or TurnQueue(self._writer)
         if queue.may_take(stored):
             # Its process is dead or slow. The next write need not find that out for itself.
-            self._records.compare_and_set(TURN, stored, None)
+            _remove_turn(self._table, self._records, stored)
             return True
         return queue.seconds >= self._most_seconds
 
@@ -160,6 +161,28 @@ class _TurnsOfOthers:
                 if queue.seconds >= self._patience:
                     raise _busy(queue)
                 queue.pause()
+
+
+def _read_turn(table: TableDefinition, records: SharedRecords) -> bytes | None:
+    """The record of the present turn; None if there is none. A damaged record is nobody's turn, and is removed."""
+    stored = records.read_control(TURN)
+    if stored is None:
+        return None
+    try:
+        Holding.from_json(stored)
+    except CorruptIndexError as error:
+        events.TURN_DAMAGED.log(table=table.location, cause=error)
+        _remove_turn(table, records, stored)
+        return None
+    return stored
+
+
+def _remove_turn(table: TableDefinition, records: SharedRecords, stored: bytes) -> None:
+    """Remove the record of a turn that is over; the write of the caller does not fail if that fails."""
+    try:
+        records.compare_and_set(TURN, stored, None)
+    except (OSError, RliError) as error:
+        events.TURN_LEFTOVER.log(table=table.location, cause=error)
 
 
 def _busy(queue: TurnQueue) -> LeaseBusyError:

@@ -166,6 +166,16 @@ TURN_WAITING: Final = _event(
     "turn.waiting", logging.INFO, "letting a write go first that was in conflict several times",
     "writer", "holder", "pid", "is_on_this_host", "silent_seconds",
 )  # fmt: skip
+TURN_DAMAGED: Final = _event(
+    "turn.damaged", logging.WARNING, "the record of a turn is damaged, and no write waits for it", "table", "cause"
+)
+TURN_LEFTOVER: Final = _event(
+    "turn.left_behind",
+    logging.WARNING,
+    "the record of a turn that is over could not be removed; the next write removes it",
+    "table",
+    "cause",
+)
 WRITER_RECOVERED: Final = _event(
     "writer.recovered", logging.WARNING, "cleared up after a dead writer",
     "table", "instant", "outcome", "pid", "is_on_this_host",

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,10 +17,13 @@ import pytest
 
 from rli import CommitResult, ConflictError, LeasePlace, Step, Table, create_table, open_table
 from rli.commit.lease_breaking import break_lease
-from rli.commit.turns import TURN
+from rli.commit.turns import TURN, own_turn
+from rli.coordination.liveness import Holding
 from rli.coordination.shared_records import shared_records
+from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.telemetry.waits import current_waits
+from rli.view import paths
 from tests.concurrency.checker import check
 from tests.concurrency.clients import Client, clients, do, history_of
 from tests.concurrency.history import Committed, Delete, Event, Insert, Operation, Upsert
@@ -64,6 +68,16 @@ def filled(table: Table) -> Table:
 
 def turn_of(table: Table) -> bytes | None:
     return shared_records(table.definition, opened_table(table).index).read_control(TURN)
+
+
+def put_turn(table: Table, content: bytes) -> None:
+    """As another process would."""
+    stored = shared_records(table.definition, opened_table(table).index)
+    assert stored.compare_and_set(TURN, None, content)
+
+
+def events_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [getattr(record, "rli_event", "") for record in caplog.records]
 
 
 def is_waiting_for_turn() -> bool:
@@ -202,6 +216,43 @@ def test_a_paused_writer_loses_its_turn(new_table: NewTable) -> None:
     assert paused.outcome == "0"
     assert by_key(rows_of(table))["b"]["v"] == 7.0
     check_stored(table)
+
+
+def test_damaged_turn_stops_no_write(new_table: NewTable, caplog: pytest.LogCaptureFixture) -> None:
+    table = filled(new_table(LONG_SECONDS))
+    put_turn(table, b"{")
+    assert table.upsert(records(("a", "x", 1, 1.0))).updated == 1
+    assert "turn.damaged" in events_of(caplog)
+    assert turn_of(table) is None
+
+
+def test_damaged_turn_prevents_no_turn(new_table: NewTable) -> None:
+    table = filled(new_table(LONG_SECONDS))
+    put_turn(table, b"{")
+    with own_turn(table.definition, opened_table(table).index) as turn:
+        stored = turn_of(table)
+        assert stored is not None
+        assert Holding.from_json(stored).writer == turn
+    assert turn_of(table) is None
+
+
+class _NoTurnRemoved(Storage):
+    """A storage that cannot remove the record of a turn."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        if path.startswith(f"{paths.RECORDS}/{TURN}.") and not content:
+            raise OSError("the storage does not answer")
+        return super().create(path, content)
+
+
+def test_write_survives_failed_turn_removal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = filled(table_at(tmp_path, f"lmdb://{tmp_path}/i", LONG_SECONDS, lease=LeasePlace.TABLE))
+    put_turn(table, Holding.unknown("a dead write").to_json())
+    with Table(replace(table.definition, storage=_NoTurnRemoved(table.location))) as failing:
+        assert failing.upsert(records(("a", "x", 1, 1.0))).updated == 1
+    assert "turn.left_behind" in events_of(caplog)
+    assert table.upsert(records(("a", "x", 2, 2.0))).updated == 1
+    assert turn_of(table) is None
 
 
 def require_small_writes_succeed(table: Table) -> None:
