@@ -52,11 +52,11 @@ def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patienc
         IndexMismatchError: the table has been given another index since this process opened it.
     """
     with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
-        fence = Fence(table, lease.require_held)
+        fence = _durable_fence(table, lease)
         _clear_displaced(table, index, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
-        finish_announced(table, fence)
-        finish_archives(table, fence)
+        finish_announced(fence)
+        finish_archives(fence)
         yield lease
 
 
@@ -84,12 +84,12 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
     ):
         return Finished()
     with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
-        fence = Fence(table, lease.require_held)
+        fence = _durable_fence(table, lease)
         finished = _clear_displaced(table, index, lease, fence)
         # Asked again, because the lease may have been long in coming.
         for instant in coordination.writers.abandoned():
             _clear(table, index, instant)
-        return finished | finish_announced(table, fence)
+        return finished | finish_announced(fence)
 
 
 def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[str] | None = None) -> None:
@@ -120,6 +120,11 @@ def is_published(table: TableDefinition, instant: str) -> bool:
     return any(TableInstant(table, instant, action).is_completed for action in _OWN_ACTIONS)
 
 
+def _durable_fence(table: TableDefinition, lease: Held) -> Fence:
+    """The fence of who finishes services of others: they survive a power cut, whatever the table's settings say."""
+    return Fence(table.durable(), lease.require_held)
+
+
 def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fence: Fence) -> Finished:
     """Clear up after those who held the lease and did not release it; what was finished by that."""
     _clear_forgotten(table, index)
@@ -129,7 +134,7 @@ def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fen
         # Of the holders only writes are named by an instant; table services leave marks.
         if is_instant_time(writer):
             _clear(table, index, writer)
-    finished = finish_announced(table, fence)
+    finished = finish_announced(fence)
     lease.settle()
     return finished
 

@@ -44,7 +44,7 @@ def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: S
     table.storage.discard_files(dead)
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     _publish(table, _files_of(table, leaving), fence)
-    finish_archives(table, fence)
+    finish_archives(fence)
 
 
 def _files_of(table: TableDefinition, leaving: Iterable[Instant]) -> list[list[Instant]]:
@@ -101,9 +101,9 @@ def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -
         ) from error
 
 
-def finish_archives(table: TableDefinition, fence: Fence) -> None:
+def finish_archives(fence: Fence) -> None:
     """Finish archives whose file has its name, drop those whose has not; may be repeated. The caller holds the lease."""
-    storage = table.storage
+    table, storage = fence.table, fence.table.storage
     for folder in storage.list_folders(paths.ARCHIVING):
         # From here on nobody else can give the file its name, and it may just have got it.
         storage.settle(paths.archive_content(folder))

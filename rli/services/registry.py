@@ -13,7 +13,6 @@ from rli.services.rollback import ROLLBACK
 from rli.services.savepoint import SAVEPOINT, SAVEPOINT_DELETION
 from rli.storage import StoredFile
 from rli.view import paths
-from rli.view.definition import TableDefinition
 
 _SERVICES: Final = (ROLLBACK, RESTORE, CLEAN, SAVEPOINT, SAVEPOINT_DELETION)
 
@@ -28,9 +27,9 @@ def announced_in(files: Iterable[StoredFile]) -> list[tuple[str, AnnouncedServic
     return [(instant, ANNOUNCED_SERVICES[action]) for instant, _, action in named if action in ANNOUNCED_SERVICES]
 
 
-def finish_announced(table: TableDefinition, fence: Fence) -> Finished:
+def finish_announced(fence: Fence) -> Finished:
     """Finish services that were announced, drop those that were not. The caller has the lease."""
-    finished = Finished()
+    table, finished = fence.table, Finished()
     settle_prepared(fence)
     files = [file for folder in (paths.UNDOING, paths.SERVICES) for file in table.storage.list_files(folder)]
     if files:

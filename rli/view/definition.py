@@ -91,7 +91,8 @@ class TableDefinition:
 
     def durable(self) -> TableDefinition:
         """The table over a storage that waits for the disk, whatever the settings say."""
-        return self if self.storage.is_durable else replace(self, storage=replace(self.storage, is_durable=True))
+        storage = self.storage.synced()
+        return self if storage is self.storage else replace(self, storage=storage)
 
     def with_settings(self, settings: TableSettings) -> TableDefinition:
         return replace(self, settings=settings)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,13 @@ from typing import Final
 import pytest
 
 from rli import CorruptTableError, Durability, RliError, Step, Table, create_table, open_table
+from rli.commit.recovery import exclusive
+from rli.publication.fence import Fence
+from rli.services.rollback import ROLLBACK, rollback_plan
+from rli.storage import Storage
+from rli.table.table import opened_table
 from rli.view import paths
+from rli.view.snapshot import Snapshot
 from tests.support.children import was_killed
 from tests.support.clocks import later
 from tests.support.tables import check_stored, records, rows_of
@@ -23,6 +30,19 @@ Tear = Callable[[Table, str], None]
 
 SECOND: Final = [("a", "x", 2, 2.0), ("m", "y", 2, 2.0), ("c", "z", 2, 2.0)]
 NEXT_VERSIONS: Final = [("a", "x", 4, 4.0), ("m", "y", 4, 4.0), ("c", "z", 4, 4.0)]
+
+
+@dataclass(frozen=True)
+class WatchedStorage(Storage):
+    """A storage that notes for which files and folders it has waited for the disk."""
+
+    on_disk: set[str] = field(default_factory=set, repr=False, compare=False)
+
+    def sync(self, files: Iterable[str] = (), folders: Iterable[str] = ()) -> None:
+        synced = [*files], [*folders]
+        super().sync(*synced)
+        if self.is_durable:
+            self.on_disk.update(*synced)
 
 
 @pytest.fixture
@@ -371,3 +391,17 @@ def test_empty_commit_before_others_is_error(table: Table) -> None:
     with pytest.raises(CorruptTableError, match=f"{first.name}; restore the file"):
         table.read()
     shutil.rmtree(table.location)
+
+
+@pytest.mark.invariant("P17")
+def test_finished_rollback_survives_power_cuts(unsynced: Table) -> None:
+    """Also where an ordinary write finishes it, which itself does not wait for the disk."""
+    definition = unsynced.definition.durable()
+    with exclusive(definition, opened_table(unsynced).index, "rollback") as lease:
+        snapshot = Snapshot.now(definition)
+        plan = rollback_plan(snapshot, snapshot.timeline.find(last(unsynced)))
+        ROLLBACK.announce(plan, snapshot.timeline, Fence(definition, lease.require_held))
+    storage = WatchedStorage(unsynced.location, is_durable=False)
+    Table(replace(unsynced.definition, storage=storage)).upsert(records(("d", "x", 1, 1.0)))
+    assert "rollback" in {instant.action for instant in unsynced.timeline()}
+    assert storage.on_disk >= {unsynced.definition.timeline_layout.folder, "x", "y", "z"}
