@@ -43,8 +43,7 @@ def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: S
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     table.storage.discard_files(dead)
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
-    _publish(table, _files_of(table, leaving), fence)
-    finish_archives(fence)
+    _finish(_publish(table, _files_of(table, leaving), fence), fence)
 
 
 def _files_of(table: TableDefinition, leaving: Iterable[Instant]) -> list[list[Instant]]:
@@ -73,8 +72,8 @@ class _Plan(BaseModel):
     files: tuple[str, ...]
 
 
-def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -> None:
-    """Write instants to the archive, and down which files leave the active timeline for it."""
+def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -> str:
+    """Write instants to the archive, and down which files leave the active timeline for it; the folder that says so."""
     storage, layout, file = table.storage, table.timeline_layout, table.archive.file_for(files)
     # Pending states first, so that none seems to be pending; then in the order of the times: what a reader takes for
     # archived is all that is older than what it finds.
@@ -92,26 +91,35 @@ def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -
     storage.sync(folders=[folder])
     fence.require_held()
     if file is None:
-        return
+        return folder
     try:
         storage.publish(draft, file.path)
     except FileNotFoundError as error:
         raise LeaseLostError(
             f"another writer took the lease over: archive={file.path}; nothing was archived, call it again"
         ) from error
+    return folder
 
 
 def finish_archives(fence: Fence) -> None:
     """Finish archives whose file has its name, drop those whose has not; may be repeated. The caller holds the lease."""
+    folders = fence.table.storage.list_folders(paths.ARCHIVING)
+    if folders:
+        # What was listed before is of no successor, whose draft would be taken back.
+        fence.require_held()
+    for folder in folders:
+        _finish(folder, fence)
+
+
+def _finish(folder: str, fence: Fence) -> None:
     table, storage = fence.table, fence.table.storage
-    for folder in storage.list_folders(paths.ARCHIVING):
-        # From here on nobody else can give the file its name, and it may just have got it.
-        storage.settle(paths.archive_content(folder))
-        plan = _read_plan(storage, folder)
-        if plan is not None and _is_published(table, plan, fence):
-            storage.delete_files(plan.files)
-            storage.sync(folders=[table.timeline_layout.folder])
-        storage.delete_folder(folder)
+    # From here on nobody else can give the file its name, and it may just have got it.
+    storage.settle(paths.archive_content(folder))
+    plan = _read_plan(storage, folder)
+    if plan is not None and _is_published(table, plan, fence):
+        storage.delete_files(plan.files)
+        storage.sync(folders=[table.timeline_layout.folder])
+    storage.delete_folder(folder)
 
 
 def _read_plan(storage: Storage, folder: str) -> _Plan | None:

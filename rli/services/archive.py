@@ -79,7 +79,7 @@ def archive(
     leaving = _instants_before(timeline, boundary)
     if not leaving:
         # What an archive may have left that was interrupted at its end.
-        delete_journals(table, boundary)
+        delete_journals(fence, boundary)
         return ArchiveResult(0, _oldest_write(timeline, ""), 0)
     dead = _dead_files(timeline, stored, boundary)
     # Nothing would tell of a lost file once the commit that wrote it has left.
@@ -89,7 +89,7 @@ def archive(
     _tidy_up_deleted_keys(table, timeline, fence)
     archive_instants(table, leaving, dead, fence)
     # Neither a rollback nor an index that is behind gets at the commits any more.
-    delete_journals(table, boundary)
+    delete_journals(fence, boundary)
     result = ArchiveResult(len(leaving), _oldest_write(timeline, boundary), len(dead))
     metrics.SERVICES.add(1, service="archive")
     events.ARCHIVE_DONE.log(

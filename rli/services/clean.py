@@ -94,7 +94,7 @@ def clean(
         earliest_kept=earliest.time,
         files_deleted=sum(len(file_slice.files) for file_slice in unneeded),
         bytes_deleted=sum(file_slice.size for file_slice in unneeded),
-        journals_deleted=0 if keep_journals else delete_journals(table, kept.earliest_journal(earliest)),
+        journals_deleted=0 if keep_journals else delete_journals(fence, kept.earliest_journal(earliest)),
     )
     metrics.SERVICES.add(1, service="clean")
     events.CLEAN_DONE.log(
@@ -213,11 +213,14 @@ class Clean(PlannedService[None]):
 CLEAN: Final = Clean()
 
 
-def delete_journals(table: TableDefinition, earliest: str) -> int:
-    """Remove the journals of all older commits, undone ones too; returns of how many."""
-    folders = _journals(table, earliest)
+def delete_journals(fence: Fence, earliest: str) -> int:
+    """Remove the journals of all older commits, undone ones too; returns of how many. The caller has the lease."""
+    folders = _journals(fence.table, earliest)
+    if folders:
+        # A successor may have kept an older commit by a savepoint.
+        fence.require_held()
     for folder in folders:
-        table.storage.delete_folder(folder)
+        fence.table.storage.delete_folder(folder)
     return len(folders)
 
 

@@ -7,18 +7,22 @@ it knows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from rli import LeaseLostError, Table, TransactionMismatchError, create_table, open_table
 from rli.commit.lease_breaking import break_lease
+from rli.commit.recovery import exclusive
 from rli.storage import Storage
 from rli.storage.storage import StoredFile
 from rli.table.table import opened_table
 from rli.view import paths
+from tests.crash.writes import pointed
 from tests.support.tables import check_stored, records
 
 JOB = "job-7"
@@ -92,3 +96,69 @@ def test_commits_of_a_successor_stay(tmp_path: Path, work: Callable[[Table], Non
         check_stored(table)
         number += 1
     assert number > 1
+
+
+def roll_back(table: Table) -> None:
+    table.rollback("last")
+
+
+def clean(table: Table) -> None:
+    table.clean(keep_commits=1)
+
+
+@pytest.mark.invariant("P4", "P21")
+@pytest.mark.parametrize(
+    ("folder", "service"), [(paths.UNDOING, roll_back), (paths.SERVICES, clean), (paths.ARCHIVING, archive)]
+)
+def test_drafts_of_a_successor_stay(tmp_path: Path, folder: str, service: Callable[[Table], None]) -> None:
+    """A process is paused before it lists what others left, and goes on when its successor has a draft there."""
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", maintenance=False)
+    for version in range(4):
+        table.upsert(records(("a", "x", version, 1.0)))
+    paused, goes_on = Event(), Event()
+
+    def pause(listed: str) -> None:
+        if listed == folder:
+            paused.set()
+            assert goes_on.wait(60)
+
+    def enter() -> None:
+        storage = ListedStorage(table.location, before_listing=pause)
+        definition = replace(table.definition, storage=storage)
+        with pytest.raises(LeaseLostError), exclusive(definition, opened_table(table).index, "paused"):
+            pass
+
+    with ThreadPoolExecutor(1) as thread:
+        entered = thread.submit(enter)
+        assert paused.wait(60)
+
+        def go_on(point: str) -> None:
+            if point.startswith(f"after draft {folder}"):
+                goes_on.set()
+                entered.result()
+
+        break_lease(table.definition, opened_table(table).index)
+        try:
+            service(pointed(table, go_on))
+        finally:
+            goes_on.set()
+        assert entered.done()
+    check_stored(table)
+
+
+@pytest.mark.invariant("P4")
+def test_journals_of_later_savepoint_stay(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts", maintenance=False)
+    first, *_ = [table.upsert(records((f"k{city}", city, 1, 1.0))).instant or "" for city in "xyz"]
+    journals = table.definition.storage.list_folders(paths.JOURNAL)
+
+    def save(listed: str) -> None:
+        if listed == paths.JOURNAL:
+            break_lease(table.definition, opened_table(table).index)
+            table.savepoint(first)
+
+    storage = ListedStorage(table.location, before_listing=save)
+    with pytest.raises(LeaseLostError):
+        clean(Table(replace(table.definition, storage=storage)))
+    assert table.definition.storage.list_folders(paths.JOURNAL) == journals
+    check_stored(table)
