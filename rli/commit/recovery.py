@@ -50,6 +50,7 @@ def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patienc
     Raises:
         LeaseBusyError: it was not free in that time.
         IndexMismatchError: the table has been given another index since this process opened it.
+        UnsupportedTableError: a newer version of rli announced a service that this one does not know.
     """
     with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
         fence = _durable_fence(table, lease)
@@ -72,6 +73,7 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
     Raises:
         LeaseBusyError: it was not free in that time.
         IndexMismatchError: the table has been given another index since this process opened it.
+        UnsupportedTableError: a newer version of rli announced a service that this one does not know.
     """
     # Otherwise all writers that live would be taken for dead, because their records are elsewhere.
     require_same_lease(table)
@@ -79,7 +81,7 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
     remove_abandoned_requests(table.storage, coordination.requests)
     if not (
         coordination.writers.abandoned()
-        or announced_in(table.storage.list_files(paths.UNDOING))
+        or announced_in(table, table.storage.list_files(paths.UNDOING))
         or coordination.exclusion.seems_left_behind()
     ):
         return Finished()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rli.errors import UnsupportedTableError
+from rli.hudi.timeline.instant import is_instant_time
 from rli.publication.fence import Fence, settle_prepared
 from rli.services.clean import CLEAN
 from rli.services.planned import AnnouncedService, Finished
@@ -13,6 +15,7 @@ from rli.services.rollback import ROLLBACK
 from rli.services.savepoint import SAVEPOINT, SAVEPOINT_DELETION
 from rli.storage import StoredFile
 from rli.view import paths
+from rli.view.definition import TableDefinition
 
 _SERVICES: Final = (ROLLBACK, RESTORE, CLEAN, SAVEPOINT, SAVEPOINT_DELETION)
 
@@ -20,23 +23,41 @@ ANNOUNCED_SERVICES: Final[Mapping[str, AnnouncedService]] = {service.action: ser
 """By action."""
 
 
-def announced_in(files: Iterable[StoredFile]) -> list[tuple[str, AnnouncedService]]:
-    """The services that files of a folder of marks announce, each with the instant in its name."""
-    named = (file.name.partition(".") for file in files)
-    # Files of other names are not marks.
-    return [(instant, ANNOUNCED_SERVICES[action]) for instant, _, action in named if action in ANNOUNCED_SERVICES]
+def announced_in(table: TableDefinition, files: Iterable[StoredFile]) -> list[tuple[str, AnnouncedService]]:
+    """The services that files of a folder of marks announce, each with the instant in its name.
+
+    Raises:
+        UnsupportedTableError: a newer version of rli announced a service that this one does not know.
+    """
+    found = []
+    for file in files:
+        instant, _, action = file.name.partition(".")
+        if action in ANNOUNCED_SERVICES:
+            found.append((instant, ANNOUNCED_SERVICES[action]))
+        elif is_instant_time(instant) and action.isidentifier():
+            raise UnsupportedTableError(
+                f"a newer version of rli has announced a service that this version does not know: table={table.location} "
+                f"service={action} instant={instant}; finish it with the newer version: rli index sync TABLE"
+            )
+        # Files of other names are not marks.
+    return found
 
 
 def finish_announced(fence: Fence) -> Finished:
-    """Finish services that were announced, drop those that were not. The caller has the lease."""
+    """Finish services that were announced, drop those that were not. The caller has the lease.
+
+    Raises:
+        UnsupportedTableError: see ``announced_in``; then nothing was finished.
+    """
     table, finished = fence.table, Finished()
     settle_prepared(fence)
     files = [file for folder in (paths.UNDOING, paths.SERVICES) for file in table.storage.list_files(folder)]
     if files:
         # As for prepared files.
         fence.require_held()
+    announced = announced_in(table, files)
     # Only holders of the lease write marks: these files are of none that lives.
     table.storage.delete_files(file.path for file in files if file.is_temporary)
-    for instant, service in announced_in(files):
+    for instant, service in announced:
         finished |= service.resume(table, instant, fence)
     return finished

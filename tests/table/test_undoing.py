@@ -172,3 +172,20 @@ def test_leftover_files_cost_no_lease(tmp_path: Path, name: str) -> None:
     assert next(point for point in points if "compare_and_set" in point).startswith("before compare_and_set writer/")
     # Those of rli are removed, and those of others are not.
     assert [path.name for path in folder.iterdir()] == [name] * (not name.endswith(".tmp"))
+
+
+@pytest.mark.invariant("P12", "P21")
+@pytest.mark.parametrize("folder", [paths.UNDOING, paths.SERVICES])
+def test_services_of_newer_versions_block(table: Table, folder: str) -> None:
+    """A writer that does not know a service cannot finish it, and must not build on half of it."""
+    table.upsert(records(("a", "x", 1, 1.0)))
+    mark = Path(table.location, folder, "20260101000000000.future")
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_bytes(b"")
+    with pytest.raises(UnsupportedTableError, match=r"service=future instant=20260101000000000.*newer version"):
+        table.upsert(records(("a", "x", 2, 2.0)))
+    assert mark.exists()
+    mark.unlink()
+    table.upsert(records(("b", "x", 3, 3.0)))
+    assert [(row["id"], row["ts"]) for row in rows_of(table)] == [("a", 1), ("b", 3)]
+    check_stored(table)
