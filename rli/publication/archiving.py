@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
-from rli.errors import CorruptTableError, LeaseLostError
+from rli.errors import ConflictError, CorruptTableError, LeaseLostError
 from rli.hudi.timeline.instant import Instant
 from rli.hudi.timeline.timeline import list_instants
 from rli.publication.fence import Fence
@@ -39,6 +39,7 @@ def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: S
 
     Raises:
         LeaseLostError: another writer took the lease over; nothing was archived.
+        ConflictError: another engine took the name of the archive's file; nothing was archived.
     """
     switch_off_metadata_table(table.storage, table.reloaded().properties)
     table.storage.discard_files(dead)
@@ -93,11 +94,17 @@ def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -
     if file is None:
         return folder
     try:
-        storage.publish(draft, file.path)
+        is_named = storage.publish(draft, file.path)
     except FileNotFoundError as error:
         raise LeaseLostError(
             f"another writer took the lease over: archive={file.path}; nothing was archived, call it again"
         ) from error
+    # The file of this name may be this one: the answer to a first attempt may have been lost.
+    if not is_named and storage.read_bytes(file.path) != file.content:
+        storage.delete_folder(folder)
+        raise ConflictError(
+            f"another engine archived at the same time: archive={file.path}; nothing was archived, call it again"
+        )
     return folder
 
 

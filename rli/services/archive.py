@@ -63,6 +63,7 @@ def archive(
 
     Raises:
         CorruptTableError: a base file is lost that a commit of the active timeline has written.
+        ConflictError: another engine archived at the same time; nothing was archived.
     """
     _require_kept(keep_commits)
     began = time.monotonic()

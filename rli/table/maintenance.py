@@ -123,7 +123,9 @@ class TableMaintenance:
             InvalidInputError: ``keep_commits`` is less than 1.
             UnsupportedTableError: rli does not write such tables.
             IndexNotReadyError: the index was never bootstrapped, or cannot follow the timeline.
-            LeaseLostError: this process was paused so long that another one took over; nothing was archived.
+            LeaseLostError: this process was paused so long that another one took over, which finishes the archive if it had
+                begun.
+            ConflictError: another engine archived at the same time; nothing was archived.
         """
         if dry_run:
             return foretold_archive(self._opened.reloaded(), keep_commits)

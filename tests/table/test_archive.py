@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rli import (
+    ConflictError,
     IndexNotReadyError,
     InstantNotFoundError,
     InvalidInputError,
@@ -22,6 +23,7 @@ from rli import (
 from rli.model import Step
 from rli.publication.fence import Fence
 from rli.services.archive import ArchiveResult, archive
+from rli.view import paths
 from tests.support.faults import PointedStorage
 from tests.support.steps import Once
 from tests.support.tables import check_archived, check_stored, fingerprint, records, rows_of, turn_into_version_9
@@ -324,6 +326,32 @@ def test_paused_archive_removes_nothing_newer(table: Table) -> None:
     assert archive(definition, 1, Fence(definition, lambda: None)).instants_archived == 3
     assert _times(table) == [instants[3], later[0]]
     assert check_archived(table) == [(time, "commit") for time in instants[:3]]
+    check_stored(table)
+
+
+@pytest.mark.invariant("P13")
+def test_archive_takes_no_foreign_name(table: Table) -> None:
+    """Another engine gives the name to a file of its own, just before the archive does."""
+    for version in range(4):
+        _commit(table, version)
+    rows, instants = rows_of(table), _times(table)
+    folder = table.definition.timeline_layout.archive_folder
+    foreign: list[Path] = []
+
+    def take(point: str) -> None:
+        if point.startswith(f"before publish {folder}"):
+            foreign.append(Path(table.location, point.removeprefix("before publish ")))
+            foreign[0].write_bytes(b"of another engine")
+
+    definition = replace(table.definition, storage=PointedStorage(table.location, at_point=take))
+    journals = table.definition.storage.list_folders(paths.JOURNAL)
+    with pytest.raises(ConflictError, match=r"another engine archived.*nothing was archived"):
+        archive(definition, 1, Fence(definition, lambda: None))
+    assert _times(table) == instants
+    assert table.definition.storage.list_folders(paths.JOURNAL) == journals
+    foreign[0].unlink()
+    assert table.archive(keep_commits=1).instants_archived == 3
+    assert rows_of(table) == rows
     check_stored(table)
 
 
