@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from rli.errors import InvalidInputError
 from rli.file_group import deleted_keys
+from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.archive import ARCHIVED_ACTIONS
 from rli.hudi.timeline.instant import Action, Instant, instant_before
 from rli.hudi.timeline.timeline import Timeline
@@ -108,8 +109,10 @@ def foretold_archive(table: TableDefinition, keep_commits: int) -> ArchiveResult
 
     Raises:
         InvalidInputError: ``keep_commits`` is less than 1.
+        UnsupportedTableError: rli does not write such tables.
         CorruptTableError: a base file is lost that a commit of the active timeline has written.
     """
+    require_writable(table.properties)
     _require_kept(keep_commits)
     return told_of_now(table, lambda snapshot: _foretold(snapshot, keep_commits))
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.errors import InvalidInputError
+from rli.hudi.table_features import require_writable
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.clean_metadata import CleanPlan
 from rli.hudi.timeline.instant import Action, Instant, State
@@ -114,7 +115,9 @@ def foretold_clean(table: TableDefinition, keep_commits: int) -> CleanResult:
 
     Raises:
         InvalidInputError: ``keep_commits`` is less than 1.
+        UnsupportedTableError: rli does not write such tables.
     """
+    require_writable(table.properties)
     _require_kept(keep_commits)
     return told_of_now(table, lambda snapshot: _foretold(snapshot, keep_commits))
 

@@ -19,6 +19,7 @@ from rli import (
     Step,
     Table,
     TransactionMismatchError,
+    UnsupportedTableError,
     create_table,
     open_table,
 )
@@ -110,6 +111,18 @@ def test_dry_run_refuses_like_write(table: Table) -> None:
     with pytest.raises(TransactionMismatchError):
         table.delete(["a"], transaction=("job", 2), dry_run=True)
     assert table.read().num_rows == 1
+
+
+@pytest.mark.parametrize("call", [Table.clean, Table.archive])
+def test_service_dry_runs_refuse_alike(tmp_path: Path, call: Callable[..., object]) -> None:
+    create_table(tmp_path / "t", record_key="id", partition_by="city", ordering="ts").close()
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if ".keygenerator." not in line]
+    properties.write_text("\n".join([*lines, "hoodie.table.keygenerator.class=com.example.Own", ""]))
+    with open_table(tmp_path / "t") as table:
+        for dry_run in (False, True):
+            with pytest.raises(UnsupportedTableError, match=r"com\.example\.Own"):
+                call(table, dry_run=dry_run)
 
 
 def test_a_dry_run_knows_repeats(table: Table) -> None:
