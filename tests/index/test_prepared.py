@@ -450,6 +450,12 @@ def table_state(folder: Path) -> dict[str, FileGroupId]:
 BATCHES = {"first": {f"k{number}": A for number in range(5)}, "second": {"k1": B, "k4": C, "new": C}}
 
 
+@pytest.fixture(autouse=True)
+def chunks_of_usual_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a call of ``write`` in this process sets, later tests have chunks of the usual size."""
+    monkeypatch.setattr(staging, "_ROWS_PER_CHUNK", staging._ROWS_PER_CHUNK)  # noqa: SLF001
+
+
 def write(url: str, folder: str, batch: str, point: int) -> None:
     """Commit a batch to the table and the index; the process dies at the given change of either."""
     staging._ROWS_PER_CHUNK = 2  # type: ignore[misc]  # noqa: SLF001
