@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Final
 
-from rli.model import Step
+from rli.model import Phase, Step
+
+_WORK: Final = (Phase.TAG, Phase.WRITE)
 
 OnStep = Callable[[Step], None]
 """Called after each step of a write."""
@@ -34,3 +37,8 @@ class StepClock:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
         self._last = now
         self._on_step(step)
+
+    @property
+    def work_seconds(self) -> float:
+        """The time between the announcement of the instant and the manifest, in which a write waits for no other."""
+        return sum(self.seconds.get(phase.value, 0.0) for phase in _WORK)

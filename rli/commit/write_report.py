@@ -43,14 +43,15 @@ class WriteReport:
     def attempt_began(self) -> BegunWrite | None:
         """An attempt begins, before it has a transaction. Returns the one before it, if the write should have a turn now.
 
-        A write that takes longer than a turn lasts would hold others up in vain.
+        A write that works longer than a turn lasts would hold others up in vain. A long wait for others is no work: it is what a
+        turn is to end.
         """
-        before, seconds = self._write, time.monotonic() - self._attempt_began
+        before = self._write
         self._attempts += 1
         self._attempt_began = time.monotonic()
         if before is None or self._conflicts < _MOST_CONFLICTS:
             return None
-        return before if seconds < before.table.require_settings().lease_seconds else None
+        return before if before.clock.work_seconds < before.table.require_settings().lease_seconds else None
 
     def attempt_announced(self, write: BegunWrite) -> None:
         """The attempt has an instant."""

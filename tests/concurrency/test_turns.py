@@ -17,6 +17,7 @@ import pytest
 
 from rli import CommitResult, ConflictError, LeasePlace, Step, Table, create_table, open_table
 from rli.commit.lease_breaking import break_lease
+from rli.commit.recovery import exclusive
 from rli.commit.turns import TURN, own_turn
 from rli.coordination.liveness import Holding
 from rli.coordination.shared_records import shared_records
@@ -38,6 +39,7 @@ pytestmark = pytest.mark.invariant("P45")
 KEYS = ("a", "b", "c")
 LONG_SECONDS = 300.0
 SHORT_SECONDS = 2.0
+WAITED_SECONDS = 5.0
 
 NewTable = Callable[..., Table]
 
@@ -216,6 +218,32 @@ def test_a_paused_writer_loses_its_turn(new_table: NewTable) -> None:
     assert paused.outcome == "0"
     assert by_key(rows_of(table))["b"]["v"] == 7.0
     check_stored(table)
+
+
+def test_waiting_costs_no_turn(tmp_path: Path) -> None:
+    """As beside many writers: the second attempt waits for the lease as long as a turn lasts."""
+    table = filled(table_at(tmp_path, f"lmdb://{tmp_path}/i", WAITED_SECONDS))
+    rival = Rival(table)
+    with ThreadPoolExecutor(1) as threads:
+
+        def step(reached: Step) -> None:
+            rival(reached)
+            if reached is Step.MANIFESTED and len(rival.commits) == 2 and turn_of(table) is None:
+                is_held = Flag()
+                threads.submit(hold_lease_for_long, table, is_held)
+                assert is_held.wait(LONG_SECONDS)
+
+        result = table.upsert(records(("a", "x", 9, 9.0)), attempts=3, on_step=step)
+    assert (result.attempts, result.conflicts) == (3, 2)
+    rival.finish()
+    check_stored(table)
+
+
+def hold_lease_for_long(table: Table, is_held: Flag) -> None:
+    """Until another thread has waited for as long as a turn lasts."""
+    with exclusive(table.definition, opened_table(table).index, "a long service"):
+        is_held.set()
+        eventually(lambda: any("the lease" in wait.describe() for wait in current_waits(WAITED_SECONDS)), "a long wait")
 
 
 def test_damaged_turn_stops_no_write(new_table: NewTable, caplog: pytest.LogCaptureFixture) -> None:
