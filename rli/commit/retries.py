@@ -84,7 +84,7 @@ def _attempt(
     begin: Callable[[], BegunWrite], prepare: Callable[[BegunWrite], PreparedWrite], report: WriteReport
 ) -> Outcome:
     lost = report.attempt_began()
-    with nullcontext() if lost is None else own_turn(lost.table, lost.index) as turn:
+    with nullcontext() if lost is None else own_turn(lost.table, lost.index, patience=lost.patience) as turn:
         return _tried(begin, prepare, report, turn)
 
 

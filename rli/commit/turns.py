@@ -2,7 +2,7 @@
 
 A turn is one shared record, and a courtesy: no guarantee of the table rests on it. The write that has it begins, works and commits
 like any other, and takes the lease at the end. Another write that has the lease by then, and finds the turn, gives the lease back
-and waits for the end of the turn. A turn is never renewed, and no write waits for turns longer than the table's ``lease_seconds``.
+and waits for the end of the turn. A turn is never renewed, and no attempt waits for turns longer than the table's ``lease_seconds``.
 So a process that dies or is paused with a turn, or takes long, stops nobody (docs/protocol.md, P45).
 """
 
@@ -32,13 +32,18 @@ TURN: Final = "turn"
 
 
 @contextmanager
-def own_turn(table: TableDefinition, index: TableIndex) -> Iterator[str]:
+def own_turn(table: TableDefinition, index: TableIndex, *, patience: float) -> Iterator[str]:
     """Have a turn, whose name the block gets: no other write is published during the block, up to ``lease_seconds``.
 
     If the turns of others take too long, or a record cannot be changed, the block goes without: it uses the same records, and tells of
     their errors.
+
+    Args:
+        table: the table.
+        index: its index.
+        patience: seconds; for how long to wait at most, for turns and for the lease. It waits no longer than ``lease_seconds``.
     """
-    turn = _OwnTurn(table, index)
+    turn = _OwnTurn(table, index, patience)
     try:
         turn.take()
         yield turn.name
@@ -49,21 +54,21 @@ def own_turn(table: TableDefinition, index: TableIndex) -> Iterator[str]:
 
 
 class _OwnTurn:
-    def __init__(self, table: TableDefinition, index: TableIndex) -> None:
+    def __init__(self, table: TableDefinition, index: TableIndex, patience: float) -> None:
         self.name = f"turn {uuid4().hex} since {datetime.now(UTC).isoformat()}"
         self._table = table
         self._index = index
-        self._seconds = table.require_settings().lease_seconds
+        seconds = table.require_settings().lease_seconds
+        self._deadline = time.monotonic() + min(patience, seconds)
         self._records = shared_records(table, index)
-        process, ends_at = ProcessId.current(), time.time() + self._seconds
-        self._record = Holding(self.name, process, ends_at, self._seconds).to_json()
+        self._record = Holding(self.name, ProcessId.current(), time.time() + seconds, seconds).to_json()
 
     def take(self) -> None:
         """Wait for the turns of others, and take one, if that does not fail."""
         try:
             seconds = self._await_own()
             # A write that had the lease before it could see the turn is still published.
-            with exclusive(self._table, self._index, self.name, patience=self._seconds):
+            with exclusive(self._table, self._index, self.name, patience=_seconds_left(self._deadline)):
                 pass
         except (OSError, RliError) as error:
             events.TURN_MISSED.log(table=self._table.location, cause=error)
@@ -78,7 +83,7 @@ class _OwnTurn:
         """Take a turn after those of others, and return how many seconds they took.
 
         Raises:
-            LeaseBusyError: they took ``lease_seconds`` and more.
+            LeaseBusyError: they took too long.
         """
         queue = TurnQueue(self.name)
         with waiting(queue.describe):
@@ -86,7 +91,7 @@ class _OwnTurn:
                 stored = _read_turn(self._table, self._records)
                 if queue.may_take(stored) and self._records.compare_and_set(TURN, stored, self._record):
                     return queue.seconds
-                if queue.seconds >= self._seconds:
+                if not _seconds_left(self._deadline):
                     raise _busy(queue)
                 queue.pause()
 
@@ -114,27 +119,25 @@ def exclusive_in_turn(
         LeaseBusyError: others had the lease, or turns, for so long.
         IndexMismatchError: the table has been given another index since this process opened it.
     """
-    others = _TurnsOfOthers(table, index, writer, own, patience)
+    others = _TurnsOfOthers(table, index, writer, own)
+    deadline = time.monotonic() + patience
     while True:
-        with exclusive(table, index, writer, patience=patience) as lease:
+        with exclusive(table, index, writer, patience=_seconds_left(deadline)) as lease:
             # Asked under the lease: a write that takes a turn from now on waits until this lease is free.
             if others.are_over():
                 yield lease
                 return
-        others.wait()
+        others.wait(deadline)
 
 
 class _TurnsOfOthers:
     """The turns of other writes, as one write sees them that is about to be published."""
 
-    def __init__(
-        self, table: TableDefinition, index: TableIndex, writer: str, own: str | None, patience: float
-    ) -> None:
+    def __init__(self, table: TableDefinition, index: TableIndex, writer: str, own: str | None) -> None:
         self._table = table
         self._records = shared_records(table, index)
         self._writer = writer
         self._own = own
-        self._patience = patience
         self._most_seconds = table.require_settings().lease_seconds
         self._queue: TurnQueue | None = None
 
@@ -151,14 +154,14 @@ class _TurnsOfOthers:
             return True
         return queue.seconds >= self._most_seconds
 
-    def wait(self) -> None:
-        """Return when they are over; raises ``LeaseBusyError`` if the caller is less patient."""
+    def wait(self, deadline: float) -> None:
+        """Return when they are over; raises ``LeaseBusyError`` at the deadline of ``time.monotonic``."""
         queue = self._queue
         if queue is None:
             return
         with waiting(queue.describe):
             while not self.are_over():
-                if queue.seconds >= self._patience:
+                if not _seconds_left(deadline):
                     raise _busy(queue)
                 queue.pause()
 
@@ -183,6 +186,10 @@ def _remove_turn(table: TableDefinition, records: SharedRecords, stored: bytes) 
         records.compare_and_set(TURN, stored, None)
     except (OSError, RliError) as error:
         events.TURN_LEFTOVER.log(table=table.location, cause=error)
+
+
+def _seconds_left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _busy(queue: TurnQueue) -> LeaseBusyError:

@@ -15,12 +15,13 @@ from threading import Event as Flag
 
 import pytest
 
-from rli import CommitResult, ConflictError, LeasePlace, Step, Table, create_table, open_table
+from rli import CommitResult, ConflictError, LeaseBusyError, LeasePlace, Step, Table, create_table, open_table
 from rli.commit.lease_breaking import break_lease
 from rli.commit.recovery import exclusive
-from rli.commit.turns import TURN, own_turn
+from rli.commit.turns import TURN, end_turn, exclusive_in_turn, own_turn
 from rli.coordination.liveness import Holding
 from rli.coordination.shared_records import shared_records
+from rli.processes import ProcessId
 from rli.storage import Storage
 from rli.table.table import opened_table
 from rli.telemetry.waits import current_waits
@@ -257,11 +258,52 @@ def test_damaged_turn_stops_no_write(new_table: NewTable, caplog: pytest.LogCapt
 def test_damaged_turn_prevents_no_turn(new_table: NewTable) -> None:
     table = filled(new_table(LONG_SECONDS))
     put_turn(table, b"{")
-    with own_turn(table.definition, opened_table(table).index) as turn:
+    with own_turn(table.definition, opened_table(table).index, patience=LONG_SECONDS) as turn:
         stored = turn_of(table)
         assert stored is not None
         assert Holding.from_json(stored).writer == turn
     assert turn_of(table) is None
+
+
+def turn_of_another_process() -> bytes:
+    return Holding("another", ProcessId.current(), time.time() + LONG_SECONDS, LONG_SECONDS).to_json()
+
+
+def test_patience_ends_wait_for_own_turn(new_table: NewTable, caplog: pytest.LogCaptureFixture) -> None:
+    table = filled(new_table(LONG_SECONDS))
+    put_turn(table, others := turn_of_another_process())
+    began = time.monotonic()
+    with own_turn(table.definition, opened_table(table).index, patience=1.0):
+        assert time.monotonic() - began < LONG_SECONDS
+        assert turn_of(table) == others
+    assert "turn.missed" in events_of(caplog)
+    assert turn_of(table) == others
+
+
+def test_turns_and_lease_share_patience(tmp_path: Path) -> None:
+    """The wait for the lease after that for a turn does not begin anew."""
+    table = filled(table_at(tmp_path, f"lmdb://{tmp_path}/i", LONG_SECONDS))
+    definition, index = table.definition, opened_table(table).index
+    put_turn(table, turn_of_another_process())
+    has_ended = Flag()
+
+    def end_turn_with_lease() -> None:
+        eventually(lambda: any("turn" in wait.describe() for wait in current_waits(0.5)), "the write waits")
+        with exclusive(definition, index, "a service"):
+            end_turn(definition, index)
+            assert has_ended.wait(LONG_SECONDS)
+
+    with ThreadPoolExecutor(1) as threads:
+        service = threads.submit(end_turn_with_lease)
+        try:
+            with (
+                pytest.raises(LeaseBusyError, match=r"holds the lease.* waited=[0-3]\.?\d* s"),
+                exclusive_in_turn(definition, index, "a write", None, patience=4.0),
+            ):
+                pass
+        finally:
+            has_ended.set()
+        service.result()
 
 
 class _NoTurnRemoved(Storage):
