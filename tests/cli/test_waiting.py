@@ -23,7 +23,7 @@ def test_waiting_command_names_lease_holder(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "rli", "upsert", str(tmp_path / "t"), str(rows)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
             assert running.stderr is not None
-            line = next(line for line in running.stderr if "waiting" in line)
+            line = next(line for line in running.stderr if "waiting for" in line)
             assert holder.release()
             assert running.wait() == 0
     assert "waiting for the lease: holder=a long service" in line
