@@ -19,6 +19,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 from uuid import uuid4
 
 from rli.errors import LeaseLostError
@@ -29,6 +30,10 @@ from rli.storage import Draft
 from rli.view import paths
 from rli.view.definition import TableDefinition
 from rli.view.table_change import TableChange
+
+_LOST: Final = (
+    "that process carries out what was announced, so see what was done before calling again: rli timeline TABLE"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class PreparedCommit:
 class Fence:
     """Adds files to a table for as long as its process holds the lease.
 
-    Every method raises ``LeaseLostError`` once another process has taken the lease over; then it has changed nothing.
+    Every method raises ``LeaseLostError`` once another process has taken the lease over; then it has changed nothing. What was
+    announced before is that process's to carry out.
 
     Attributes:
         table: the table.
@@ -87,7 +93,7 @@ class Fence:
         mark = paths.service_mark(instant.time, instant.action)
         draft = self.table.storage.draft(mark, plan)
         self.table.storage.sync(folders=[posixpath.dirname(mark)])
-        with self._naming_the_loss(str(instant)):
+        with self._naming_the_loss(str(instant), "it was not announced, call it again"):
             self.require_held()
             instant.announce_from(draft)
 
@@ -158,7 +164,7 @@ class Fence:
         storage, path = self.table.storage, f"{paths.PREPARED}/{uuid4().hex}"
         draft = storage.draft(path, content)
         try:
-            with self._naming_the_loss(f"table={self.table.location}"):
+            with self._naming_the_loss(f"table={self.table.location}", _LOST):
                 self.require_held()
                 yield draft
         except BaseException:
@@ -168,13 +174,11 @@ class Fence:
         storage.delete_files([path])
 
     @contextmanager
-    def _naming_the_loss(self, what: str) -> Iterator[None]:
+    def _naming_the_loss(self, what: str, remedy: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
-            raise LeaseLostError(
-                f"another process took the lease over: {what}; nothing was done, call it again"
-            ) from error
+            raise LeaseLostError(f"another process took the lease over: {what}; {remedy}") from error
 
 
 def settle_prepared(fence: Fence) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rli import InstantNotFoundError, InvalidInputError, Table, open_table
+from rli import InstantNotFoundError, InvalidInputError, LeaseLostError, Table, open_table
 from rli.index.record.table import index as table_index
 from rli.model import Step
-from rli.services.clean import CleanResult
+from rli.publication.fence import Fence
+from rli.services.clean import CleanResult, clean
+from rli.view import paths
 from tests.support.leased_tables import leased_by_the_table
 from tests.support.tables import check_stored, commit_version, fingerprint, records, rows_of
 
@@ -169,6 +171,26 @@ def test_killed_clean_is_finished_next(reached: str, trips: Table, tmp_path: Pat
     assert {path.name for path in _base_files(again)} == after
     assert rows_of(again) == rows
     check_stored(again)
+
+
+@pytest.mark.invariant("P21")
+@pytest.mark.parametrize(
+    ("is_announced", "told"), [(False, "was not announced, call it again"), (True, "carries out what was announced")]
+)
+def test_lost_lease_names_the_truth(trips: Table, is_announced: bool, told: str) -> None:  # noqa: FBT001
+    for version in range(3):
+        commit_version(trips, version)
+    other, definition = open_table(trips.location), trips.definition
+
+    def overtake() -> None:
+        is_drafted = bool(definition.storage.list_files(paths.SERVICES))
+        if is_drafted and bool(trips.snapshot().timeline.pending) == is_announced:
+            commit_version(other, 3)
+
+    with pytest.raises(LeaseLostError, match=told):
+        clean(definition, 1, Fence(definition, overtake))
+    assert [instant.is_completed for instant in trips.timeline() if instant.action == "clean"] == [True] * is_announced
+    check_stored(trips)
 
 
 def test_rollback_finishes_planned_clean_first(trips: Table, tmp_path: Path) -> None:
