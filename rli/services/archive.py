@@ -24,7 +24,7 @@ from rli.hudi.timeline.instant import Action, Instant, instant_before
 from rli.hudi.timeline.timeline import Timeline
 from rli.publication.archiving import archive_instants
 from rli.publication.fence import Fence
-from rli.services.clean import delete_journals, finish_cleans
+from rli.services.clean import after_cleans, delete_journals, finish_cleans
 from rli.telemetry import events, metrics
 from rli.view.caller_transactions import delete_uncommitted_records
 from rli.view.definition import TableDefinition
@@ -118,12 +118,14 @@ def foretold_archive(table: TableDefinition, keep_commits: int) -> ArchiveResult
 
 
 def _foretold(snapshot: Snapshot, keep_commits: int) -> ArchiveResult:
-    timeline = snapshot.timeline
+    # As the archive itself finds the table.
+    timeline, cleaned = after_cleans(snapshot)
     kept = KeptInstants(timeline)
     earliest = kept.earliest_readable(keep_commits)
     if earliest is None:
         return ArchiveResult(0, None, 0, dry_run=True)
-    stored = snapshot.slices.all_versions()
+    versions = snapshot.slices.all_versions()
+    stored = [part for part in versions if cleaned.isdisjoint(file.path for file in part.files)]
     boundary = _boundary(snapshot, kept.earliest_active(earliest), stored)
     leaving = _instants_before(timeline, boundary)
     if not leaving:

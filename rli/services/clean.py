@@ -17,7 +17,7 @@ import posixpath
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rli.errors import InvalidInputError
@@ -150,6 +150,25 @@ def finish_cleans(table: TableDefinition, fence: Fence) -> None:
             CLEAN.finish(TableInstant(table, instant.time, Action.CLEAN), fence)
 
 
+def after_cleans(snapshot: Snapshot) -> tuple[Timeline, frozenset[str]]:
+    """The timeline that ``finish_cleans`` will leave, and the files that it will delete. Nothing is changed."""
+    plans = {
+        instant: TableInstant(snapshot.table, instant.time, Action.CLEAN).plan()
+        for instant in snapshot.timeline.pending
+        if instant.action == Action.CLEAN
+    }
+    # One without a plan is removed.
+    instants = [
+        replace(instant, state=State.COMPLETED) if plans.get(instant) is not None else instant
+        for instant in snapshot.timeline.instants
+        if instant not in plans or plans[instant] is not None
+    ]
+    deleted = (
+        _deleted_by(snapshot, _plan_of(plan, instant.time)) for instant, plan in plans.items() if plan is not None
+    )
+    return replace(snapshot.timeline, instants=tuple(instants)), frozenset().union(*deleted)
+
+
 def unneeded_files(snapshot: Snapshot, earliest: Instant) -> list[FileSlice]:
     """The base files that nobody needs who reads as of the earliest kept commit, a later one, or a savepoint."""
     stored = snapshot.slices.all_versions()
@@ -201,19 +220,28 @@ class Clean(PlannedService[None]):
             # Nobody can carry it out: all but this trace of it was archived, or its plan removed by hand.
             announced.remove()
             return
-        plan = CleanPlan.from_avro(planned, f"{announced.time}.{Action.CLEAN}.{State.REQUESTED}")
+        plan = _plan_of(planned, announced.time)
         change = TableChange.removing(plan.files)
         timeline = table.load_timeline()
         fence.start(announced, change)
-        held = Snapshot(table, timeline).slices.of_partitions(plan.files)
-        live = {file.path for file_slice in held for file in file_slice.files}
         # In any order: none of them is needed, and a repeated clean deletes the rest.
-        table.storage.discard_files(path for path in planned_files(plan.files) if path not in live)
+        table.storage.discard_files(_deleted_by(Snapshot(table, timeline), plan))
         milliseconds = int((time.monotonic() - started) * 1000)
         fence.complete(announced, change, plan.completed(announced.time, milliseconds))
 
 
 CLEAN: Final = Clean()
+
+
+def _plan_of(content: bytes, instant_time: str) -> CleanPlan:
+    return CleanPlan.from_avro(content, f"{instant_time}.{Action.CLEAN}.{State.REQUESTED}")
+
+
+def _deleted_by(snapshot: Snapshot, plan: CleanPlan) -> list[str]:
+    """The files that a plan names, but for those that came to be needed again since."""
+    held = snapshot.slices.of_partitions(plan.files)
+    live = {file.path for file_slice in held for file in file_slice.files}
+    return [path for path in planned_files(plan.files) if path not in live]
 
 
 def delete_journals(fence: Fence, earliest: str) -> int:

@@ -329,6 +329,31 @@ def test_paused_archive_removes_nothing_newer(table: Table) -> None:
     check_stored(table)
 
 
+def test_dry_run_foretells_planned_cleans(table: Table) -> None:
+    """Another engine has planned a clean, and others have committed since: the archive carries it out first."""
+    for version in range(3):
+        _commit(table, version)
+    assert table.clean(keep_commits=1).instant
+    _commit(table, 3)
+
+    def die(point: str) -> None:
+        if point.startswith("before delete") and point.endswith(".parquet"):
+            raise InterruptedError(point)
+
+    dying = Table(replace(table.definition, storage=PointedStorage(table.location, at_point=die)))
+    with pytest.raises(InterruptedError):
+        dying.clean(keep_commits=1)
+    for mark in table.definition.storage.list_files(paths.SERVICES):
+        # Other engines leave none.
+        table.definition.storage.delete_files([mark.path])
+    for version in (4, 5):
+        _commit(table, version)
+    foretold = table.archive(keep_commits=1, dry_run=True)
+    assert foretold == replace(table.archive(keep_commits=1), dry_run=True)
+    assert foretold.instants_archived == 6
+    check_stored(table)
+
+
 @pytest.mark.invariant("P13")
 def test_archive_takes_no_foreign_name(table: Table) -> None:
     """Another engine gives the name to a file of its own, just before the archive does."""
