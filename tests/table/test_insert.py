@@ -48,7 +48,7 @@ def test_deleted_key_can_be_inserted_again(table: Table) -> None:
 
 def test_insert_refusing_known_keys_writes_nothing(trips: Table) -> None:
     trips.upsert(FIRST)
-    with pytest.raises(RecordExistsError, match=r"count=1 keys=\['a'\]; leave them out"):
+    with pytest.raises(RecordExistsError, match=r"count=1 keys=\['a'\] \(nothing was written\); leave them out"):
         trips.insert(records(("a", "x", 2, 2.0), ("c", "x", 2, 2.0)), on_existing="fail")
     assert len(by_key(rows_of(trips))) == 2
     assert trips.insert(records(("c", "x", 2, 2.0)), on_existing="fail").inserted == 1

@@ -22,7 +22,9 @@ def lacking(*rows: tuple[str, str, int]) -> pa.Table:
 
 def test_missing_columns_are_refused_with_advice(trips: Table) -> None:
     trips.upsert(STORED)
-    with pytest.raises(SchemaError, match=r"columns=\['v'\]; add them, or upsert with missing=\"null\""):
+    with pytest.raises(
+        SchemaError, match=r"columns=\['v'\] \(nothing was written\); add them, or upsert with missing=\"null\""
+    ):
         trips.upsert(lacking(("a", "x", 6)))
     with pytest.raises(InvalidInputError, match="missing='drop'; choose one of"):
         trips.upsert(STORED, missing="drop")
@@ -107,6 +109,6 @@ def test_fractional_double_is_named(prices: Table, wrong: float) -> None:
 @pytest.mark.parametrize("missing", ["null", "keep"])
 def test_column_differing_in_case_is_refused(trips: Table, missing: str) -> None:
     trips.upsert(STORED)
-    with pytest.raises(SchemaError, match="column=V table=v; rename it"):
+    with pytest.raises(SchemaError, match=r"column=V table=v \(nothing was written\); rename it"):
         trips.upsert(STORED.rename_columns(["id", "city", "ts", "V"]), missing=missing)
     assert trips.read().column_names == STORED.column_names
