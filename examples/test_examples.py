@@ -70,8 +70,9 @@ example.main()
 {step} = lambda *_, **__: os._exit(9)
 example.upsert({first}pa.table({{"id": ["new"], "city": ["Rome"], "fare": [1.0]}}))
 """
+# It ends without the interpreter's own end: threads of the libraries' readers may abort the process there.
 HEAL = """
-import sys
+import os, sys
 sys.path.insert(0, {examples!r})
 import pyarrow as pa, rli
 import {module} as example
@@ -79,7 +80,8 @@ import {module} as example
 example.upsert({first}pa.table({{"id": ["new"], "city": ["Bern"], "fare": [2.0]}}))
 with rli.open_index(example.INDEX) as index:
     assert index.pending() == []
-    print(index.lookup(["new"])["partition_path"].to_pylist(), {rows})
+    print(index.lookup(["new"])["partition_path"].to_pylist(), {rows}, flush=True)
+os._exit(0)
 """
 DELTA = {
     "module": "delta_with_index",
