@@ -1,4 +1,8 @@
-"""An instant that this process has requested, and its entry in the registry of writers."""
+"""An instant that this process has requested, and its entry in the registry of writers.
+
+A writer undoes its own write here, without the lease. Undoing another process's write needs the lease:
+``rli.commit.recovery``.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,9 @@ class AnnouncedInstant:
         writers, latest = coordination_of(table, index).writers, timeline.latest_time
         while True:
             instant = new_instant_time(table.now(), latest)
+            # The record and the work folder come before the request on the timeline. A crash in between leaves a
+            # folder, and recovery looks at folders. A request without a folder would look like a pending instant of
+            # another engine, and stay for ever.
             signs = writers.register(instant)
             if signs is not None:
                 announced = cls(TableInstant(table, instant, action), signs)
@@ -94,6 +101,8 @@ class AnnouncedInstant:
         """
         was_held = False
         try:
+            # First the draft, then the question (P4). In the other order, a publication by this very write, whose
+            # answer was lost, could arrive between the two, and its files would be removed from under a commit.
             if self.retracted() and not self.is_published():
                 undo_unpublished(self.table, self.time, promoted)
         finally:

@@ -98,6 +98,8 @@ class BegunWrite(WriteBasis):
         ready = made_ready(table, index, "recovery before a write", patience=patience)
         if isinstance(index, KeptInStore):
             index.prepare_for_writing()
+        # A repeat ends here, before any work. The answer is only early: the transaction may be committed from now on,
+        # and the check under the lease decides (P26).
         require_first(ready.table.storage, ready.timeline, caller)
         announced, state = _announced_before_sync(ready.table, index, tasks, ready.timeline, action)
         begun = cls(announced, state, index, clock, tasks, caller=caller, patience=patience)
@@ -159,6 +161,8 @@ class BegunWrite(WriteBasis):
     def _require_undisturbed(self, *, was_held: bool) -> None:
         # Writers that agree elsewhere have undone this write; its record may be gone with the former index.
         require_same_lease(self.table)
+        # The order matters: a displaced writer finds its own files missing. Asked later, that loss would look like a
+        # clean by another engine, or like a damaged table.
         if not was_held:
             raise self.announced.taken_for_dead()
         current = self.table.load_timeline()

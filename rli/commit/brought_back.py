@@ -76,6 +76,8 @@ def _changes(storage: Storage, journals: Sequence[Sequence[Journal]], prefix: st
     The rank rises from newer commits to older ones; it is odd for what a commit took.
     """
     for age, of_one in enumerate(journals):
+        # Of one commit, "took" ranks above "put": a key that went elsewhere within its partition was there before the
+        # commit, and is there again without it.
         rank = pa.scalar(2 * age + bool(prefix), pa.int64())
         for journal in of_one:
             for part in journal.relocations(storage):

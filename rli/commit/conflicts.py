@@ -2,6 +2,10 @@
 
 It may if it would have done the same on top of them: nobody changed a file group that it read or wrote, nor a record
 key that it looked up and found absent, nor the table's schema while columns were added.
+
+Two states are compared here, and nothing else is decided. The caller holds the lease and has synced the index, so
+that no commit is missing between the two. Whether a write in conflict is repeated is decided by
+``rli.commit.retries``.
 """
 
 from __future__ import annotations
@@ -96,6 +100,7 @@ def require_no_conflict(planned: PlannedCommit, changes: ChangedKeys, current: S
     journals = [] if planned.replaced and not changes.keys_expire else planned.journals
     # The keys that a write places are among those that it looked up.
     taken = planned.read.changed_keys(changes)
+    # Most writes act on all keys that they look up. Their read set finds none, and the keys that they place decide.
     if not taken.count:
         taken = changes.placed_by(journals, tasks)
     if taken.count:
@@ -123,6 +128,7 @@ def require_same_deletes(read: ReadSet, before: Snapshot, current: Snapshot, now
         ConflictError: the write may not be published.
     """
     known = read.known_deletes
+    # Equal timelines have equal files of deleted keys: each comes and goes with a commit. This saves the listing.
     if known is None or current.timeline.completed_writes == before.timeline.completed_writes:
         return
     undone = tuple(undone_writes(current.timeline, {file.instant for file in known.files}))
@@ -131,6 +137,7 @@ def require_same_deletes(read: ReadSet, before: Snapshot, current: Snapshot, now
             f"deletes that this write builds on were undone meanwhile: instants={list(undone)}; write again",
             instants=undone,
         )
+    # Files, not keys, are compared first: a write has seen all keys of a file that it knew.
     later = now().without(known)
     deleted = read.deleted_keys(later) if later else NO_KEYS
     if deleted.count:
@@ -158,6 +165,8 @@ def _require_same_schema(planned: PlannedCommit, current: Snapshot, instants: tu
 
 def _require_same_groups(planned: PlannedCommit, current: Snapshot, instants: tuple[str, ...]) -> None:
     written = {stat.group: stat for stat in planned.stats}
+    # File groups that were read count, even without any change to them: a record that came too late there would come in
+    # time if another commit had removed the newer one (P5).
     groups = planned.read.groups | planned.replaced | written.keys()
     contested = [change.group for change in changed_groups(planned.state.snapshot, current, groups)]
     if not contested:

@@ -54,6 +54,7 @@ def made_ready(table: TableDefinition, index: TableIndex, name: str, *, patience
     definition = table.reloaded()
     require_writable(definition.properties)
     writer = f"{name} at {datetime.now(UTC).isoformat()}"
+    # Dead writers first, so that the look for torn commits finds a timeline that no displaced writer changes any more.
     finished = recover(definition, index, writer, patience=patience)
     undone, timeline = undo_torn(definition, index, writer, patience=patience)
     require_no_empty_commit(definition, timeline)
@@ -81,6 +82,8 @@ def table_service(
     ready = made_ready(table, index, name, patience=patience)
     definition = ready.table.durable()
     with exclusive(definition, index, ready.writer, patience=patience) as lease:
+        # The service may delete journals and instants. The index must have followed them, or it could never follow them
+        # again.
         synced = index.sync(definition)
         if not ready.table.storage.is_durable:
             # Older versions and instants are about to go, or to be relied on.

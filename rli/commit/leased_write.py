@@ -1,4 +1,9 @@
-"""A write that has the table's lease: it is checked against what others committed, and published in one atomic step."""
+"""A write that has the table's lease: it is checked against what others committed, and published in one atomic step.
+
+The order of the steps is decided here. Whether others are in its way is decided by ``rli.commit.conflicts``, whether
+a paused writer may still publish by ``rli.publication.fence``, and what becomes of the files of a failed write by
+``rli.commit.recovery``.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +64,21 @@ class LeasedWrite:
             # From here on, only a process that takes the lease over can roll this write back.
             begun.announced.require_not_undone()
             table = _still_writable(begun.table)
+            # This sync registers every published commit before this one (P2), and the conflict check then sees the
+            # entries of all of them (P5). No other commit follows until the lease is released.
             now = begun.index.sync(table, SyncOptions(begun.tasks))
+            # Behind the sync, and before any file is promoted: the record of an earlier publication lies in the table
+            # by now, and this timeline shows its commit (P26).
             require_first(table.storage, now.timeline, begun.caller)
             accepted = prepared.giving_way(begun.snapshot, now.snapshot)
             sums = self._checked(accepted, now)
             records = [*self._transaction_records(now, accepted), *self._files_of_index(accepted, now.snapshot)]
             if records or len(accepted.results) < len(prepared.results):
+                # The manifest must list each promoted file before the first promotion: recovery finds them by the
+                # manifest alone (P9).
                 write_ahead(begun, accepted, records)
+            # Promoted before the draft is written: the draft is then flushed in one pass with the new names of the
+            # promoted files (P17), and nothing slow lies between the check of the lease and the publication.
             self._promote(accepted, records)
             self._complete(self._prepared(table, accepted, sums), now)
         return PublishedWrite(begun, table, accepted)
@@ -115,6 +128,8 @@ class LeasedWrite:
         begun, storage = self._begun, self._begun.table.storage
         write_partition_metadata(storage, accepted.partition_paths, begun.instant)
         for path in (*accepted.files, *records):
+            # Noted before the move. A failure of the move leaves open whether the file has arrived; the clean-up then
+            # removes it in both cases, and a missing file is no error there.
             self._promoted.append(path)
             storage.move(paths.unpublished_file(begun.instant, path), path)
             begun.on_step(Step.FILE_PROMOTED)
@@ -122,9 +137,13 @@ class LeasedWrite:
 
     def _prepared(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> PreparedCommit:
         """The content of the commit, on the disk together with all that it refers to."""
+        # The folders of promoted files are flushed, not the files: a move keeps the content, and that was flushed
+        # before the lease was asked for (P17).
         marks = (f"{path}/{PARTITION_METADATA}".lstrip("/") for path in accepted.partition_paths)
         needed = NeededFiles([*marks], [*map(posixpath.dirname, self._promoted)])
         change = self._change(table, accepted, sums)
+        # The fence writes the draft first and checks the lease second. This order is the heart of P4: if the check
+        # succeeds, a later successor finds the draft, and settles it.
         return Fence(table, self._lease.require_held).prepare_commit(self._begun.announced.on_timeline, change, needed)
 
     def _change(self, table: TableDefinition, accepted: PreparedWrite, sums: SliceSums) -> TableChange:
@@ -151,8 +170,11 @@ class LeasedWrite:
             # was lost: no other write has this instant.
             commit.publish(now.timeline)
         except FileNotFoundError:
+            # A successor has retracted the draft, so the outcome is certain, and nothing needs to be settled.
             raise
         except Exception as error:
+            # A failed request may have taken effect. To repeat it is wrong here: a successor may have undone the commit
+            # meanwhile, and the name would be free again.
             if not self._was_published_nevertheless(error):
                 raise
         except BaseException:
@@ -163,9 +185,13 @@ class LeasedWrite:
         """Leave the lease to a successor if it is decided, or not known, that the write will be published (P22)."""
         is_retracted = False
         try:
+            # An interrupted writer only tries to retract; it does not finish a decided publication. Its successor does,
+            # because the lease lapses instead of being released (P22, 2).
             is_retracted = self._begun.announced.retracted()
         finally:
             if not is_retracted:
+                # A released lease would let the next writer build on a table without this commit, which may still
+                # appear.
                 self._lease.leave_to_successor()
 
     def _was_published_nevertheless(self, error: Exception) -> bool:

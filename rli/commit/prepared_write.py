@@ -77,6 +77,8 @@ class PreparedWrite:
 
         If no result would be left, all stay, and the check of conflicts names the other commits.
         """
+        # Only a clustering may shrink like this: each of its results replaces file groups of its own, and no record is
+        # lost if they stay as they are. An upsert without one of its file groups would be half a request.
         changed = {change.group for change in changed_groups(before, now, self.replaced)}
         kept = [result for result in self.results if changed.isdisjoint(result.replaces)]
         return replace(self, results=kept or self.results)

@@ -82,6 +82,8 @@ class PublishedWrite:
         """Remove the work folder and the writer's record; if this writer cannot, the next writer does."""
         begun, folder = self._begun, paths.work_folder(self._begun.instant)
         try:
+            # The folder goes before the record. A folder without a record counts as left by a dead writer, and recovery
+            # would take the lease for nothing.
             begun.table.storage.delete_folder(folder)
         except OSError as error:
             events.LEFTOVER.log(folder=folder, cause=error)

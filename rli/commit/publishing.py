@@ -29,6 +29,7 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
     published: PublishedWrite | None = None
     promoted: list[str] = []
     try:
+        # Before the lease is asked for: flushing base files takes long, and no other writer should wait for it (P17).
         write_ahead(begun, prepared)
         begun.on_step(Step.MANIFESTED)
         with exclusive_in_turn(begun.table, begun.index, begun.instant, turn, patience=begun.patience) as lease:
@@ -41,6 +42,8 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
                 published.bring_index_up_to_date()
     except UndecidedCommitError as error:
         # Its files stay: the next holder of the lease decides, and clears up.
+        # The work folder stays and the record goes: the next holder of the lease then counts this writer as dead, and
+        # settles the draft. A record that is still renewed would keep the draft undecided.
         begun.leave()
         return Undecided(error)
     except Exception as error:  # noqa: BLE001  (the outcome tells of it)
@@ -59,6 +62,8 @@ def publish(begun: BegunWrite, prepared: PreparedWrite, turn: str | None = None)
 def _finished(begun: BegunWrite, published: PublishedWrite) -> Published:
     try:
         if not _shares_index(begun):
+            # Each host applies the commit to an index of its own here, so no other host need wait for it with the
+            # lease.
             published.bring_index_up_to_date()
         published.report_applied()
     finally:

@@ -38,6 +38,7 @@ def require_synced(table: TableDefinition, index: TableIndex) -> IndexState:
     """
     state, unseen = _unseen(table, index)
     while unseen:
+        # One shared instant is enough. Busy writers change the sets at each look, so equal sets would never come.
         before = {*unseen.unapplied, *unseen.withdrawn}
         state, unseen = _unseen(table, index)
         if not before.isdisjoint([*unseen.unapplied, *unseen.withdrawn]):
@@ -109,9 +110,14 @@ class _Waiting:
         try:
             if unseen.withdrawn:
                 # The index follows a rollback or restore once that is complete.
+                # A sync cannot help here: the instant is pending again until its rollback is complete. While the lease
+                # has a holder that lives, this holder completes it; a second process could only wait for the same
+                # lease.
                 if self._is_orphan_again([self._lease_watch]):
                     recover(self._table, self._index, self._name, patience=self._seconds_left())
             elif self._may_help(unseen) or self._is_orphan_again(self._watches_of(unseen.unapplied)):
+                # No lease: applying is idempotent (P8), also beside the writer's own sync. The deadline ends it after a
+                # part; what was applied until then is not lost.
                 self._index.sync(self._table, SyncOptions(on_part=lambda: self._require_time_left(unseen)))
                 return
         except (OSError, LeaseBusyError, StoreReadOnlyError) as error:
@@ -137,6 +143,8 @@ class _Waiting:
             # Writers of other hosts apply what they commit to their own indexes.
             return True
         is_due = time.monotonic() >= self._began + _GRACE_SECONDS
+        # Time alone is no reason to apply a large commit a second time. If its writer dies, two looks at its record
+        # find that.
         return is_due and journal_bytes(self._table.storage, unseen.unapplied) <= SMALL_JOURNALS
 
     def _tell(self, unseen: Unseen) -> None:

@@ -53,6 +53,8 @@ def exclusive(table: TableDefinition, index: TableIndex, writer: str, *, patienc
         UnsupportedTableError: a newer version of rli announced a service that this one does not know.
     """
     with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
+        # Displaced writers first, then services: a decided publication belongs on the timeline before a service changes
+        # it.
         fence = _durable_fence(table, lease)
         _clear_displaced(table, index, lease, fence)
         # Also those whose process failed and let the lease go: nothing may be built on what is to be undone.
@@ -77,6 +79,8 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
     """
     # Otherwise all writers that live would be taken for dead, because their records are elsewhere.
     require_same_lease(table)
+    # A look without the lease, because nearly every write finds nothing. It can only be wrong in the harmless
+    # direction: what a writer leaves after this look, the next writer finds.
     coordination = coordination_of(table, index)
     remove_abandoned_requests(table.storage, coordination.requests)
     if not (
@@ -89,6 +93,8 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
         fence = _durable_fence(table, lease)
         finished = _clear_displaced(table, index, lease, fence)
         # Asked again, because the lease may have been long in coming.
+        # Displaced holders were cleared above. These never had the lease, or gave it back. A draft is possible here,
+        # too: a crash between the release of the lease and the withdrawal leaves one.
         for instant in coordination.writers.abandoned():
             _clear(table, index, instant)
         return finished | finish_announced(fence)
@@ -109,7 +115,10 @@ def undo_unpublished(table: TableDefinition, instant: str, promoted: Iterable[st
     storage.delete_folder(paths.unpublished_files(instant))
     in_table = frozenset(listed_files(storage, instant) if promoted is None else promoted)
     storage.discard_files(in_table)
+    # Files first, then journals, the request last: while the timeline shows the instant as pending, a file left by a
+    # crash here cannot pass for archived data (P13).
     storage.delete_folder(paths.journal_folder(instant))
+    # The action is not known here: only the request tells it, and a repeat finds no request.
     for action in _OWN_ACTIONS:
         TableInstant(table, instant, action).remove()
     # The folder tells of the write, after a power cut too, until nothing else is left of it.
@@ -137,6 +146,8 @@ def _clear_displaced(table: TableDefinition, index: TableIndex, lease: Held, fen
         if is_instant_time(writer):
             _clear(table, index, writer)
     finished = finish_announced(fence)
+    # Not before all of them are cleared: the record of the lease names them until here, so a successor of this process
+    # would clear up again (P3).
     lease.settle()
     return finished
 
@@ -163,6 +174,8 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
     writers = coordination_of(table, index).writers
     # First of all the writer, should it live, is told: what it finds missing from here on is no error of the table.
     displaced = writers.displace(instant)
+    # The draft is settled before the question whether the commit stands. In the other order, the writer could publish
+    # between the question and the clean-up, and its files would vanish from under a commit (P4).
     table.storage.settle(paths.commit_content(instant))
     # What the index has followed was published; if it is not any more, its journal is needed to undo it there.
     was_published = is_published(table, instant) or bool(standing_in(index, [instant]))
@@ -183,4 +196,6 @@ def _clear(table: TableDefinition, index: TableIndex, instant: str) -> None:
         pid=process and process.pid,
         is_on_this_host=process and process.is_on_this_host,
     )
+    # The record goes last. While it is there, no other writer gets this instant, and if this process dies, the next one
+    # clears up again.
     writers.forget(displaced, was_published=was_published)

@@ -83,6 +83,8 @@ def write_until_published(
 def _attempt(
     begin: Callable[[], BegunWrite], prepare: Callable[[BegunWrite], PreparedWrite], report: WriteReport
 ) -> Outcome:
+    # The turn surrounds the whole attempt, snapshot included. A turn taken later would not keep others from publishing
+    # between the snapshot and the commit, and that is its only use (P45).
     lost = report.attempt_began()
     with nullcontext() if lost is None else own_turn(lost.table, lost.index, patience=lost.patience) as turn:
         return _tried(begin, prepare, report, turn)
@@ -110,6 +112,7 @@ def _tried(
 
 
 def _may_be_repeated(outcome: Outcome) -> bool:
+    # ``Undecided`` is never repeated: a successor may still publish the first attempt, beside its repeat.
     return isinstance(outcome, NotPublished) and outcome.may_be_repeated
 
 

@@ -102,6 +102,7 @@ def undo_torn(
     torn, timeline = torn_commits(table, index)
     if not torn:
         return {}, timeline
+    # A rollback of a torn commit must not be torn itself.
     table = table.durable()
     with exclusive(table, index, writer, patience=patience) as lease:
         fence = Fence(table, lease.require_held)
@@ -117,6 +118,7 @@ def undo_torn(
 
 def _undo(table: TableDefinition, torn: TornCommit, fence: Fence) -> str:
     events.TORN_COMMIT.log(table=table.location, instant=torn.time, file=torn.part)
+    # From the names alone: the commit's own content may be the very part that is missing.
     plan = RollbackPlan(torn.time, torn.action, _files_of(table, torn))
     rollback = ROLLBACK.announce(plan.to_avro(), table.load_timeline(), fence)
     ROLLBACK.finish(rollback, fence)
@@ -142,6 +144,8 @@ def _empty(snapshot: Snapshot, own: Container[str]) -> Iterator[TornCommit]:
 
 def _broken(snapshot: Snapshot, index: TableIndex, own: Container[str]) -> Iterator[TornCommit]:
     """Commits that cannot be read, or whose base files cannot, from the last one back to one that is whole."""
+    # It stops at the first whole commit, which must stay. Commits are undone from the newest back, so a broken commit
+    # behind a whole one is out of reach, and counts as damaged.
     for instant in reversed(snapshot.timeline.completed_writes):
         is_own = instant.time in own or _has_journal(snapshot.table, instant)
         if not (is_own and _may_be_torn(snapshot, index, instant)):
@@ -166,6 +170,8 @@ def _may_be_torn(snapshot: Snapshot, index: TableIndex, instant: Instant) -> boo
     table = snapshot.table
     settings = table.require_settings()
     # Where each host has its own index, another one may know the commit.
+    # A sync flushes a commit before it registers it. So with ``durability="disk"`` a commit in the log was on the disk,
+    # and what is missing now was lost later.
     if settings.durability is Durability.DISK and (settings.lease is not LeasePlace.INDEX or _knows(index, instant)):
         return False
     return is_older_than_machine(table.storage, snapshot.timeline.layout.path(instant.file_name))

@@ -66,6 +66,8 @@ class _OwnTurn:
     def take(self) -> None:
         """Wait for the turns of others, and take one, if that does not fail."""
         try:
+            # First the turn, then the lease. A write with the lease never waits for a turn, so two writes cannot wait
+            # for each other (P45).
             seconds = self._await_own()
             # A write that had the lease before it could see the turn is still published.
             with exclusive(self._table, self._index, self.name, patience=_seconds_left(self._deadline)):

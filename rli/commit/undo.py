@@ -44,6 +44,8 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
     ready = made_ready(table, index, f"rollback of {instant}", patience=patience)
     definition, writer, finished = ready.table.durable(), ready.writer, ready.finished.of(Action.ROLLBACK)
     index.sync(definition)
+    # The caller repeats a call that died, and recovery has just finished its rollback. A second one would fail: the
+    # commit is gone.
     if instant in finished:
         return finished[instant]
     if is_last and finished:
@@ -57,12 +59,16 @@ def roll_back(table: TableDefinition, index: TableIndex, instant: str, *, patien
         require_rollback(snapshot, [*clusterings, commit])
         require_unique_after(index, state, [*clusterings, commit])
         for clustering in clusterings:
+            # One at a time, the newest first: a process that dies between two of them leaves the state after some
+            # commit (P12). The snapshot is loaded again: the next plan starts from the state that this one left.
             ROLLBACK.finish(ROLLBACK.announce(rollback_plan(snapshot, clustering), snapshot.timeline, fence), fence)
             snapshot = _state_to_undo(definition, index, fence).snapshot
         rollback = ROLLBACK.announce(rollback_plan(snapshot, commit), snapshot.timeline, fence)
         # It is announced: if another process takes the lease over, that one carries it out.
         with suppress(LeaseLostError):
             ROLLBACK.finish(rollback, fence)
+    # Where the lease was lost, another process has the plan, but may have died too. This waits for it, or carries out
+    # the plan.
     recover(definition, index, writer, patience=patience)
     index.sync(definition)
     return rollback.time
@@ -89,6 +95,7 @@ def restore(table: TableDefinition, index: TableIndex, instant: str, *, patience
         snapshot = state.snapshot
         require_unique_after(index, state, commits_after(snapshot.timeline, instant))
         plan = restore_plan(snapshot, instant)
+        # A restore is one plan for all commits: a process that dies half way cannot leave some of them undone for good.
         announced = None if plan is None else RESTORE.announce(plan, snapshot.timeline, fence)
         # As for a rollback.
         with suppress(LeaseLostError):

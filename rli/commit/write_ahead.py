@@ -1,4 +1,7 @@
-"""Files of a write that are on the disk before its commit refers to them (docs/protocol.md, P17)."""
+"""Files of a write that are on the disk before its commit refers to them (docs/protocol.md, P17).
+
+The commit's own content is not among them: ``rli.publication.fence`` writes it, under the lease.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ def write_ahead(begun: BegunWrite, prepared: PreparedWrite, records: Sequence[st
         *(journal.path for journal in prepared.journals),
     ]
     storage.sync(
+        # The requested and inflight files are flushed with the rest: after a power cut, promoted files of an instant
+        # that the timeline does not name could pass for archived data (P13).
         files=[manifest, listed, *([] if prepared.is_synced else by_tasks), *begun.announced.on_timeline.pending_paths],
         folders=[posixpath.dirname(manifest), posixpath.dirname(listed)],
     )
