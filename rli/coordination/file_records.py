@@ -77,12 +77,16 @@ class FileRecords:
         if value is None and stored is None:
             return True
         greatest = self._replace(name, version, stored, value)
+        # Listed again after the creation (2 above): the version that this process created may be an old number, made
+        # and deleted long ago.
         versions = self._versions(name)
         if greatest is None or max(versions, default=0) != greatest:
             return False
         # It is replaced, whatever fails from here on: the next process that replaces it deletes what stays.
         with suppress(OSError):
             self._storage.delete_files(_path(name, older) for older in versions if older < greatest)
+            # Records in folders are one for each write or request, and would pile up. The lease and its like keep one
+            # file.
             if "/" in name:
                 self._remove_traces(posixpath.dirname(name))
         return True
@@ -92,9 +96,13 @@ class FileRecords:
         try:
             created = self._storage.create(_path(name, version + 1), _REMOVED if value is None else value)
         except OSError as error:
+            # Only a removal may go on without space. To empty a file for a new value would leave neither the old one
+            # nor the new one.
             if value is not None or stored is None or error.errno not in _NO_SPACE or not self._storage.is_local:
                 raise
             self._storage.empty(_path(name, version), stored)
+            # Another process may have created the next version meanwhile: then the emptied one does not count (4
+            # above).
             return version if self._latest(name) == (version, None) else None
         return version + 1 if created else None
 
@@ -123,6 +131,8 @@ class FileRecords:
         try:
             Holding.from_json(content)
         except CorruptIndexError:
+            # Only then: a younger unreadable record is of a process that may live, and to take it for dead is for an
+            # operator to decide.
             if self._storage.is_local and is_older_than_machine(self._storage, path):
                 return Holding.unknown(displaced=writers_at_work(self._storage)).to_json()
         return content

@@ -78,12 +78,15 @@ class HeldLease:
 
     def take(self, *, over: bytes | None) -> bool:
         """Begin to hold, in place of the record ``over`` (None: of none); returns whether that succeeded."""
+        # The predecessor may be alive and between its check of the lease and its publication. Its name travels in the
+        # new record, so even if this process dies at once, the next holder knows whose draft to settle (P3).
         before = None if over is None else Holding.from_json(over)
         # A successor that died before it had cleared up leaves that to its own successor. An earlier attempt that failed displaced nobody.
         self._displaced = () if before is None else (before.writer, *before.displaced)
         self._may_be_held = True
         try:
             self._may_be_held = self._records.compare_and_set(self._name, over, self._content())
+            # Only now: a thread starts once, and ``take`` may be called many times before it succeeds.
             if self._may_be_held:
                 self._thread.start()
         except BaseException:
@@ -101,7 +104,11 @@ class HeldLease:
 
     def require_held(self) -> None:
         """Raise ``LeaseLostError`` if another process has taken over, and what ``require_same`` raises."""
+        # The settings are read at each check, too (P3): once the index or the place of the lease has changed, a record
+        # in the former place gives no right to publish.
         self._require_same()
+        # A loop, because the renewing thread of this same process replaces the record, too. A lost comparison alone
+        # does not say that the lease is lost; another record, or none, does.
         while (own := self._own_record()) is not None:
             # A read may be stale where hosts cache files. Replacing the record proves that it was current.
             if self._records.compare_and_set(self._name, own, self._content()):
@@ -123,6 +130,7 @@ class HeldLease:
         """
         if not self._may_be_held:
             return False
+        # The thread ends first. Otherwise it could renew the record between the reading and the removal here.
         self._ended.set()
         # An interruption may come between the taking of the record and the start of the thread.
         if self._thread.is_alive():
@@ -134,6 +142,7 @@ class HeldLease:
         return self._give_back()
 
     def _give_back(self) -> bool:
+        # Lapsing is slow but safe: for the next process a missing record says that nothing is left to clear up.
         if self._is_left or self._displaced:
             return False
         own = self._own_record()
@@ -178,6 +187,8 @@ class RecordWatch:
         stored = self._records.read_control(self._name)
         if stored is None:
             return False
+        # Two judgements: the clock finds a record that lapsed long ago at the first look, the watch needs no clock of
+        # another host.
         return not (Holding.from_json(stored).is_over(time.time()) or self._watch.has_lapsed(stored))
 
 
@@ -241,6 +252,8 @@ class TableLease:
                         raise LeaseBusyError(_describe_holder(self._name, stored, patience))
                     queue.pause()
             queue.has_taken(holding.displaced)
+            # Behind the taking: the settings cannot change from now on, because each change of them takes this lease
+            # (P37).
             self._require_same()
             yield holding
         finally:
@@ -269,6 +282,8 @@ class TableLease:
         """Take it from its holder, for the next process to clear up."""
         while (stored := self._records.read_control(self._name)) is not None:
             # The holder finds a record that is not its own, so it renews nothing.
+            # Not removed, but replaced: a free lease would name no displaced writer, and the former holder might still
+            # publish (P4).
             broken = Holding.unknown(by, _displaced(stored, at_work))
             if self._records.compare_and_set(self._name, stored, broken.to_json()):
                 return

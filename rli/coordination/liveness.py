@@ -153,6 +153,7 @@ class Watch:
         if holding.process.is_known_dead:
             return True
         now = time.monotonic()
+        # Any change is a sign of life, whatever it says: the content is not compared with a clock here.
         if record != self._seen:
             self._seen, self._since = record, now
         return now - self._since >= holding.seconds

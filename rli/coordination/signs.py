@@ -1,4 +1,8 @@
-"""Signs of life as shared records: each process renews the record of its name as long as it lives."""
+"""Signs of life as shared records: each process renews the record of its name as long as it lives.
+
+What a silence means is decided by ``rli.coordination.liveness``, and what follows from a death by
+``rli.commit.recovery``.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +46,7 @@ class RecordedLiveness:
 
     def begin(self, name: str) -> HeldLease | None:
         """Give signs of life under a name until they are released; None if somebody has given some."""
+        # Only where there is no record: to replace another process's signs would be to take that process for dead.
         signs = HeldLease(self._records, self._prefix + name, name, self._seconds)
         return signs if signs.take(over=None) else None
 

@@ -1,4 +1,8 @@
-"""The registry of writers: each has a work folder, and gives signs of life under its instant."""
+"""The registry of writers: each has a work folder, and gives signs of life under its instant.
+
+The folder tells that there was a write, the record whether its writer lives. What a dead writer has left, published
+or not, is decided by ``rli.commit.recovery``.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +74,8 @@ class RegisteredWriters:
 
     def displace(self, instant: str) -> DisplacedWriter:
         """Take a writer for dead, even while it renews its record. The caller holds the lease."""
+        # The mark is put in by comparison, again and again: a living writer may renew its record in between. Once the
+        # mark is in, its renewals find a record that is not its own, and its next check fails.
         name = writer_record(instant)
         sign, was_displaced = None, False
         while (stored := self._records.read_control(name)) is not None:

@@ -42,6 +42,8 @@ def archive_instants(table: TableDefinition, leaving: Iterable[Instant], dead: S
         ConflictError: another engine took the name of the archive's file; nothing was archived.
     """
     switch_off_metadata_table(table.storage, table.reloaded().properties)
+    # Before the instants leave: from then on, each base file older than the active timeline counts as archived data
+    # (P13).
     table.storage.discard_files(dead)
     table.storage.sync(folders={posixpath.dirname(path) for path in dead})
     _finish(_publish(table, _files_of(table, leaving), fence), fence)
@@ -87,6 +89,8 @@ def _publish(table: TableDefinition, files: list[list[Instant]], fence: Fence) -
     )
     storage.make_folder(layout.archive_folder)
     folder = paths.archiving_folder(uuid4().hex)
+    # The draft before the plan: a plan counts only once its archive file has its name, so a crash in between leaves a
+    # folder that is dropped. Without an archive file, all instants of the plan are in the archive already.
     draft = storage.draft(paths.archive_content(folder), b"" if file is None else file.content)
     storage.write_bytes(paths.archive_plan(folder), plan.model_dump_json().encode())
     storage.sync(folders=[folder])
@@ -124,6 +128,8 @@ def _finish(folder: str, fence: Fence) -> None:
     storage.settle(paths.archive_content(folder))
     plan = _read_plan(storage, folder)
     if plan is not None and _is_published(table, plan, fence):
+        # In the order of the plan, and only after the archive has them. A reader in between sees an instant twice, and
+        # never not at all.
         storage.delete_files(plan.files)
         storage.sync(folders=[table.timeline_layout.folder])
     storage.delete_folder(folder)
@@ -149,6 +155,7 @@ def _is_published(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
         return True
     content = table.storage.read_bytes(plan.archive)
     # Where another engine was first, its file has the name.
+    # A file of this name is no proof. Its content says whether it is this plan's: only then the instants may leave.
     if content is None or hashlib.sha256(content).hexdigest() != plan.digest:
         return False
     table.storage.sync(folders=[posixpath.dirname(plan.archive)])

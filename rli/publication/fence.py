@@ -91,6 +91,8 @@ class Fence:
     def announce(self, instant: TableInstant, plan: bytes) -> None:
         """Put a plan on the timeline, as a requested instant; from then on every holder of the lease carries it out."""
         mark = paths.service_mark(instant.time, instant.action)
+        # The mark is the draft of the request itself. It stays after the publication, and leads the next holder of the
+        # lease to the announced service, however far that got.
         draft = self.table.storage.draft(mark, plan)
         self.table.storage.sync(folders=[posixpath.dirname(mark)])
         with self._naming_the_loss(str(instant), "it was not announced, call it again"):
@@ -105,6 +107,8 @@ class Fence:
             change: what the service is about to change.
             content: of the inflight state.
         """
+        # Before the change shows. In the other order, a reader of Hudi could list files by a metadata table that lacks
+        # this change.
         self._tell_metadata_table(change)
         with self._prepared(content) as draft:
             instant.begin_from(draft)
@@ -117,9 +121,11 @@ class Fence:
             change: what the service has changed.
             content: of the completed instant.
         """
+        # A repeat by the next holder: the service had completed, and only its mark was left.
         if instant.is_completed:
             return
         self._tell_metadata_table(change)
+        # Loaded under the lease, for the completion time: it must be greater than all times that any reader has seen.
         timeline = self.table.load_timeline()
         with self._prepared(content) as draft:
             instant.complete_from(draft, timeline)
@@ -135,6 +141,8 @@ class Fence:
         """
         self._tell_metadata_table(change)
         storage, path = self.table.storage, paths.commit_content(instant.time)
+        # The order of P4: the draft, then the check of the lease, then (by the caller) the publication. If the lease is
+        # held at the check, every successor comes later, and finds the draft.
         draft = storage.unsynced().draft(path, self.table.timeline_layout.encode(change.commit_metadata))
         storage.sync(files=[path, *needed.files], folders=needed.folders)
         self.require_held()
@@ -169,6 +177,8 @@ class Fence:
                 yield draft
         except BaseException:
             # If it is decided that the draft gets its name, the next holder of the lease sees to it.
+            # Only retracted, not settled: to finish a decided publication needs the lease, and this process may have
+            # lost it.
             storage.retract(path)
             raise
         storage.delete_files([path])

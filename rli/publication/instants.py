@@ -81,6 +81,8 @@ class TableInstant:
             content: of the completed instant.
             timeline: loaded under the lease: the completion time comes after all of its times.
         """
+        # No flush here. A crash before the flush loses a commit that was not acknowledged, and no index registers it
+        # before it has flushed the timeline itself (P17).
         self._writer.publish(content, self.time, self.action, timeline.next_time(self.table.now()))
 
     def sync(self) -> None:

@@ -19,6 +19,8 @@ _FOLDER: Final = ".hoodie/metadata"
 def switch_off_metadata_table(storage: Storage, properties: TableProperties) -> None:
     """Make readers list files instead. The caller holds the lease."""
     keys = (Key.METADATA_PARTITIONS, Key.METADATA_PARTITIONS_INFLIGHT)
+    # The properties first: they make readers use the metadata table. A crash before the folder goes leaves a folder
+    # that nobody reads.
     if any(properties.raw.get(key) for key in keys):
         save_properties(storage, properties.changed(dict.fromkeys(keys)))
     if storage.exists(_FOLDER):
