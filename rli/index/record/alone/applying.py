@@ -26,6 +26,8 @@ def apply_transactions(index: StoredEntries, on_part: Callable[[], None] = lambd
     while True:
         applied, log = index.read_progress()
         least = applied.least or 0
+        # One record too many, on purpose: the process that applied the last one may have died before the removal of its
+        # chunks.
         for record in log.records_after(max(0, least - 1)):
             if record.last_sequence <= least:
                 # The process that applied it may have died before it had removed anything.
@@ -42,6 +44,8 @@ def _apply_record(
     """Apply a transaction of the log; False if the store went back to an earlier state meanwhile."""
     try:
         for changes in staging.read_chunks(index.store, record.writer, record.staged.chunks):
+            # Chunks are read from the last to the first, and equal sequences do not replace each other: what was staged
+            # last wins.
             index.apply(changes, log, record.first_sequence)
             on_part()
     except staging.ChunksGoneError:
@@ -53,6 +57,7 @@ def _apply_record(
             "back to an earlier state, and the transaction's staged changes are gone: restore all servers from "
             "backups of the same time, or rebuild the index"
         ) from None
+    # Before the chunks go. In the other order, a crash in between would leave a commit that nobody can apply.
     if not index.store.mark_applied(since, record.last_sequence):
         return False
     _remove_what_nobody_needs(index, log, record)
@@ -63,6 +68,7 @@ def _remove_what_nobody_needs(index: StoredEntries, log: LogState, applied: LogR
     """Remove the staged changes of a transaction that was applied, or those that are now too old to be kept."""
     if not applied.staged.keeps_chunks:
         staging.remove_chunks(index.store, applied.writer, applied.staged.chunks)
+    # Each record of an index alone owns one sequence, so this counts records.
     old = log.record_at(applied.last_sequence - TRANSACTIONS_KEPT)
     if old is not None and old.staged.keeps_chunks:
         staging.remove_chunks(index.store, old.writer, old.staged.chunks)

@@ -35,6 +35,7 @@ class ChangedKeys:
     def add(self, record_keys: pa.Array, entries: codec.Entries) -> None:
         """Look at some keys (string array, shape (n,)) and their entries."""
         sequences = codec.sequences(entries)
+        # Tombstones count, too: a key that was deleted since is as changed as one that was placed.
         positions = np.flatnonzero(sequences > self._snapshot)
         if len(positions):
             self._keys.append(record_keys.take(pa.array(positions)))

@@ -145,10 +145,15 @@ def commit_prepared(index: StoredEntries, prepared: Prepared, texts: Mapping[str
 
 
 def _committed(index: StoredEntries, prepared: Prepared, texts: Mapping[str, str]) -> IndexCommit:
+    # A loop, because other processes may decide as well. Each round reads the record anew, and one compare-and-set
+    # decides for all of them (P35).
     while (found := read_prepared(index, prepared.writer)) is not None and found.state is not State.ABORTING:
         if found.state is State.COMMITTING:
+            # Decided. From here on an error is reported in the result: the caller's table has the commit already.
             return _finished(index, found)
+        # Its result is not asked for: the next round reads what was decided, by this call or by another.
         advance(index, found, State.COMMITTING, metadata=texts)
+    # The record is gone, so somebody has finished the decision. Only the log tells which one it was.
     record = prepared.commit_in(index.log.refresh())
     if record is None:
         raise ConflictError(

@@ -1,4 +1,8 @@
-"""Are the keys of a transaction free? Nobody has changed them since its snapshot, and no prepared transaction holds them."""
+"""Are the keys of a transaction free? Nobody has changed them since its snapshot, and no prepared transaction holds them.
+
+The answer holds for one state of the commit log. That nothing comes in between is left to the append right behind
+that state.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +52,8 @@ class KeyCheck:
             ChunksGoneError: the staged changes are not in the store any more.
         """
         unchanged = self._unchanged(log)
+        # After the log was read, and for that state of it: a transaction announced later makes this writer's append
+        # fail (P35).
         require_not_held(self._index, self._shared, self._writer, unchanged, self._free)
         return unchanged
 
@@ -56,6 +62,7 @@ class KeyCheck:
             return log
         # Without commits since the snapshot, there is nothing to compare hashes with.
         watch = self._changes.watched() if log.head > self._snapshot else self._changes.hashed
+        # The usual case: a few small commits came in between, and their keys are not among ours. No key is looked up.
         if watch.follow(log) is Verdict.UNCHANGED:
             return log
         keys_at_once = _KEYS_LOOKED_UP
@@ -67,6 +74,8 @@ class KeyCheck:
     def _looked_up(self, log: LogState, keys_at_once: int) -> LogState | None:
         """Look all staged keys up as of the log, and follow it meanwhile; None if it grew too fast for that."""
         watch = self._changes.watched()
+        # Before the look-ups: each key is looked up as of ``log.head`` or later, so what comes behind it is left to the
+        # watch.
         watch.restart(log.head)
         reached = log
         changed = ChangedKeys(self._index, self._snapshot)
@@ -75,6 +84,8 @@ class KeyCheck:
             # Once there is a conflict, the rest is looked up to count it.
             if not changed:
                 reached = self._index.log.refresh()
+                # A hash that matches is no conflict yet. The keys are looked up once more, fewer at a time, as of a
+                # newer log.
                 if watch.follow(reached) is not Verdict.UNCHANGED:
                     return None
         changed.require_none()

@@ -67,6 +67,7 @@ class KeyWatch:
     def follow(self, log: LogState) -> Verdict:
         """Compare the keys with those of all transactions that the log has added since the last call."""
         added = log.head - self._sequence
+        # Below zero: the log went back. That is not "unchanged", however few records there are.
         if not 0 <= added <= self._most_read():
             return Verdict.UNKNOWN
         for record in log.records_after(self._sequence) if added else ():
@@ -85,6 +86,8 @@ class KeyWatch:
                 if self._has_any(_hashes_of(changes.record_keys)):
                     return Verdict.CHANGED
         except staging.ChunksGoneError:
+            # The commit may be too old or too large to keep its chunks. Not to know is no conflict: the keys are looked
+            # up.
             return Verdict.UNKNOWN
         return Verdict.UNCHANGED
 

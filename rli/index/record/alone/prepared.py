@@ -50,6 +50,7 @@ def write_preparing(index: StoredEntries, preparing: Prepared) -> Prepared:
     """Write the record of a transaction that is being prepared; returns it as it is stored."""
     new = replace(preparing, state=State.PREPARING, fence=0, prepared_at=time.time(), process=ProcessId.current())
     content = new.to_json()
+    # A repeat after a lost answer finds the record, and leaves it.
     index.store.compare_and_set(new.name, None, content)
     return replace(new, content=content)
 
@@ -85,6 +86,8 @@ def finish_decided(index: StoredEntries) -> list[Prepared]:
         elif prepared.state is State.ABORTING:
             finish_abort(index, prepared)
         elif prepared.state is State.PREPARING and prepared.process.is_known_dead:
+            # Known, not guessed: on another host the process may live, and its caller may be about to commit to its
+            # table.
             forget(index, prepared)
         else:
             undecided.append(prepared)
@@ -104,6 +107,8 @@ def finish_commit(index: StoredEntries, committing: Prepared) -> LogRecord:
             for changes in staging.read_chunks(index.store, committing.writer, committing.staged.chunks):
                 groups |= changes.file_groups()
         except staging.ChunksGoneError:
+            # Another process has appended and applied it meanwhile, and removed the chunks. Without a record in the
+            # log, they are lost.
             if committing.commit_in(index.log.refresh()) is not None:
                 continue
             raise CorruptIndexError(
@@ -113,11 +118,14 @@ def finish_commit(index: StoredEntries, committing: Prepared) -> LogRecord:
         draft = transaction_draft(
             committing.writer, committing.instant, groups, committing.staged, dict(committing.metadata)
         )
+        # Only behind a log that was searched for this very commit: of several processes that finish it, one append
+        # succeeds.
         index.log.append(log, draft)
 
 
 def finish_abort(index: StoredEntries, aborting: Prepared) -> None:
     """Remove all that a transaction has staged; may be repeated and raced."""
+    # The chunks before the record: while the record is there, a process that finds it repeats the removal.
     staging.remove_others(index.store, aborting.writer, ())
     forget(index, aborting)
 
@@ -159,6 +167,8 @@ def require_not_held(
     for holder in all_prepared(index):
         if holder.writer == own or holder.writer in free or not _holds(holder, log):
             continue
+        # Records first, then chunks. A holder that ends in between has no chunks, and then its commit, if any, is in a
+        # newer log.
         taken = [found for held in _keys_of(index, holder) if len(found := shared(held))]
         if taken:
             raise _conflict(holder, pa.concat_arrays(taken).unique())

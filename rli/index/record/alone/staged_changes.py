@@ -72,6 +72,7 @@ class StagedChanges:
 
     def watched(self) -> KeyWatch:
         """The hashes of all keys. Keys that tasks have staged are hashed once they have to be compared."""
+        # Tasks staged these in other processes, whose hashes have no meaning here. Most transactions never need them.
         if self._has_unwatched_keys:
             for changes in self._read():
                 self._watch.add(changes.record_keys)

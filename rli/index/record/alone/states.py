@@ -99,6 +99,8 @@ class OpenTransaction:
             prepared_at=0.0,
             process=ProcessId.current(),
         )
+        # The control record before the record of the log: whoever reads the announcement must find the transaction's
+        # keys (P35).
         return PreparingTransaction(begun, self._changes, write_preparing(begun.index, prepared))
 
     def committing(self, texts: Mapping[str, str]) -> CommittingTransaction | None:
@@ -192,6 +194,7 @@ class CommittingTransaction:
             checked = checked_or_appended(self._begun, check, self._draft.action)
             if isinstance(checked, LogRecord):
                 return checked
+            # Before the request, not after it: a request that fails may still arrive.
             self.is_asked = True
             log = self._begun.index.log.append(checked, self._draft)
             if log is not None:
@@ -211,6 +214,8 @@ class CommittingTransaction:
                 log = begun.index.log.refresh()
                 record = begun.record_in(log, self._draft.action)
                 # An append that is still on its way fails behind the record of the withdrawal.
+                # Both ends are final. If neither holds, another transaction has appended in between, and the log is
+                # read again.
                 if record is not None or is_withdrawn(begun.index, log, [begun.writer]):
                     return record
         except (OSError, RliError) as unsettled:
@@ -243,8 +248,12 @@ class PreparingTransaction:
             LeaseLostError: this process was taken for dead.
         """
         begun = self.begun
+        # The fence is a place in the log: every append behind it was decided by a process that read the announcement,
+        # or fails.
         fence = self._appended().first_sequence
         advanced = advance(begun.index, self.prepared, State.PREPARED, fence=fence)
+        # Another process has forgotten the record: it took this process for dead, and the keys are no longer held. The
+        # caller has not committed to its table yet, so nothing is lost (P35).
         if advanced is None:
             raise begun.taken_for_dead()
         return PreparedTransaction(begun.index, self.prepared)
@@ -302,10 +311,13 @@ def checked_or_appended(begun: Begun, check: KeyCheck, action: str) -> LogState 
     try:
         checked = check.checked(log)
     except staging.ChunksGoneError:
+        # Chunks go after a commit is applied, and after a sweep. The log tells the two apart.
         record = begun.record_in(begun.index.log.refresh(), action)
         if record is not None:
             return record
         raise begun.taken_for_dead() from None
+    # Read in the same state that the append goes behind. A sweep that comes later makes the append fail, and this is
+    # asked again.
     if any(begun.writer in record.swept for record in checked.records_after(begun.snapshot)):
         raise begun.taken_for_dead()
     return checked

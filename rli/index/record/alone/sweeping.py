@@ -43,6 +43,7 @@ def sweep(index: StoredEntries, silent_seconds: float) -> int:
     for name, content in index.store.scan_control(PROCESSES):
         process = StagingProcess.from_json(name, content)
         if process is not None and process.is_over(now, silent_seconds):
+            # The record of the process goes last: while it is there, a sweep that dies is repeated by the next one.
             removed += _remove_transactions(index, process.token)
             index.store.compare_and_set(name, content, None)
     return removed
@@ -60,6 +61,8 @@ def _remove_transactions(index: StoredEntries, token: str) -> int:
         unneeded = [name for name in staging.names_of(index.store, token) if name not in needed]
         ended = {p.writer for p in prepared} | {record.writer for record in newest if record.action == TRANSACTION}
         lost = sorted({staging.writer_of(name) for name in unneeded} - ended)
+        # The withdrawal is in the log before a chunk goes. A process that wakes up either reads it before its append,
+        # or appends behind an older log and fails (P30).
         if not lost or is_withdrawn(index, log, lost):
             break
     for name in unneeded:
@@ -73,6 +76,7 @@ def _prepared_without(index: StoredEntries, token: str) -> list[Prepared]:
     for prepared in found:
         if prepared.state is State.PREPARING and prepared.writer.startswith(token):
             forget(index, prepared)
+    # Read again: a transaction that became prepared meanwhile keeps its chunks.
     return all_prepared(index)
 
 

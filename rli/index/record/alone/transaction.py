@@ -77,6 +77,8 @@ class IndexTransaction:
     @classmethod
     def begin(cls, index: StoredEntries) -> IndexTransaction:
         """Bring the index up to its commit log and take a snapshot."""
+        # Before the snapshot: a decided commit is part of the past of this transaction, even if its writer died before
+        # the append.
         finish_decided(index)
         log = apply_transactions(index)
         return cls(index, log.head, new_instant_time(datetime.now(UTC), log.last_instant))
@@ -214,6 +216,8 @@ class IndexTransaction:
         except UndecidedCommitError:
             raise
         except (OSError, RliError) as error:
+            # After a request to append, ``commit`` has settled that the record is not in the log and never will be.
+            # Before one, the failure is of a check, and the same transaction may try again.
             if isinstance(error, ConflictError) or committing.is_asked:
                 self._state = None
                 self._tell_of_failure(committing.remove)

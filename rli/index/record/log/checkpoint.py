@@ -91,6 +91,8 @@ class Checkpoint:
         content = store.read_control(CHECKPOINT)
         if content is None:
             return cls(store)
+        # A checkpoint may survive the records it stands for, on a server that went back. Its anchor, one of those
+        # records, tells.
         found = cls._parsed(store, content)
         return found if found._is_of_this_log() else cls(store, stored=content)  # noqa: SLF001  (its own kind)
 
@@ -119,12 +121,16 @@ class Checkpoint:
         Its intent comes first. If the store goes back to a state before the records of this checkpoint, it loses the
         intent too, and the checkpoint is not published over that of another log.
         """
+        # The intent keeps the content that readers see, so nobody loses the present checkpoint while the pages are
+        # written.
         intent = _intent(self.shown)
         if not self.store.compare_and_set(CHECKPOINT, self.stored, intent):
             return None
         for name, page in self.unwritten.items():
             # A page of this name is this page: another process, or one that died, has written the same records.
             self.store.compare_and_set(name, None, page)
+        # The unique token makes this fail for a process that was paused: another announcement has replaced the intent,
+        # or the server has lost the intent together with records of this checkpoint.
         if not self.store.compare_and_set(CHECKPOINT, intent, self.content):
             return None
         return replace(self, stored=self.content, shown=self.content, unwritten={})
@@ -233,6 +239,8 @@ class Checkpoint:
     def _read_page(self, name: str, content: bytes | None) -> Page:
         """A page, given what is stored of it; where that is not a page, it is made of its records."""
         page = None if content is None or digest(content) != name.rpartition("-")[2] else parse_page(content)
+        # Pages save reading, nothing else. A missing or damaged page is made again from the records, and no error
+        # reaches a reader.
         if page is None:
             page = parse_page(page_bytes(self._records_of(self._names_of_pages.index(name))))
         if page is None:

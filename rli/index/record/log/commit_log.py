@@ -56,6 +56,8 @@ class CommitLog:
 
     def refresh(self) -> LogState:
         """Read what was appended since the last call; all of it where the store went back to an earlier state."""
+        # Counted before the reading. A loss that the reading itself notices then counts as a difference at the next
+        # call.
         setbacks = self.store.setbacks
         state = self._read_on(self._nothing if self.is_doubtful else self._state)
         self._state, self._setbacks = state, setbacks
@@ -75,6 +77,8 @@ class CommitLog:
         named = list(dict.fromkeys(draft.file_groups))
         known = after.numbers_of(named)
         introduced = tuple(group for group in named if group not in known)
+        # All numbers follow from ``after``, not from a newer state of this process: the append fails if anything came
+        # in between, and the caller decides again (P18).
         record = LogRecord.of(draft, after.head + 1, after.group_count, introduced)
         _require_numbers_left(record)
         content = record.to_json()
@@ -94,6 +98,7 @@ class CommitLog:
             return self._read_behind(known, known.head + 1)
         last = known.records[-1].first_sequence
         found = self._read_block(last)
+        # By its bytes. A number alone proves nothing: a server that went back has given it out again (P25).
         if found[:1] != [(record_name(last), known.contents[-1])]:
             return self._read_on(self._nothing)
         log = self._read_behind(known.extended(_parsed(found[1:])), last)
@@ -119,6 +124,8 @@ class CommitLog:
 
     def _is_appended(self, record: LogRecord, content: bytes) -> bool:
         name = record_name(record.first_sequence)
+        # The name is the next sequence, so "absent" means "right behind ``after``": one comparison is both the lock and
+        # the counter.
         if self.store.compare_and_set(name, None, content):
             return True
         # The answer to an earlier attempt of ours may have been lost on the way. A record of the same writer may still

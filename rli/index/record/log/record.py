@@ -94,6 +94,8 @@ class LogRecord(RecordDraft):
         staged = self.staged
         return json.dumps(
             {
+                # The lower version wherever an older rli reads the record correctly: one record of the higher version
+                # locks it out of the index.
                 "version": _RECORD_VERSION if staged.is_numbered and self.action != PREPARE else _WITH_NEWER_PARTS,
                 "instant": self.instant,
                 "action": self.action,

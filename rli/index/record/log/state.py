@@ -92,6 +92,8 @@ class LogState:
         """The same log behind another checkpoint of it; behind its own if that stands for more records."""
         if base.head <= self.base.head:
             return replace(self, base=self.base.replacing(base))
+        # It stands for records that this state has not read. Adopting it would show commits that the caller's checks
+        # did not see (P18).
         if base.head > self.head:
             return self
         both = zip(self.records, self.contents, strict=True)
@@ -116,6 +118,8 @@ class LogState:
     def standing(self, instants: Iterable[str]) -> list[str]:
         """Those of some instants whose changes are in the index and were not taken back, the newest first."""
         found = {time: known for time in instants if (known := self.sequence_of(time)) is not None}
+        # An instant is never registered twice, so "undone somewhere behind" needs no order: once undone, it stays
+        # undone.
         undone = {instant for record in self.records for instant in record.undoes}
         if found:
             undone |= self.base.undone_after(min(found.values()))

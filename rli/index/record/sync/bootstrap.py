@@ -36,6 +36,8 @@ def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -
         IndexNotReadyError: a server of the index was replaced meanwhile.
     """
     began = time.monotonic()
+    # Before the first entry, so that ``mark_applied`` notices a server that was replaced at any time during the build
+    # (P14).
     applied = index.store.applied()
     snapshot = verified_snapshot(table)
     # The log names all partitions: also an index of some of them has to know whether there are others.
@@ -58,6 +60,8 @@ def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -
             file_groups=tuple(groups),
             covers=tuple(completed),
         )
+        # The record first: entries need the numbers that it gives out. Until the watermark is set, nobody shows them
+        # (P8), and a build that dies leaves an index that was never bootstrapped.
         log = index.log.append(index.log.refresh(), draft)
         if log is None:
             raise CorruptTableError(

@@ -36,6 +36,8 @@ def changed_groups(snapshot: Snapshot, before: frozenset[str], after: frozenset[
         IndexNotReadyError: a base file of the earlier state is gone, so that nobody can tell what it held.
     """
     earlier, later = snapshot.reduced_to(before), snapshot.reduced_to(after)
+    # The first change of each file group names the version before the run. Later changes of the same run may name
+    # versions that a clean has removed, and nobody needs them.
     touched = first_changes(later, before)
     slices = [
         file_slice
@@ -90,6 +92,8 @@ def apply_group_change(snapshot: Snapshot, index: StoredEntries, record: LogReco
     key that moved from one file group to another ends in the other, in whichever order the two are applied.
     """
     keys = _Keys(snapshot, change)
+    # Keys that stay are not written again: their entry keeps the instant since which they are there, as after a commit
+    # of rli.
     went = keys.before.filter(pc.invert(pc.is_in(keys.before, value_set=keys.after)))
     log = index.log.refresh()
     index.apply(LocationUpdate.removing(went, change.group.partition_path), log, record.first_sequence)

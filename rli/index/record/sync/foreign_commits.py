@@ -53,6 +53,8 @@ class ForeignCommits(TimelineAction):
     def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
         snapshot, index = following.snapshot, following.index
         covered = set(record.instants)
+        # The same split as in ``draft``, told from the log: any process that applies the record later must compare the
+        # same two states, whatever was registered since.
         before = frozenset(
             write.time
             for write in snapshot.timeline.completed_writes

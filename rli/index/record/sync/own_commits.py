@@ -1,4 +1,7 @@
-"""Commits of rli: their journals tell how the index changes."""
+"""Commits of rli: their journals tell how the index changes.
+
+When they are registered and applied, and in which order, is decided by ``rli.index.record.sync.sync``.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,8 @@ class OwnCommit(TimelineAction):
         storage, instant = following.storage, record.instant or ""
         runner, journals = following.runner_for([instant]), require_journals(storage, instant)
         if isinstance(runner, InProcess):
+            # The list on the disk decides which journals count. A held one that the commit left out (a clustering that
+            # gave way) is not applied.
             ours = [following.held.get(journal.path, journal) for journal in journals]
             shares = shares_of(storage, ours, side_by_side=False)
             if len(shares) > 1 and following.index.store.gains_by_threads:
@@ -81,6 +86,8 @@ class Clustering(OwnCommit):
 
 def apply_journals(storage: Storage, index: StoredEntries, sequence: int, share: JournalShare) -> None:
     """Apply a share of the journals of one commit: a task. The fewer and the larger the writes to the store, the better."""
+    # A task may run in another process, whose log is older than the record that it applies. The numbers of new file
+    # groups are in that record.
     log = index.log.refresh()
     for changes in coalesce_updates(share.changes(storage), _KEYS_AT_ONCE):
         index.apply(changes, log, sequence)

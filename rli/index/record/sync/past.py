@@ -32,6 +32,8 @@ def settled_timeline(table: TableDefinition, log: LogState) -> Timeline:
     # Rollbacks and restores of rli are finished by the process that finds them, under the lease; one may complete between these lines.
     if not withdrawn_instants(timeline, log) or table.storage.list_files(paths.UNDOING):
         return timeline
+    # The first timeline may be older than the end of the undo, so its mark may be gone for a good reason. Only a
+    # timeline loaded after the missing mark proves that no rollback of rli is under way.
     timeline = table.load_timeline()
     withdrawn = withdrawn_instants(timeline, log)
     if withdrawn and not table.storage.list_files(paths.UNDOING):
@@ -49,6 +51,8 @@ def log_and_timeline(
     """The commit log, then the timeline that is loaded for it; raises ``IndexNotReadyError`` as ``_require_known_past``."""
     second = SecondLook(table)
     while True:
+        # The order of P7: whatever the log knows was published by now, so the timeline loaded next shows it, or shows
+        # its rollback.
         log = index.log.refresh()
         timeline = load(log)
         try:
@@ -71,6 +75,8 @@ def _require_known_past(table: TableDefinition, timeline: Timeline, index: Store
             f"commits that the index may not have followed have left the active timeline: table={table.location} "
             f"index={index.url} oldest={oldest}; bootstrap the index again: rli index bootstrap TABLE"
         )
+    # The last one is enough: records are registered in the order of the timeline, so index and table share the past up
+    # to it.
     followed = log.last_of(FOLLOWED)
     if followed is None or timeline.is_archived(followed):
         return

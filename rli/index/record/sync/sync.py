@@ -91,6 +91,8 @@ class Sync:
             try:
                 result = yield from self._follow()
             except (*OVERTAKEN, IndexNotReadyError) as problem:
+                # Nothing of the failed attempt must be taken back: what it registered and applied is what any other
+                # process would have registered and applied.
                 # Others may have undone or archived a commit before it was followed here (P44).
                 second.require_change(problem)
             except StoreRestartedError:
@@ -109,13 +111,19 @@ class Sync:
             _require_bootstrapped(self._table, self._index, applied.least)
             following = self._registered()
             yield Progress.REGISTERED
+            # From the smallest watermark: one part of the store may have gone back, and the other parts take the
+            # repeated entries as old ones.
             records = following.log.records_after(applied.least or 0)
             for record in records:
                 action = action_of(record)
+                # Before the first entry: a record that cannot be repeated must not be counted as applied by the line
+                # below.
                 action.require_repeatable(self._index, record, applied)
                 for _ in action.apply(following, record):
                     yield Progress.PART
                 # False if a part of the store went back to an earlier state meanwhile: all is looked at again.
+                # Commit by commit, not once at the end: look-ups show each commit as soon as it is whole, and a process
+                # that dies leaves less to repeat (P8).
                 if not self._index.store.mark_applied(applied, record.last_sequence):
                     break
             else:
@@ -129,6 +137,8 @@ class Sync:
             # read the log on meanwhile, so from here only the state counts that was read here (P18).
             log, timeline = log_and_timeline(self._table, self._index, partial(settled_timeline, self._table))
             snapshot = Snapshot(self._table, timeline)
+            # Where another process appends first, timeline and log are read again, in this order. To append the rest
+            # behind the other's records would be wrong: the decision was made on a log without them (P18).
             registered = self._register(snapshot, log, unseen_in(timeline, log))
             if registered is not None:
                 return Following(snapshot, self._index, registered, self._tasks, self._held)
@@ -138,9 +148,14 @@ class Sync:
         if unseen:
             # What the index has followed, the table must not lose (P17); who published it may not have got that far.
             layout = snapshot.timeline.layout
+            # The folder, too: a commit that has its name may still have it in memory alone, and its writer may have
+            # died before its own flush.
             snapshot.table.storage.sync([layout.folder, *(layout.path(instant.file_name) for instant in unseen)])
+        # In the order of the timeline. A foreign run is one record, a commit of rli is one each, and none may pass
+        # another: a key that moves twice must get its sequences in this order (P2).
         for action, group in groupby(unseen, key=partial(action_to_follow, snapshot, self._index)):
             for instants in action.runs(list(group)):
+                # With the log as it grows: a draft asks which commits precede it, those of this loop included.
                 draft = action.draft(Following(snapshot, self._index, log, self._tasks), instants)
                 appended = self._index.log.append(log, draft)
                 if appended is None:
@@ -178,6 +193,8 @@ def unseen_instants(table: TableDefinition, index: StoredEntries) -> tuple[SyncR
     Raises:
         IndexNotReadyError: the index was never bootstrapped, or an instant cannot be followed.
     """
+    # First the watermark, then the log, then the timeline: a commit that others apply meanwhile is reported as unseen
+    # at worst, and the caller looks again.
     applied = _require_bootstrapped(table, index, index.applied_sequence())
     log, timeline = log_and_timeline(table, index, lambda _: table.load_timeline())
     unseen = (instant.time for instant in unseen_in(timeline, log))

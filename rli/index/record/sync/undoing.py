@@ -53,7 +53,11 @@ class Undoing(TimelineAction):
         [instant] = instants
         storage, log = following.storage, following.log
         undone_instants = following.snapshot.change(instant).undone
+        # Before the record is appended: a process that dies behind the append would not come here again, and a caller's
+        # record of an undone commit would count as soon as the timeline has forgotten the undo (P26).
         forget_undone(storage, frozenset(undone_instants))
+        # Only what this index has followed and no record has taken back: undone twice, a key would get an older place
+        # than it had.
         undone = log.standing(undone_instants)
         found = [_journals(following.index, storage, time) for time in undone]
         commits = [journals for journals in found if journals is not None]
@@ -141,6 +145,8 @@ def undo_journal(storage: Storage, index: StoredEntries, record: LogRecord, item
     after = record.located_at[start - record.first_sequence + 1 :]
     instants = (None, *takewhile(lambda time: time != record.instant, after))
     for positions, changes in journal.undone(storage, instants):
+        # The blocks are in the order of undoing, so the greatest sequence of a key is of the oldest undone commit: its
+        # place before that one wins, in whatever order the journals are applied.
         index.apply(changes, log, start + positions)
         if index.scope is Scope.PARTITION:
             # Of a commit under global scope: what it moved is two keys now, of which one goes.
@@ -165,6 +171,8 @@ def _reread(following: Following, record: LogRecord) -> Iterator[None]:
         # Raises if a base file that a later commit built on is gone.
         changed_groups(snapshot, followed, followed | later)
     undone = snapshot.change(instant).undone
+    # The tombstones get the first sequence, and placed keys a later one. So a repeat of this scan removes nothing that
+    # the second half has placed.
     remove = partial(remove_entries, index, record.first_sequence, _sequences_of(log, undone))
     indexed: set[int] = set()
     for found in tasks.run(remove, range(index.settings.shard_count)):
