@@ -1,6 +1,7 @@
 """What changed between two states of a table: the writes, the file groups, and the file slices before and after.
 
-A file slice counts as changed if any of its files did: its base file, or a log file.
+A file slice counts as changed if any of its files did: its base file, or a log file. What a change means is left to the
+callers: a conflict, a removed file, a change of the index.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId,
     for instant in added_writes(snapshot.timeline, seen):
         change = snapshot.change(instant)
         for stat in change.written:
+            # The first one counts: it names the version that the earlier state had. Later writes build on versions in
+            # between.
             found.setdefault(stat.group, FirstChange(stat.previous_instant, is_replacement=False))
         for group in change.replaced:
             found.setdefault(group, FirstChange(None, is_replacement=True))
@@ -97,6 +100,8 @@ def changed_groups(
         then, since = dict(before.slices), dict(now.slices)
     else:
         then, since = before.slices.of_groups(groups), now.slices.of_groups(groups)
+    # Slices are compared, not commits: a change that was undone again is no change, and a file group that a rollback
+    # took back to an earlier version is one, although no commit wrote it.
     differing = (group for group in then.keys() | since.keys() if then.get(group) != since.get(group))
     return tuple(GroupChange(group, then.get(group), since.get(group)) for group in sorted(differing))
 
@@ -111,5 +116,6 @@ def diff(before: Snapshot, now: Snapshot) -> StateDiff | None:
     if undone or now.timeline.first != before.timeline.first:
         # What was undone, or has left the timeline, cannot be asked for the file groups that it changed.
         return StateDiff(instants, changed_groups(before, now))
+    # Otherwise the commits name all that can differ, and only these file groups are listed.
     groups = {group for write in added for group in now.change(write).groups}
     return StateDiff(instants, changed_groups(before, now, groups))

@@ -46,6 +46,8 @@ class KeptInstants:
         pending = min(self.at_work, default=None)
         if pending is None:
             return kept
+        # By completion: the pending write builds on what was completed when it was requested, not on what had begun by
+        # then.
         before = [instant for instant in writes if (instant.completion_time or instant.time) < pending]
         return min(kept, before[-1] if before else writes[0], key=_time_of)
 

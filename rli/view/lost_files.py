@@ -126,6 +126,8 @@ def recorded_sums(snapshot: Snapshot) -> SliceSums | None:
         found[sums.instant] = sums
         # Of two overlapping writes, the one with the smaller instant may have been published last.
         asked += [writes[time] for time in sums.pending if time in writes and time not in found]
+    # By the number, which is given out under the lease. Instants follow the beginnings of writes, not their
+    # publications.
     last = max(found.values(), key=lambda sums: sums.number)
     # A commit that was undone since, or that a view of the past does not show, is counted in.
     return last if all(time in writes for time in last.later) else None
@@ -154,6 +156,8 @@ def sums_after(
     groups = {*written, *replaced}
     partition_paths = {group.partition_path for group in groups}
     sums = recorded_sums(snapshot)
+    # The sums begin again here, on a table whose last commit has none. All commits are read once, so that no loss is
+    # taken into the new sums unnoticed.
     lost: LostFiles = lost_files(snapshot) if sums is None else {}
     sums = sums or _first_sums(snapshot, lost)
     expected = _expected(snapshot, sums, partition_paths)

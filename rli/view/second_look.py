@@ -44,7 +44,11 @@ class SecondLook:
             TableNotFoundError: the table was dropped meanwhile.
         """
         table = self._table.reloaded()
+        # Loaded behind the failure: if others caused it, their change is on the timeline by now, because a file goes
+        # only after the timeline shows why (P16).
         instants = table.load_timeline().instants
+        # The first time, both are new, so the first problem always passes: the failed read may have begun long before
+        # this look.
         if instants == self._instants or str(problem) == self._problem:
             raise problem
         self._table, self._instants, self._problem = table, instants, str(problem)

@@ -151,6 +151,7 @@ class Snapshot:
         """Whether this state was undone or archived, or a later commit has changed a file group: only then its files may go."""
         latest, writes = self.timeline.latest_write, now.timeline.completed_writes
         seen = {write.time for write in self.timeline.completed_writes}
+        # The last write tells for all: undoing begins with the newest, and archiving takes the last write last.
         if latest is None or all(write.time != latest.time for write in writes):
             return True
         return any(group in now.change(write).groups for write in writes if write.time not in seen)

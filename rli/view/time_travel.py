@@ -67,6 +67,7 @@ def _whole(table: TableDefinition, as_of: str | None) -> Snapshot:
         elif missing_group(current, chosen) is not None:
             continue
         if _still_holds(current, chosen):
+            # Behind the second timeline: only a difference that no later commit explains is a lost file (P41).
             require_files(chosen)
             # Read now: the commit that has it may be undone.
             _ = chosen.schema
@@ -155,6 +156,8 @@ def _still_holds(current: Snapshot, earlier: Snapshot) -> bool:
     A folder is not listed in one step: of two writes that are published meanwhile, a listing may show the later one alone.
     """
     seen = times_of_writes(earlier.timeline)
+    # An undoing hides the commit first and removes files second. So if no commit is hidden yet, its files were all
+    # there when they were listed.
     if undone_writes(current.timeline, seen):
         return False
     last, as_of = earlier.timeline.latest_write, earlier.timeline.as_of
