@@ -103,6 +103,8 @@ class Ceiling:
         turn = max(due, now)
         if turn - now > _LONGEST_QUEUE_SECONDS * _MICROSECONDS:
             return turn, False
+        # By comparison with the number that was read: of two processes, one gets this turn, and the other asks again
+        # behind it.
         after = (turn + round(operations * self._microseconds_each)).to_bytes(_WIDTH, "big")
         change = Mutation(column=self._column, value=after)
         return turn, bool(thrift.checkAndPut(self._client.table, CEILING_ROW, self._column, before, change, {}))

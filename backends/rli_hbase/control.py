@@ -57,14 +57,21 @@ class ControlRecords:
         """
         token = secrets.token_bytes(TOKEN_WIDTH)
         before = self._state(name)
+        # The value is compared here, and the whole state there: HBase then swaps it only if no change came in between,
+        # not even one back to the same value.
         if self._value(name, before) != expected:
             return False
+        # The pieces are stored before the record names them. A process that dies in between leaves pieces that nobody
+        # reads.
         kind, body = self._write_value(token, value)
         while not self._swap(name, before, after := next_state(before, token, kind, body)):
             before = self._state(name)
             if self._value(name, before) != expected:
+                # This change has lost, so nobody can come to read its pieces.
                 self._remove_pieces(after)
                 return False
+        # Behind the swap, or a reader of the old state would find a part of its value missing. A reader that comes too
+        # late anyway reads the record again.
         self._remove_pieces(before)
         return True
 
@@ -76,6 +83,7 @@ class ControlRecords:
                 yield name_of_record(record), RecordState.from_bytes(cell.value), cell.timestamp
             if len(page) < _RECORDS_PER_PAGE:
                 break
+            # The first row behind the last one: records that are added meanwhile shift no page.
             row = page[-1][0] + b"\0"
 
     def _state(self, name: str) -> RecordState | None:
@@ -111,8 +119,12 @@ class ControlRecords:
         ):
             return True
         stored = self._state(name)
+        # The refusal was of a repeat: an earlier attempt had been applied, perhaps followed by changes of others since.
         if stored is not None and stored.followed(after.token):
             return True
+        # The history is whole, or has the state that was to be replaced, and our token is not in it: then no attempt
+        # was applied, and none can be any more, because that state never comes back. Where the history was cut before
+        # that state, nobody knows.
         if stored is None or not (stored.has_whole_history or (before is not None and stored.followed(before.token))):
             raise StoreUnavailableError(
                 f"unknown whether a control record was set: store={self._client.settings.location} "

@@ -1,4 +1,8 @@
-"""What both kinds of rows with entries have in common."""
+"""What both kinds of rows with entries have in common.
+
+HBase itself decides which of two entries is newer: a cell's timestamp is the commit sequence. So nothing is compared
+here.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +56,8 @@ class EntryRows(ABC):
                 mine = of_keys == sequence
                 # Neighbours side by side take a region server half the time.
                 rows = sorted(self.mutations(keys.take(mine), to_cells(entries[mine])), key=attrgetter("row"))
+                # One timestamp for each request, so each sequence has requests of its own. The server decides which
+                # cell is newer, so a repeat, a race and a late request all end alike (P8), and no comparison is sent.
                 self._table.rows.write(rows, sequence, self.batch)
         except StoreUnavailableError:
             # HBase does not say of a failed put that the table is gone; of a read it does.

@@ -49,6 +49,8 @@ class HudiEntries:
         """
         rows = rows_of(keys)
         self._log.require_known(entries)
+        # Unlike entries in our own schema, these are compared first: Hudi's writers take timestamps from a clock that
+        # may be ahead of the commit log's, and the new version must have the greater one.
         stored = self._stored(rows)
         by_time: defaultdict[int, list[BatchMutation]] = defaultdict(list)
         for row, entry in zip(rows, entries.tolist(), strict=True):
@@ -78,6 +80,8 @@ class HudiEntries:
     def _counting(self, newest: Mapping[bytes, Version]) -> dict[bytes, tuple[int, int]]:
         """Entry and timestamp of rows, given their newest versions; of the newest one whose commit the index knows."""
         found: dict[bytes, tuple[int, int]] = {}
+        # A version of an unknown commit hides the one before it from us, and that one counts until the log takes the
+        # commit up. So older versions are asked for, further and further back.
         unknown = self._sort_out(newest, found)
         if unknown:
             # Their commits may have been added to the log since it was read.

@@ -60,6 +60,7 @@ class HudiLog:
             log = self._log.refresh()
             if log.head == head:
                 return
+            # Behind the log: each record that was read has its cell by now, and its time never changes.
             times = dict(self._times_of_records(RECORD_PREFIX, record_name(head + 1)))
             for record in log.records_after(head):
                 self._add(record, times[record_name(record.first_sequence)])
@@ -117,6 +118,8 @@ class HudiLog:
             self._groups.append(names)
             self._numbers[names] = len(self._groups) - 1
         for later in reversed(range(len(record.located_at))):
+            # Strictly ascending with the sequences, whatever the clock of HBase did: HBase shows the version with the
+            # greater time, and that must be the later commit's.
             self._times.append(max(self._times[-1] + 1, time - later))
         # Where a record names an instant twice, its first sequence is of keys that went.
         last = {instant: record.first_sequence + position for position, instant in enumerate(record.located_at)}

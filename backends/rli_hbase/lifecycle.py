@@ -77,6 +77,8 @@ def require_generation(client: Client, generation: bytes) -> None:
 
 def drop_generation(client: Client, generation: bytes) -> None:
     """Remove the index and its table; raises ``IndexNotFoundError`` if it is not there any more."""
+    # First the mark, then the table. In between, the index is gone for everybody, and the next create finishes the
+    # removal.
     client.call(lambda thrift: _swap(client, thrift, generation, _DROPPED))
     # The swap may have been made by an attempt that was not answered, so what counts is what is there.
     if client.call(lambda thrift: _read(client, thrift)) != _DROPPED:
@@ -119,6 +121,7 @@ def _make(client: Client, version: int, thrift: Any) -> bytes:
 def _remove_table(client: Client, thrift: Any) -> None:
     """Disable and delete the table, if another attempt has not done so."""
     try:
+        # Another process may have removed the table, and made an index anew: that one must stay.
         if _read(client, thrift) != _DROPPED:
             return
         thrift.disableTable(client.table)

@@ -22,6 +22,7 @@ class LongRows(EntryRows):
 
     def get(self, keys: EncodedKeys) -> Entries:
         rows = long_rows(keys)
+        # Whole rows, not single columns: keys with one digest share a row, and the key itself decides below.
         found = self._table.rows.read(list(dict.fromkeys(rows)), [LONG], self.batch)
         cells = {(row.row, column): cell.value for row in found for column, cell in row.columns.items()}
         return from_cells(map(cells.get, zip(rows, self._columns(keys), strict=True)))

@@ -37,12 +37,16 @@ class HbaseStore(ControlledStore):
 
     def get(self, keys: EncodedKeys) -> Entries:
         entries = self._rows(keys).get(keys) if len(keys) else np.full(0, ABSENT, dtype=np.uint64)
+        # Asked behind the look-up: an answer counts if the index was there after it. Asked before, it would prove
+        # nothing.
         self._table.require_present()
         return entries
 
     def put(self, keys: EncodedKeys, entries: Entries) -> None:
         if len(keys):
             self._rows(keys).put(keys, entries)
+        # A write into a dropped index does no harm: its column has the stamp of the old generation, and nobody reads
+        # it. But its caller must not take it for written.
         self._table.require_present()
 
     def scan(self, shard: int, batch_size: int) -> Iterator[tuple[EncodedKeys, Entries]]:

@@ -27,6 +27,8 @@ def compare_and_set(index: OpenIndex, name: str, expected: bytes | None, value: 
     is_set = index.write(partial(_compare_and_set, index, name.encode("ascii"), expected, value))
     # Only now: other processes agree by this record only if it is where they look.
     index.require_in_place()
+    # On the disk before the caller goes by it: the lease and the commit log are such records, and a power cut must take
+    # neither back.
     if is_set:
         index.environment.flush()
     return is_set

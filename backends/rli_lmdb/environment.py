@@ -95,6 +95,7 @@ class Environment:
                 with self._guard.alone(), translated_errors(self.path):
                     found = self._open_database(name, duplicates=duplicates)
             except lmdb.MapFullError:
+                # The map grows outside of the transaction that ran full: it cannot be resized while one is under way.
                 self._grow(growths)
             else:
                 self._databases[name] = found
@@ -106,6 +107,7 @@ class Environment:
 
         A write transaction has pages that are not in the file yet.
         """
+        # Two threads may map the file at once. Each gets a whole mapping, and one of them is kept.
         mapped = self._data_file
         if mapped is None or not mapped.is_whole:
             mapped = self._data_file = DataFile.open(os.path.join(self.path, DATA_FILE), self.identity, self._page_size)
@@ -138,12 +140,15 @@ class Environment:
             except lmdb.MapFullError:
                 self._grow(growths)
             except lmdb.MapResizedError:
+                # Another process has enlarged the map. Nothing of the attempt took effect: ``work`` runs again, so it
+                # must be repeatable.
                 self._adopt_size()
             except lmdb.ReadersFullError as error:
                 self._free_readers(error)
         raise self._no_room()
 
     def _attempt_read(self, work: Callable[[Transaction], T]) -> T:
+        # Shared by all transactions of this process, so that nobody resizes the map under them.
         with self._guard.shared(), translated_errors(self.path), self._lmdb.begin() as transaction:
             return work(transaction)
 
@@ -159,19 +164,24 @@ class Environment:
                 with self._guard.holding_back():
                     transaction.abort()
                 raise
+            # Durable only after the caller's ``flush``, once for all of its transactions. Until then a crash of the
+            # machine may take the last of them back, and no watermark counts their entries yet.
             transaction.commit()
             return result
 
     def _grow(self, growths: int) -> None:
         """Enlarge the map, unless another thread has since it had grown ``growths`` times."""
         with self._guard.alone(), translated_errors(self.path):
+            # Several threads run full at once. The first one doubles the map for all of them.
             if self._growths != growths:
                 return
             self._growths += 1
+            # A dead reader holds pages back that are free otherwise: without it, the larger map lasts longer.
             self._lmdb.reader_check()
             before = self._map_size()
             # Another process may have given the file a larger map already.
             self._lmdb.set_mapsize(0)
+            # Only if the other processes have not grown it: else each process in turn would double it.
             if self._map_size() <= before:
                 self._lmdb.set_mapsize(2 * before)
 
@@ -181,6 +191,7 @@ class Environment:
 
     def _free_readers(self, error: lmdb.Error) -> None:
         with self._guard.shared(), translated_errors(self.path):
+            # Places of dead readers were freed: there may be room for this one now.
             if self._lmdb.reader_check():
                 return
         raise StoreUnavailableError(

@@ -22,6 +22,7 @@ class SharedGuard:
     @contextmanager
     def shared(self) -> Iterator[None]:
         with self._changed:
+            # A waiting thread keeps new sharers out: a stream of short reads would otherwise never let the map grow.
             self._changed.wait_for(lambda: not self._alone and not self._waiting)
             self._sharers += 1
         try:

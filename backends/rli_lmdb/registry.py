@@ -27,6 +27,8 @@ class _Registry:
         path = os.path.realpath(path)
         with self._lock:
             environment = self._current.get(path)
+            # By device and inode, not by path: files that were removed and made again are another environment, and the
+            # old one is still in the hands of its users.
             identity = identity_of(path)
             if any(identity == inherited.identity for inherited in self._inherited):
                 raise StoreUnavailableError(

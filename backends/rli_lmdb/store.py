@@ -86,6 +86,7 @@ class LmdbStore(Store):
             for start in range(0, len(some), step):
                 at_once = slice(start, start + step)
                 written += index.write(partial(_put_newer, index, table, some.take(at_once), newest[at_once]))
+        # Once for all transactions of the call, and before the caller raises the watermark that counts these entries.
         if written:
             index.environment.flush()
 
@@ -211,6 +212,8 @@ def _put_newer(
 ) -> int:
     """Write the entries that supersede the stored ones; returns how many did."""
     stored = table.get(transaction, keys)
+    # Read and compared within the write transaction. LMDB has one writer at a time, so nothing comes between the
+    # comparison and the write, and an old commit that wakes up writes nothing (P8, P30).
     winning = supersedes(entries, stored) & (sequences(entries) > _stored_number(index, FLOOR, transaction))
     replaced, newer = stored[winning], entries[winning]
     table.write(transaction, keys.take(winning), replaced, newer)
@@ -227,6 +230,7 @@ def _remove_tombstones(index: OpenIndex, table: EntryTable, keys: EncodedKeys, t
 
 
 def _raise_floor(index: OpenIndex, sequence: int, transaction: Transaction) -> None:
+    # Never lowered, whatever a slower process asks for.
     if sequence > _stored_number(index, FLOOR, transaction):
         transaction.put(FLOOR, sequence.to_bytes(COUNT_WIDTH, "big"), db=index.meta)
 

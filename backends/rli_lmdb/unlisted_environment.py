@@ -47,6 +47,8 @@ class UnlistedEnvironment:
             try:
                 # It has all methods of LMDB's transaction that a read calls.
                 result = work(cast("Transaction", transaction))
+                # Once more behind the work: a look-up of many keys reads the mapped file without copies, and only this
+                # tells whether a writer used those pages meanwhile.
                 transaction.require_current()
             except OvertakenError:
                 continue
@@ -86,6 +88,7 @@ class UnlistedEnvironment:
         while True:
             file = self._file
             state = CommittedState.newest(file)
+            # The mapping ends where the file ended when it was made. A state with later pages needs a new one.
             if (state.last_page + 1) * file.page_size <= file.size:
                 return PageTransaction(file, state)
             with self._opening:

@@ -1,4 +1,8 @@
-"""Control records: a hash of all of them, and their names in order."""
+"""Control records: a hash of all of them, and their names in order.
+
+A lost answer is told from a conflict here, and lost changes are counted. What a loss means for the commit log is
+decided by its reader (P25), for entries by ``rli_redis.epochs``.
+"""
 
 from __future__ import annotations
 
@@ -114,6 +118,8 @@ class ControlRecords:
                 continue
             self._epochs.require_log(name, self.setbacks)
             epoch = self._epochs.known
+            # One token for both: by it the server recognises a repeat. A first call that was overtaken by its own
+            # repeat is recognised, too.
             first, again = (self._setting(*change, seen.number, sent_again, epoch) for sent_again in ("0", "1"))
             reply = self._servers.execute(first, repeated=again)
             if reply is None:
@@ -128,10 +134,14 @@ class ControlRecords:
             if outcome == _OTHER_EPOCH:
                 self._epochs.renew_for_change()
             elif outcome != _SEEN_TOO_LITTLE:
+                # Any other outcome is final. After ``_SEEN_TOO_LITTLE``, the next round goes by what this answer has
+                # shown, with the same token.
                 return bool(outcome)
 
     def _have_seen(self, before: _Change | None, now: _Change, known: bytes | None) -> None:
         """Remember the last change, and count a setback if the one before it is not what it was."""
+        # The server names another change by this number, or none: it went back, or too many others came since. Both
+        # make what was read doubtful, and the reader drops it (P25).
         if before is not None and known != before.token:
             self.setbacks += 1
         self._seen = now

@@ -68,6 +68,8 @@ class Epochs:
 
     def renew_for_writing(self) -> None:
         """Go by the present epoch, after watermarks were found to have another one; raises where that was not asked for."""
+        # The caller's numbers come from a log of that epoch. To renew it here would believe entries of a commit that
+        # may be lost; the sync begins again instead (P32).
         if self.bound_to:
             raise self._error()
         self._look()
@@ -87,6 +89,8 @@ class Epochs:
         """
         if not (self.bound_to and name.startswith(RECORD_PREFIX)):
             return
+        # Both are needed: a restart alone loses nothing on a durable server, and 256 changes by others count as a
+        # setback, too.
         has_lost_changes = self.known != self.bound_to and setbacks != self._setbacks
         if has_lost_changes or self._found > self._written:
             raise self._error()

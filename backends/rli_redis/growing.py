@@ -73,11 +73,15 @@ class _Growth:
     def split(self, servers: Servers, names: Names, states: SegmentStates, reply: Reply) -> Command | None:
         """Writes the parts; None where the segment has grown since."""
         state, buckets = reply[0], reply[1:]
+        # Another process has split these buckets. Nothing is lost by giving up: segments work with any number of
+        # buckets.
         if state is not None and Segment.from_bytes(state).buckets != self.before:
             return None
         if state is None or None in buckets:
             raise states.lost(self.width, self.shard)
         numbers = np.concatenate([self.sources, self.new])
+        # Each split bucket gets another stamp, so a writer that merged on top of the old content is refused, and places
+        # its keys by the new number.
         stamps = [stamp_of(bucket) + random_step() for bucket in buckets] + [secrets.randbits(32)] * len(self.new)
         content = encode(self._content(buckets, numbers, names.hash_key), stamps)
         keys = [names.segment(self.width, self.shard), *names.buckets(self.width, self.shard, numbers)]

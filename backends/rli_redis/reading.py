@@ -103,10 +103,13 @@ class Reader:
 
     def _requests(self, sought: _Sought, waiting: Positions, *, for_writing: bool) -> Iterator[_Request]:
         groups = sought.groups[waiting]
+        # The remembered number of buckets may be old. That costs a second look for these keys and is never believed
+        # unchecked: the state comes in the same answer as the buckets.
         table = self._tables.table(sought.widths, sought.shard_bits, np.flatnonzero(np.bincount(groups)))
         seen = self._states.last_seen_of(table.segments, sought.applied)
         counts = seen["buckets"].astype(np.int64)
         rows = table.rows[groups]
+        # Keys of segments that are not there are in no piece: a bucket number modulo zero buckets has no meaning.
         if not counts.all():
             is_there = waiting[counts[rows] > 0]
             if len(is_there):
@@ -140,11 +143,14 @@ class Reader:
         segments = self._states.seen(request.segments, states, sought.applied)
         watermarks = watermarks_in(stored_watermarks)[request.watermarks]
         counts = segments["buckets"]
+        # A segment is made together with its watermark in one step, so one without the other was lost.
         for position in np.flatnonzero((counts > 0) & ~watermarks["is_there"]).tolist():
             raise self._states.lost(*request.segments[position])
         has_grown = counts != wanted.counts
         for position in _missing(buckets):
             segment = wanted.segments[position]
+            # The buckets that the state counts were all written when it was. A missing one was evicted or removed by
+            # somebody else.
             if not has_grown[segment]:
                 raise self._states.lost(*request.segments[segment])
             # The server has lost its last changes, growth among them.
@@ -152,6 +158,7 @@ class Reader:
         answer = _Answer(segments["version"], watermarks, buckets)
         if not has_grown.any():
             return list(_pieces(sought, request, None, answer)), _NONE
+        # All keys of such a segment are read again, also those whose bucket was not split: growing is rare.
         moved = has_grown[wanted.segments][wanted.bucket_of]
         return list(_pieces(sought, request, np.flatnonzero(~moved), answer)), wanted.keys[moved]
 

@@ -128,12 +128,16 @@ class SegmentStates:
     def _require_never_made(self, segments: list[WidthAndShard], applied: int) -> None:
         """Raise if segments that were not there just now have been there before, unless their server went back."""
         self._presence.require(self._names)
+        # First the segments, then the list. A segment that is made in between is in the list, and so it is read once
+        # more below.
         confirmed = confirmed_segments(self._servers, self._names, segments)
         if confirmed is None:
             raise self._lost_list()
         if not confirmed:
             return
         made = makings(self._servers, self._names)
+        # Before the second look: if a watermark has passed the making of a segment that was made again, the look finds
+        # the segment.
         watermarks = self._watermarks_of({shard for _, shard in confirmed})
         # Unless they were made a moment ago.
         found = self._read_states(confirmed)
@@ -145,6 +149,8 @@ class SegmentStates:
         self, segment: WidthAndShard, watermark: Watermark | None, made: tuple[int, int] | None, applied: int
     ) -> None:
         """Raise unless a shard's watermark is one of before a segment was made, and counts all that is applied."""
+        # A watermark that is beyond the making has seen the segment. So the server kept its past, and lost the segment
+        # alone (P33).
         if watermark is None or made is None or watermark.applied > made[0] or watermark.greatest > made[1]:
             raise self.lost(*segment)
         if watermark.applied < applied:

@@ -106,15 +106,20 @@ class RedisStore(Store):
         self._opened()
         while True:
             applied = self._watermarks.read(self.applied_sequence())
+            # Before the return: the caller reads the log next, and writes entries by numbers of that log.
             self._epochs.bind(applied.written, self._control.setbacks)
             if applied.evidence == self._evidence:
                 return applied
+            # Another life of some server: the list of segments may be older than the segments. It is completed before
+            # anybody relies on it.
             if self._writer.confirm_again():
                 self._evidence = applied.evidence
                 return applied
 
     def mark_applied(self, since: Watermarks, sequence: int) -> bool:
         self._opened()
+        # The shards first, the control record last: look-ups go by the record, and it must never be ahead of a shard
+        # (P14).
         return self._watermarks.raise_to(sequence, since) and super().mark_applied(since, sequence)
 
     def life(self) -> str:

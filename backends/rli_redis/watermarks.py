@@ -138,7 +138,10 @@ class ShardWatermarks:
             ]
             for _ in self._servers.exchange(commands):
                 pass
+            # Read again, behind the new epoch: entries that came before are counted in here, and later ones of another
+            # epoch are refused.
             watermarks = self._watermarks()
+        # Only now: a control record is changed in this epoch only after all watermarks have it (P32).
         self._epochs.known = epoch
         return watermarks
 
@@ -159,6 +162,8 @@ class ShardWatermarks:
             if reply is None:
                 raise self._lost(some)
             is_whole = is_whole and reply == 1
+        # Asked at the end once more. A server without shards in these parts may have been replaced meanwhile, the log's
+        # among them.
         return is_whole and self._servers.incarnations() == since.evidence
 
     def floor(self) -> int:

@@ -102,6 +102,8 @@ class Writer:
             StoreRestartedError: the server with the commit log may have lost the record that the entries are of.
         """
         greatest = max((int(sequences(entries).max()) for _, entries in batches if len(entries)), default=0)
+        # A repeat writes all entries again, those that went in before included: an entry replaces none of its own
+        # sequence.
         while not self._put_in(self._epochs.for_writing(greatest), batches):
             self._epochs.renew_for_writing()
 
@@ -111,8 +113,11 @@ class Writer:
             inserted: Counter[WidthAndShard] = Counter()
             waiting = part
             while waiting:
+                # In each round: a server that went back may have lost segments that were there a moment ago.
                 if not self._has_segments(waiting, epoch):
                     return False
+                # Two writers of one bucket: the server takes the first, and the second reads again, merges on top of
+                # it, and sends again. No lock is held in between, and each round lets somebody get on.
                 left = self._put_once(waiting, inserted, epoch)
                 if left is None:
                     return False
@@ -226,9 +231,13 @@ class Writer:
         missing = {name: counts[name] for name, segment in zip(unconfirmed, found, strict=True) if segment is None}
         if missing and not self._make_segments(missing, epoch):
             return False
+        # Confirmed before the first entry: a confirmed segment that is missing was lost, or its server went back (P33),
+        # and an unconfirmed one is empty.
         if not confirm(self._servers, self._names, unconfirmed, epoch):
             return False
         try:
+            # Asked after the making: a drop lists the segments, and may have listed them before this one was there.
+            # Either the drop sees the segment, or this call sees the drop.
             self._presence.require(self._names)
         except IndexNotFoundError:
             # Who dropped the index may not have seen what was made here.
@@ -248,6 +257,8 @@ class Writer:
             self._making(segment, wanted_buckets(count, segment[0]), empty_bucket(stamp, entries), (applied, epoch))
             for segment, (count, entries) in counts.items()
         )
+        # A lost answer repeats the making, and the repeat finds the segment made. Its watermark is then not noted by
+        # this process, but a watermark that is not noted only makes a later loss an error instead of a repair.
         replies = list(self._servers.exchange(commands))
         if _OTHER_EPOCH in replies:
             return False
@@ -289,6 +300,8 @@ class Writer:
         segments = [(width, shard) for shard in shards[starts].tolist()]
         keys = self._tables.keys_of(segments)
         of_segments = np.empty(len(segments), dtype=_OF_SEGMENTS)
+        # Versions and stamps of the reading that was merged. Newer ones would let this swap overwrite entries that it
+        # never saw.
         of_segments["version"] = piece.versions[change.changed[starts]]
         of_segments["buckets"] = np.diff(bounds)
         of_segments["more"] = np.add.reduceat(change.more, starts) if len(starts) else 0

@@ -23,14 +23,19 @@ local function token_of(change)
   return change <= changes and redis.call('LINDEX', KEYS[3], changes - change)
 end
 local last, known = token_of(changes), token_of(seen)
+-- If nothing was changed since the caller looked, no call with this token was made: the search is saved.
 if changes ~= seen then
+  -- The answer to an earlier call was lost. To compare again would find the caller's own value, and report a conflict.
   if redis.call('LPOS', KEYS[3], ARGV[6]) then
     return { 1, changes, last, known }
   end
+  -- The token may have left the list. For a call that is sent again, nobody can tell then; a first call looks again,
+  -- and comes back.
   if changes - seen > redis.call('LLEN', KEYS[3]) then
     return { ARGV[9] == '1' and -1 or -2, changes, last, known }
   end
 end
+-- Behind the search: a change that this server still knows stands, whatever life of the server it was made in.
 if not is_epoch(ARGV[10]) then
   return { -3, changes, last, known }
 end
@@ -45,6 +50,7 @@ else
   redis.call('HDEL', KEYS[1], ARGV[1])
   redis.call('ZREM', KEYS[2], ARGV[1])
 end
+-- Tokens and their count change in one step: the token of change n stands at place changes - n.
 redis.call('LPUSH', KEYS[3], ARGV[6])
 redis.call('LTRIM', KEYS[3], 0, ARGV[7] - 1)
 return { 1, redis.call('HINCRBY', KEYS[1], '\255', 1), ARGV[6], known }

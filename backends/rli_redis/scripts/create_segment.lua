@@ -12,9 +12,12 @@ if not is_epoch(ARGV[5]) then
   return -1
 end
 if redis.call('EXISTS', KEYS[2]) == 0 then
+  -- A watermark serves all segments of its shard. So one that is there stays as it is, even if this segment is the
+  -- first.
   redis.call('SET', KEYS[2], struct.pack('>I4I4', ARGV[3], 0) .. ARGV[4])
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
+  -- Another process was first. Its buckets may hold entries already, and its number of buckets counts.
   return false
 end
 local written = { KEYS[1], ARGV[2] .. struct.pack('>I4I8I8', #KEYS - 2, 0, 0) }

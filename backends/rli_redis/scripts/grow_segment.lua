@@ -15,6 +15,8 @@ if not state then
   return false
 end
 local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
+-- No epoch is compared. A split adds no entry, and it fails unless number and stamps are those of the server as it is
+-- now.
 if buckets ~= tonumber(ARGV[1]) then
   return 0
 end
@@ -23,6 +25,8 @@ local written = {}
 for position = 2, #KEYS do
   if position <= split + 1 then
     local at = 4 * (position - 2)
+    -- Entries that came since the reading are not in the new content, and would be lost. The next process that writes
+    -- tries again.
     if redis.call('GETRANGE', KEYS[position], 0, 3) ~= string.sub(ARGV[3], at + 1, at + 4) then
       return 0
     end

@@ -10,6 +10,8 @@
 -- lost, 1 if there may be more records, else 0, then name, value, name, value ...; false if the records or their names
 -- are not all there. Atomic as a whole.
 local changes = tonumber(redis.call('HGET', KEYS[1], '\255') or '')
+-- The count of changes is a field without a name in the order. Any other difference means that one of the keys was lost
+-- alone.
 if not changes or redis.call('HLEN', KEYS[1]) ~= redis.call('ZCARD', KEYS[2]) + 1 then
   return false
 end
@@ -22,6 +24,7 @@ for position, name in ipairs(names) do
   local value = redis.call('HGET', KEYS[1], name)
   found[#found + 1] = name
   found[#found + 1] = value
+  -- Counted after the record: each call gives one at least, so a reader of large records comes to an end.
   room = room - #value
   if room <= 0 or position == tonumber(ARGV[3]) then
     found[4] = 1

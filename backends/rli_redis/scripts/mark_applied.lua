@@ -20,9 +20,12 @@ for _, key in ipairs(KEYS) do
     return false
   end
   local applied, greatest = struct.unpack('>I4I4', watermark)
+  -- The shard lacks entries of commits that the caller took for applied. A watermark beyond them would hide the gap
+  -- (P14).
   if applied < tonumber(ARGV[2]) then
     return 0
   end
+  -- Never lowered: another process may have noted a later commit.
   if applied < tonumber(ARGV[3]) then
     written[#written + 1] = key
     written[#written + 1] = struct.pack('>I4I4', ARGV[3], greatest) .. string.sub(watermark, 9)

@@ -19,6 +19,7 @@ for _, key in ipairs(KEYS) do
   if applied < floor then
     return applied
   end
+  -- Never lowered: tombstones up to a greater floor may be gone, and entries that lost against them must stay out.
   if #watermark < 20 or struct.unpack('>I4', watermark, 17) < floor then
     written[#written + 1] = key
     written[#written + 1] = string.sub(watermark, 1, 16) .. struct.pack('>I4', floor)

@@ -42,6 +42,7 @@ for segment = 1, segments do
   local buckets, entries, tombstones = struct.unpack('>I4I8I8', state, 9)
   local before = count
   -- Calls into the server are most of a script's cost: buckets are looked at only if the segment was changed at all.
+  -- Versions are random, so an equal one means equal buckets, also on a server that went back.
   local is_unchanged = string.sub(state, 1, 8) == version
   if is_unchanged then
     entries, tombstones = entries + all_entries, tombstones + all_tombstones
@@ -58,15 +59,20 @@ for segment = 1, segments do
       written[count + 2] = ARGV[8 + bucket]
       count = count + 2
     else
+      -- No error, and no reason to refuse the rest: each bucket is a whole. The client merges this one again, on its
+      -- new content.
       refused[#refused + 1] = bucket
     end
   end
   number = number + own
   if count > before then
     written[count + 1] = KEYS[2 * segment - 1]
+    -- A new version even if some buckets were refused: clients that read before must look at the stamp of each bucket.
     written[count + 2] = ARGV[2] .. struct.pack('>I4I8I8', buckets, entries, tombstones)
     count = count + 2
     local applied, greatest = struct.unpack('>I4I4', watermark)
+    -- Noted in one step with the entries, before any watermark counts them: if the log loses their commits, this tells
+    -- (P14).
     if greatest < sequence then
       written[count + 1] = KEYS[2 * segment]
       written[count + 2] = struct.pack('>I4I4', applied, sequence) .. string.sub(watermark, 9)

@@ -10,6 +10,7 @@ for position = 2, #KEYS do
   local state = redis.call('GET', KEYS[position])
   if state and #state == 32 then
     local applied = struct.unpack('>I4', state, 29)
+    -- The least counts: a sync repeats what any segment may lack, and the others take repeated entries as old ones.
     least, greatest = math.min(least or applied, applied), math.max(greatest or applied, applied)
     redis.call('SET', KEYS[position], string.sub(state, 1, 28))
   end
