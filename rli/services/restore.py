@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rli.errors import InstantNotFoundError
-from rli.file_group import deleted_keys
+from rli.file_group.undone_commits import forget_undone
 from rli.hudi.timeline.by_partition import by_partition
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.restore_metadata import RestoreMetadata, RestorePlan
@@ -98,7 +98,7 @@ class Restore(PlannedService[RestoreResult | None]):
             storage.delete_files(planned_files(rollback.deleted))
             storage.delete_files(kept_by_index(rollback.deleted, rollback.instant_time, rollback.action))
             storage.sync(folders=rollback.deleted)
-        deleted_keys.delete_files_of(storage, frozenset(commit.time for commit in undone))
+        forget_undone(storage, frozenset(commit.time for commit in undone))
         milliseconds = int((time.monotonic() - started) * 1000)
         fence.complete(announced, _change_of(metadata), metadata.taking(milliseconds).to_avro())
         # Until here they were pending: a timeline that shows neither them nor the restore would not be the index's (P7).

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rli.errors import InstantNotFoundError, UnsupportedTableError
-from rli.file_group import deleted_keys
+from rli.file_group.undone_commits import forget_undone
 from rli.hudi.timeline.commit_metadata import CLUSTER
 from rli.hudi.timeline.instant import Action, Instant
 from rli.hudi.timeline.rollback_metadata import RollbackMetadata, RollbackPlan
@@ -128,7 +128,7 @@ class Rollback(PlannedService[str]):
         undone.withdraw()
         storage.delete_files(planned_files(plan.files))
         storage.delete_files(kept_by_index(plan.files, plan.instant_time, plan.action))
-        deleted_keys.delete_files_of(storage, frozenset([plan.instant_time]))
+        forget_undone(storage, frozenset([plan.instant_time]))
         storage.sync(folders=plan.files)
         metadata = RollbackMetadata(
             start_time=announced.time,

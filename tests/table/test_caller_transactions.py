@@ -251,6 +251,24 @@ def test_a_restore_takes_transactions_back(table: Table) -> None:
     assert [row["v"] for row in rows_of(table)] == [7.0]
 
 
+@pytest.mark.parametrize("undo", ["rollback", "restore"])
+def test_undone_transaction_leaves_no_record(tmp_path: Path, undo: str) -> None:
+    """Hudi archives rollbacks, too. Then no timeline tells that the commit was undone, and its record would count."""
+    table = create_table(tmp_path / "table", record_key="id", partition_by="city", index="global-simple:")
+    first = table.upsert(records(("a", "x", 1, 1.0)))
+    second = table.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 1))
+    if undo == "rollback":
+        table.rollback(second.instant or "")
+    else:
+        table.restore(first.instant or "")
+    last = table.upsert(records(("c", "x", 1, 1.0)))
+    for file in Path(table.location, ".hoodie").glob("[0-9]*"):
+        if file.name < (last.instant or ""):
+            file.unlink()
+    assert table.upsert(records(("b", "x", 1, 1.0)), transaction=(JOB, 1)).inserted == 1
+    assert [row["id"] for row in rows_of(table)] == ["a", "b", "c"]
+
+
 def test_transactions_survive_all_services(table: Table) -> None:
     results = [
         table.upsert(records((f"k{number}", f"p{number % 2}", 1, 1.0)), transaction=(JOB, number))
