@@ -33,6 +33,8 @@ from __future__ import annotations
 
 import errno
 import posixpath
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -42,6 +44,7 @@ from rli.errors import CorruptIndexError
 from rli.storage import Storage
 from rli.view import paths
 
+_VERSION: Final = re.compile(r"(?P<name>[^.].*)\.(?P<version>[0-9]+)")
 _REMOVED: Final = b""
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -61,8 +64,7 @@ class FileRecords:
 
     def scan_control(self, prefix: str) -> list[tuple[str, bytes]]:
         """The records whose name begins with ``prefix``, ordered by name; a prefix is a whole folder: ``writer/``."""
-        files = self._storage.list_files(f"{paths.RECORDS}/{prefix}")
-        names = sorted({_name_and_version(file.name)[0] for file in files if not file.name.startswith(".")})
+        names = sorted({name for name, _, _ in self._found(prefix)})
         found = [(prefix + name, self.read_control(prefix + name)) for name in names]
         return [(name, value) for name, value in found if value is not None]
 
@@ -108,8 +110,7 @@ class FileRecords:
 
     def _remove_traces(self, folder: str) -> None:
         """Delete what is left of removed records of a folder; the process that removed one may have died half way."""
-        files = [file for file in self._storage.list_files(f"{paths.RECORDS}/{folder}") if file.name[0] != "."]
-        sizes = sorted((*_name_and_version(file.name), file.size) for file in files)
+        sizes = sorted(self._found(folder))
         greatest = {name: size for name, _, size in sizes}
         # The greatest version goes last, so that no older one is taken for the value.
         for name, version, _ in sizes:
@@ -138,15 +139,15 @@ class FileRecords:
         return content
 
     def _versions(self, name: str) -> list[int]:
-        folder, base = posixpath.split(f"{paths.RECORDS}/{name}")
-        found = [_name_and_version(file.name) for file in self._storage.list_files(folder) if file.name[0] != "."]
-        return sorted(version for found_name, version in found if found_name == base)
+        folder, base = posixpath.split(name)
+        return sorted(version for found_name, version, _ in self._found(folder) if found_name == base)
+
+    def _found(self, folder: str) -> Iterator[tuple[str, int, int]]:
+        """Name, version and size of each version of the records in a folder; files of other names are passed over."""
+        for file in self._storage.list_files(f"{paths.RECORDS}/{folder}"):
+            if found := _VERSION.fullmatch(file.name):
+                yield found["name"], int(found["version"]), file.size
 
 
 def _path(name: str, version: int) -> str:
     return f"{paths.RECORDS}/{name}.{version}"
-
-
-def _name_and_version(file_name: str) -> tuple[str, int]:
-    name, _, version = file_name.rpartition(".")
-    return name, int(version)

@@ -29,6 +29,16 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize("stray", ["writer/notes.txt", "writer/README", "lease.bak", ".DS_Store", "writer/.a.1.tmp"])
+def test_stray_files_are_no_records(records: FileRecords, tmp_path: Path, stray: str) -> None:
+    assert records.compare_and_set("writer/a", None, b"one")
+    assert records.compare_and_set("lease", None, b"two")
+    Path(tmp_path, ".hoodie/.rli/records", stray).write_text("x")
+    assert records.scan_control("writer/") == [("writer/a", b"one")]
+    assert records.compare_and_set("writer/a", b"one", None)
+    assert records.read_control("lease") == b"two"
+
+
 def test_compare_and_set_requires_expected_value(records: FileRecords) -> None:
     assert records.read_control("lease") is None
     assert not records.compare_and_set("lease", b"one", b"two")

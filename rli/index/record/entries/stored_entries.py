@@ -198,8 +198,10 @@ class StoredEntries:
         Raises:
             CorruptIndexError: an entry has a number that the commit log never gave out.
         """
+        # In this order: another thread may read the log anew in between, which ends the doubt, but not for an older state.
+        is_doubtful = self.log.is_doubtful
         log = self.log.last_read
-        if self.log.is_doubtful or not log.knows_all(entries):
+        if is_doubtful or not log.knows_all(entries):
             log = self.log.refresh()
             if not log.knows_all(entries):
                 raise CorruptIndexError(
