@@ -27,7 +27,7 @@ from rli.telemetry import events
 from rli.view.caller_metadata import NO_METADATA, CallerMetadata
 from rli.view.caller_transactions import RepeatedTransactionError, require_first
 from rli.view.definition import TableDefinition
-from rli.view.diff import times_of_writes, undone_writes
+from rli.view.diff import undone_writes
 from rli.view.registration import require_same_lease
 from rli.view.snapshot import Snapshot
 from rli.view.time_travel import missing_group
@@ -166,7 +166,7 @@ class BegunWrite(WriteBasis):
         if not was_held:
             raise self.announced.taken_for_dead()
         current = self.table.load_timeline()
-        gone = (*self.state.withdrawn, *undone_writes(current, times_of_writes(self.snapshot.timeline)))
+        gone = (*self.state.withdrawn, *undone_writes(current, self.snapshot.timeline.write_times))
         if gone:
             raise ConflictError(
                 f"commits that this write builds on were undone meanwhile: instants={list(gone)}; write again",

@@ -18,7 +18,7 @@ from rli.errors import CorruptTableError
 from rli.file_group.journal import RELOCATION_SCHEMA
 from rli.file_group.journal_list import load_journals
 from rli.storage import Storage
-from rli.view.diff import added_writes, times_of_writes, undone_writes
+from rli.view.diff import added_writes, undone_writes
 from rli.view.snapshot import Snapshot
 
 _LISTS: Final = "|"
@@ -46,7 +46,7 @@ class Position:
         """The position of a copy that holds all of a snapshot."""
         timeline = snapshot.timeline
         pending = frozenset(instant.time for instant in timeline.pending if instant.is_write)
-        return cls(snapshot.table.require_settings().table_id, times_of_writes(timeline), pending)
+        return cls(snapshot.table.require_settings().table_id, timeline.write_times, pending)
 
     @classmethod
     def from_text(cls, text: str) -> Position:

@@ -67,11 +67,6 @@ def undone_writes(now: Timeline, seen: Iterable[str]) -> list[str]:
     return sorted(time for time in seen if not now.is_visible(time))
 
 
-def times_of_writes(timeline: Timeline) -> frozenset[str]:
-    """The times of the completed writes."""
-    return frozenset(write.time for write in timeline.completed_writes)
-
-
 def first_changes(snapshot: Snapshot, seen: Container[str]) -> dict[FileGroupId, FirstChange]:
     """The file groups that the completed writes of a snapshot changed, but for those at the instants of ``seen``."""
     found: dict[FileGroupId, FirstChange] = {}
@@ -108,7 +103,7 @@ def changed_groups(
 
 def diff(before: Snapshot, now: Snapshot) -> StateDiff | None:
     """What changed from one state to a later one; None if no write was added or undone."""
-    seen = times_of_writes(before.timeline)
+    seen = before.timeline.write_times
     added, undone = added_writes(now.timeline, seen), undone_writes(now.timeline, seen)
     if not added and not undone:
         return None

@@ -150,7 +150,7 @@ class Snapshot:
     def _is_overtaken(self, group: FileGroupId, now: Snapshot) -> bool:
         """Whether this state was undone or archived, or a later commit has changed a file group: only then its files may go."""
         latest, writes = self.timeline.latest_write, now.timeline.completed_writes
-        seen = {write.time for write in self.timeline.completed_writes}
+        seen = self.timeline.write_times
         # The last write tells for all: undoing begins with the newest, and archiving takes the last write last.
         if latest is None or all(write.time != latest.time for write in writes):
             return True

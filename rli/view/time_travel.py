@@ -8,7 +8,7 @@ from itertools import takewhile
 from rli.errors import InstantNotFoundError
 from rli.model import FileGroupId
 from rli.view.definition import TableDefinition
-from rli.view.diff import FirstChange, first_changes, times_of_writes, undone_writes
+from rli.view.diff import FirstChange, first_changes, undone_writes
 from rli.view.file_slices import FileSlice
 from rli.view.lost_files import require_all_files, require_files
 from rli.view.second_look import Told, read_again
@@ -145,7 +145,7 @@ def missing_group(
     current: Snapshot, past: Snapshot, groups: Collection[FileGroupId] | None = None
 ) -> FileGroupId | None:
     """The first file group, of some or of all, whose slice is missing from an earlier state; None if none is."""
-    changes = sorted(first_changes(current, times_of_writes(past.timeline)).items(), key=lambda item: item[0])
+    changes = sorted(first_changes(current, past.timeline.write_times).items(), key=lambda item: item[0])
     asked = ((group, change) for group, change in changes if groups is None or group in groups)
     return next((group for group, change in asked if _is_missing(past, past.slices.get(group), change)), None)
 
@@ -155,7 +155,7 @@ def _still_holds(current: Snapshot, earlier: Snapshot) -> bool:
 
     A folder is not listed in one step: of two writes that are published meanwhile, a listing may show the later one alone.
     """
-    seen = times_of_writes(earlier.timeline)
+    seen = earlier.timeline.write_times
     # An undoing hides the commit first and removes files second. So if no commit is hidden yet, its files were all
     # there when they were listed.
     if undone_writes(current.timeline, seen):

@@ -135,7 +135,7 @@ class Timeline:
 
     def is_visible(self, time: str) -> bool:
         """Whether base files of an instant count: it is a completed write, or one that was archived."""
-        return time in self._write_times or self.is_archived(time)
+        return time in self.write_times or self.is_archived(time)
 
     def is_archived(self, time: str) -> bool:
         """Whether an instant is older than the active timeline, hence long completed.
@@ -159,7 +159,8 @@ class Timeline:
         return _read_undone(self.storage, instant.action, self.layout.path(instant.file_name), instant.size)
 
     @cached_property
-    def _write_times(self) -> frozenset[str]:
+    def write_times(self) -> frozenset[str]:
+        """The times of the completed writes."""
         return frozenset(instant.time for instant in self.completed_writes)
 
 

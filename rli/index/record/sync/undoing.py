@@ -165,8 +165,8 @@ def _reread(following: Following, record: LogRecord) -> Iterator[None]:
     instant = snapshot.timeline.find(record.instant or "")
     touched = _touched_groups(snapshot, instant)
     view = _followed_before(snapshot, log, record.first_sequence)
-    followed = frozenset(write.time for write in view.timeline.completed_writes)
-    later = frozenset(write.time for write in snapshot.timeline.completed_writes) - followed
+    followed = view.timeline.write_times
+    later = snapshot.timeline.write_times - followed
     if later:
         # Raises if a base file that a later commit built on is gone.
         changed_groups(snapshot, followed, followed | later)
