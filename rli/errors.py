@@ -46,10 +46,6 @@ class RliError(Exception):
         _, semicolon, remedy = str(self).rpartition(_REMEDY)
         return remedy if semicolon else None
 
-    def that_wrote_nothing(self) -> Self:
-        """The same error, whose message says that nothing was written."""
-        return self if NOTHING_WRITTEN in str(self) else self.with_problem(f"{self.problem} ({NOTHING_WRITTEN})")
-
     def with_problem(self, problem: str) -> Self:
         """The same error, with other words for what happened, and on what."""
         remedy = self.remedy
@@ -59,9 +55,14 @@ class RliError(Exception):
 
 def as_nothing_written(error: Exception) -> Exception:
     """The error, with the words that nothing was written."""
+    return with_words(error, NOTHING_WRITTEN)
+
+
+def with_words(error: Exception, words: str) -> Exception:
+    """The same error, whose message, or a note of another library's error, says one thing more."""
     if isinstance(error, RliError):
-        return error.that_wrote_nothing()
-    error.add_note(NOTHING_WRITTEN)
+        return error if words in str(error) else error.with_problem(f"{error.problem} ({words})")
+    error.add_note(words)
     return error
 
 

@@ -22,6 +22,7 @@ from rli.errors import (
     StoreUnavailableError,
     UndecidedCommitError,
     as_nothing_written,
+    with_words,
 )
 from rli.hudi.timeline.instant import new_instant_time
 from rli.index.record.alone.applying import apply_transactions
@@ -148,7 +149,7 @@ class IndexTransaction:
             self._end(preparing)
             raise as_nothing_written(conflict) from conflict.__cause__
         except (OSError, RliError) as error:
-            raise _with_words(error, "the transaction may hold its keys until it is aborted") from error.__cause__
+            raise with_words(error, "the transaction may hold its keys until it is aborted") from error.__cause__
 
     def commit(self, metadata: Mapping[str, str] | None = None) -> IndexCommit:
         """Make all staged changes visible.
@@ -282,11 +283,3 @@ class IndexTransaction:
         else:
             # The error is what the caller is to see.
             self._end(state)
-
-
-def _with_words(error: Exception, words: str) -> Exception:
-    """The error, whose message says one thing more."""
-    if isinstance(error, RliError):
-        return error.with_problem(f"{error.problem} ({words})")
-    error.add_note(words)
-    return error
