@@ -89,7 +89,7 @@ def recover(table: TableDefinition, index: TableIndex, writer: str, *, patience:
         or coordination.exclusion.seems_left_behind()
     ):
         return Finished()
-    with coordination_of(table, index).exclusion.hold(writer, patience=patience) as lease:
+    with coordination.exclusion.hold(writer, patience=patience) as lease:
         fence = _durable_fence(table, lease)
         finished = _clear_displaced(table, index, lease, fence)
         # Asked again, because the lease may have been long in coming.
