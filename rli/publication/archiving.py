@@ -154,8 +154,8 @@ def _is_published(table: TableDefinition, plan: _Plan, fence: Fence) -> bool:
     if plan.archive is None:
         return True
     content = table.storage.read_bytes(plan.archive)
-    # Where another engine was first, its file has the name.
-    # A file of this name is no proof. Its content says whether it is this plan's: only then the instants may leave.
+    # A file of this name is no proof: another engine may have been first. Its content says whether it is this plan's, and
+    # only then the instants may leave.
     if content is None or hashlib.sha256(content).hexdigest() != plan.digest:
         return False
     table.storage.sync(folders=[posixpath.dirname(plan.archive)])
