@@ -73,6 +73,18 @@ def test_marked_records_are_deletes(kind: Kind, tmp_path: Path) -> None:
 
 
 @every_kind
+def test_marked_deletes_meet_concurrent_inserts(kind: Kind, tmp_path: Path) -> None:
+    table = kind.create(tmp_path)
+    table.upsert(marked(("a", "x", 5, 1.0), marks=[None]))
+    other = rli.open_table(table.location)
+    # The key is unknown when the delete looks it up, and the record that comes meanwhile is older.
+    insert = Once(Step.WRITTEN, lambda: other.upsert(records(("m", "x", 4, 1.0))))
+    done = table.upsert(marked(("m", "x", 5, 1.0), marks=[True]), on_step=insert)
+    assert (counts(done), done.attempts) == ((0, 0, 0, 1, 0), 2)
+    assert [row["id"] for row in rows_of(table)] == ["a"]
+
+
+@every_kind
 def test_the_first_write_holds_deletes(kind: Kind, tmp_path: Path) -> None:
     table = kind.create(tmp_path)
     assert counts(table.upsert(marked(("a", "x", 5, 1.0), ("b", "x", 5, 1.0), marks=[True, False]))) == (1, 0, 0, 0, 1)

@@ -30,7 +30,6 @@ from rli.write.engine.write_plan import FileGroupWriting, RowPlacing, WritePlan
 from rli.write.operations.named_slices import require_slices
 from rli.write.rows.deletions import DeleteKeeping, Deletions
 from rli.write.rows.placement import plan_placements
-from rli.write.rows.tagging import UndecidedTagging
 
 
 def plan_write(
@@ -71,7 +70,7 @@ def plan_write(
 
 
 def tagged_rows(
-    write: WriteBasis, request: Request, tagging: Tagging, undecided: UndecidedTagging
+    write: WriteBasis, request: Request, tagging: Tagging, undecided: Tagging
 ) -> AbstractContextManager[TaggedRows]:
     """The work rows of an attempt, released when the context ends; raises as ``Request.tag``.
 
