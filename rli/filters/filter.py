@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rli.errors import SchemaError
+from rli.errors import InvalidInputError, SchemaError
 from rli.filters.expressions import known_part
-from rli.filters.predicates import Predicate
+from rli.filters.predicates import Column, Predicate, columns_of
 from rli.filters.text import parse_where
 from rli.filters.tuples import parse_tuples
+from rli.filters.value_expression import computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +54,22 @@ class Filter:
                 f"the filter does not fit the table: filter={found.expression} ({error}); check names and types"
             ) from error
         return found
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Which columns the predicate reads."""
+        return tuple(dict.fromkeys(columns_of(self.predicate)))
+
+    def mask(self, records: pa.Table) -> pa.ChunkedArray:
+        """Whether each record of a table passes, in order: true or false, never null.
+
+        Raises:
+            InvalidInputError: a value of the filter cannot be computed for a record.
+        """
+        try:
+            return pc.fill_null(computed(self.expression, records), False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidInputError(
+                f"the filter cannot be computed for a record: filter={self.expression} ({error}); choose the records, or "
+                "write it otherwise"
+            ) from error

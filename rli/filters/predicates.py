@@ -153,6 +153,22 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """A condition on values that are computed of a record.
+
+    Attributes:
+        condition: true, false or null for a record.
+        columns: which it reads.
+    """
+
+    condition: pc.Expression
+    columns: tuple[Column, ...]
+
+    def expression(self) -> pc.Expression:
+        return self.condition
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """A part of a pyarrow expression whose meaning is not known here."""
 
@@ -161,7 +177,7 @@ class Unknown:
 
 
 Predicate: TypeAlias = (
-    And | Or | Not | Comparison | ColumnComparison | IsIn | IsNull | IsNan | IsTrue | Constant | Unknown
+    And | Or | Not | Comparison | ColumnComparison | IsIn | IsNull | IsNan | IsTrue | Constant | Computed | Unknown
 )
 
 
@@ -185,7 +201,20 @@ def columns_of(predicate: Predicate) -> Iterator[Column]:
             yield from columns_of(part)
         case ColumnComparison(left, _, right):
             yield from (left, right)
+        case Computed(_, columns):
+            yield from columns
         case Constant() | Unknown():
             return
         case _:
             yield predicate.column
+
+
+def is_computed(predicate: Predicate) -> bool:
+    """Whether a predicate, or a part of it, is about values that are computed of a record."""
+    match predicate:
+        case And(parts) | Or(parts):
+            return any(is_computed(part) for part in parts)
+        case Not(part):
+            return is_computed(part)
+        case _:
+            return isinstance(predicate, Computed)

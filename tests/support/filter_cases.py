@@ -192,11 +192,12 @@ class FilterCases:
             is_negated = self.chance.random() < 0.4
 
             def truth(row: Row) -> bool | None:
-                return row[name] is not None and (row[name] in values) is not is_negated
+                return None if row[name] is None else (row[name] in values) is not is_negated
 
             array = pa.array([*values, *_both_zeros(values)], _plain(kind))
             within = pc.field(name).isin(array)
-            expression = ~within & pc.field(name).is_valid() if is_negated else within
+            expression = pc.if_else(pc.field(name).is_valid(), within, pc.scalar(pa.scalar(None, pa.bool_())))
+            expression = ~expression if is_negated else expression
             return Case(expression, f"{name} {'not in' if is_negated else 'in'} ({shown},)", None, truth)
         return self._membership_of_tuples(name, kind, [*values, None] if self.chance.random() < 0.3 else values)
 

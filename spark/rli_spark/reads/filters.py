@@ -8,30 +8,47 @@ that the reader does not see.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from functools import reduce
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
 from rli.errors import InvalidInputError
 from rli.filters import predicates as p
+from rli.filters.filter import Filter
+from rli_spark.session.batches import map_tables
 
 _AS_TEXT: Final = {"date": pa.types.is_date, "timestamp_ntz": lambda kind: pa.types.is_timestamp(kind) and not kind.tz}
 
 
-def condition(predicate: p.Predicate, schema: pa.Schema) -> Column:
-    """A column that is true for the records that pass a filter.
+def passing(frame: DataFrame, passes: Filter, types: pa.Schema) -> DataFrame:
+    """The records of a frame that pass a filter. Values that are computed of a record are computed by pyarrow.
 
     Args:
-        predicate: the filter.
-        schema: of the table's records, with meta columns.
+        frame: records of a table.
+        passes: the filter.
+        types: of the frame's columns, in their order, as the table has them.
 
     Raises:
         InvalidInputError: a constant cannot be compared with its column in Spark.
     """
-    return _Condition(schema).of(predicate, is_exact=False)
+    predicate = passes.predicate
+    parts = list(predicate.parts) if isinstance(predicate, p.And) else [predicate]
+    plain = [part for part in parts if not p.is_computed(part)]
+    if plain:
+        frame = frame.where(_Condition(types).of(p.all_of(plain), is_exact=False))
+    if len(plain) == len(parts):
+        return frame
+
+    def chosen(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for table in tables:
+            records = table.cast(types)
+            yield records.filter(passes.mask(records))
+
+    return map_tables(frame, chosen, types)
 
 
 class _Condition:

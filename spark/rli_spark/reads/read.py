@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from rli import Table
 from rli.errors import InvalidInputError
-from rli.filters.predicates import columns_of
+from rli.filters.filter import Filter
 from rli.hudi.meta_columns import with_meta_columns
 from rli.index.contract import LOOKUP_SECONDS
 from rli.storage import Storage
@@ -25,7 +25,7 @@ from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.stored_types import slices_by_types
-from rli_spark.reads.filters import condition
+from rli_spark.reads.filters import passing
 from rli_spark.reads.hadoop_paths import hadoop_paths
 from rli_spark.reads.point_reads import look_up
 from rli_spark.session.arguments import require_session_and_table
@@ -57,7 +57,7 @@ def read(
         spark: the session.
         table: the table.
         columns: names; by default all but Hudi's meta columns, which can be named.
-        filters: a text such as ``fare > 10 and city = 'Oslo'``, or tuples (column, operator, value), all of which hold,
+        filters: SQL such as ``fare > 10 and lower(city) = 'oslo'``, or tuples (column, operator, value), all of which hold,
             or a list of such lists, of which one holds. They pass the same records as in
             ``Table.read``. Files whose partition path or column statistics show that no record passes are not opened by
             Spark. Filters that follow on the frame itself are pushed into the files by Spark.
@@ -106,7 +106,9 @@ def _read_state(
             snapshot.require_not_removed(live)
             raise
     if scan.filter is not None:
-        frame = frame.where(condition(scan.filter.predicate, full))
+        names = _tested_names(scan.schema.names, scan.filter)
+        types = pa.schema([full.field(name) for name in names])
+        frame = passing(_columns_of(frame, names), scan.filter, types)
     return _columns_of(frame, scan.schema.names)
 
 
@@ -141,10 +143,15 @@ def _read_keys(
     wanted = scan.schema.names
     if scan.filter is None:
         return located.records(wanted)
-    predicate = scan.filter.predicate
-    tested = [name for name in dict.fromkeys(name for name, *_ in columns_of(predicate)) if name not in wanted]
-    passing = condition(predicate, with_meta_columns(located.snapshot.schema))
-    return _columns_of(located.records([*wanted, *tested]).where(passing), wanted)
+    names = _tested_names(wanted, scan.filter)
+    full = with_meta_columns(located.snapshot.schema)
+    types = pa.schema([full.field(name) for name in names])
+    return _columns_of(passing(located.records(names), scan.filter, types), wanted)
+
+
+def _tested_names(wanted: Sequence[str], passes: Filter) -> list[str]:
+    """The wanted columns and those that a filter reads, each once."""
+    return [*dict.fromkeys([*wanted, *(name for name, *_ in passes.columns)])]
 
 
 def _columns_of(frame: DataFrame, names: Sequence[str]) -> DataFrame:

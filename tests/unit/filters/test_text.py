@@ -70,8 +70,6 @@ def test_filters(text: str, rows: int) -> None:
         "n in s",
         "n is 3",
         "n = null",
-        "1 = 1",
-        "s = 'it''s'",
         "__import__('os').system('true')",
         "n = (lambda: 1)()",
         "s.x = 1",
