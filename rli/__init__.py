@@ -42,6 +42,8 @@ from rli.index.record.opening import create_index, open_index
 from rli.index.record.record_index import RecordIndex
 from rli.index.reports import IndexStats, VerifyReport
 from rli.model import (
+    ChangeImages,
+    ChangeType,
     CommitResult,
     Durability,
     KeyMode,
@@ -55,6 +57,7 @@ from rli.model import (
     Scope,
     Step,
 )
+from rli.reads.changes.table_changes import CommitChanges
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
 from rli.services.restore import RestoreResult
@@ -77,7 +80,10 @@ __all__ = [
     "Advice",
     "ArchiveResult",
     "BatchStatistics",
+    "ChangeImages",
+    "ChangeType",
     "CleanResult",
+    "CommitChanges",
     "CommitResult",
     "CommitStatistics",
     "ConflictError",

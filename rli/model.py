@@ -40,6 +40,22 @@ class Scope(StrEnum):
     """In its partition: a record with another partition value is another record."""
 
 
+class ChangeType(StrEnum):
+    """What a row of a table's changes is; each commit has at most one change of a record."""
+
+    INSERT = "insert"
+    UPDATE_BEFORE = "update_before"
+    UPDATE_AFTER = "update_after"
+    DELETE = "delete"
+
+
+class ChangeImages(StrEnum):
+    """Which values of updated records changes have: the new ones, or the former ones too."""
+
+    AFTER = "after"
+    BOTH = "both"
+
+
 class OnPartitionChange(StrEnum):
     """What an upsert does with a known record key that comes with another partition value."""
 

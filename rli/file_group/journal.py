@@ -147,6 +147,12 @@ class Journal:
         for batch in self._batches(storage):
             yield batch.filter(pc.equal(batch.column("change"), int(Change.DELETE))).column("record_key")
 
+    def moved_keys(self, storage: Storage) -> Iterator[tuple[pa.Array, pa.Array, pa.Array]]:
+        """The keys whose records moved into the file group, with the partition paths and file ids that they came from."""
+        for batch in self._batches(storage):
+            moved = batch.filter(pc.equal(batch.column("change"), int(Change.MOVE_IN)))
+            yield tuple(moved.column(name) for name in ("record_key", "prior_partition_path", "prior_file_id"))
+
     def keys_from(self, storage: Storage, groups: Collection[FileGroupId]) -> Iterator[pa.Array]:
         """The keys that come from some other file groups."""
         for batch in self._batches(storage):

@@ -107,6 +107,10 @@ class BaseFileReader:
         """How many there are."""
         return int(self._file.metadata.num_row_groups)
 
+    def rows_of(self, row_group: int) -> int:
+        """How many records a row group has."""
+        return int(self._file.metadata.row_group(row_group).num_rows)
+
     def bounds(self, row_group: int, column: str) -> tuple[str, str] | None:
         """Between which two values all texts of a column lie, within one row group; None where the file does not say."""
         chunk = self._chunk(row_group, column)

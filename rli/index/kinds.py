@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rli.index.any_index import checked_records
 from rli.index.contract import TableIndex
-from rli.model import KeyMode
+from rli.model import KeyMode, Scope
 from rli.storage import Storage
 from rli.tasks import TaskRunner
 from rli.view.definition import TableDefinition
@@ -33,6 +33,10 @@ class IndexKind(ABC):
     @abstractmethod
     def has_store(self) -> bool:
         """Whether indexes of this kind are kept in a store of their own, which may keep the lease too."""
+
+    @abstractmethod
+    def scope_of(self, url: str) -> Scope:
+        """Where a record key is unique in a table whose index has this URL."""
 
     @abstractmethod
     def require_valid(self, url: str, options: IndexOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Final
 
@@ -198,6 +199,14 @@ class Storage:
             ),
             key=lambda file: file.path,
         )
+
+    def modification_times(self, path: str) -> dict[str, datetime]:
+        """The name of each file in a folder → when it was written, by the clock of the file server.
+
+        Files whose time the storage does not tell are left out.
+        """
+        files = (info for info in self._select(path, recursive=False) if info.type is fs.FileType.File)
+        return {info.base_name: info.mtime for info in files if info.mtime is not None}
 
     def list_folders(self, path: str = "") -> list[str]:
         """Folders directly below a folder, ordered."""

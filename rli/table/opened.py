@@ -15,6 +15,7 @@ from rli.index.contract import TableIndex
 from rli.index.kinds import IndexKind
 from rli.index.registry import index_kind
 from rli.index.roles import KeptInStore
+from rli.model import Scope
 from rli.publication.fence import Fence
 from rli.telemetry import events
 from rli.view.definition import TableDefinition
@@ -41,6 +42,11 @@ class OpenTable:
     @property
     def kind(self) -> IndexKind:
         return index_kind(self.definition.index_url)
+
+    @property
+    def scope(self) -> Scope:
+        """Where a record key of the table is unique; a table without an index is taken for one with keys that are global."""
+        return Scope.GLOBAL if self.definition.settings is None else self.kind.scope_of(self.definition.index_url)
 
     @property
     def index(self) -> TableIndex:

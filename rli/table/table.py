@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
+from threading import Event
 from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from rli.index.any_index import locate_now
 from rli.index.contract import LOOKUP_SECONDS, TableIndex
 from rli.index.reports import VerifyReport
 from rli.model import (
+    ChangeImages,
     CommitResult,
     KeyMode,
     MigrationResult,
@@ -35,6 +37,7 @@ from rli.model import (
     OnPartitionChange,
     Step,
 )
+from rli.reads.changes.table_changes import ChangeChoices, CommitChanges, follow_changes, read_changes
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
@@ -399,6 +402,91 @@ class Table:
             InstantNotFoundError: the table had no commit at that time, its files were cleaned, or its commits archived.
         """
         return self._opened.told(as_of, lambda snapshot: snapshot)
+
+    def changes(
+        self,
+        since: str | date | None = None,
+        until: str | date | None = None,
+        *,
+        images: ChangeImages | str = ChangeImages.AFTER,
+        columns: Sequence[str] | None = None,
+        filters: object = None,
+    ) -> pa.RecordBatchReader:
+        """What the commits changed that completed after ``since``, up to ``until``, record by record.
+
+        The commits come in the order in which they completed, each with all its changes. Behind the table's columns stand
+        ``_change_type`` ("insert", "update_before", "update_after", "delete"), ``_commit_instant`` and ``_completion_time``. A
+        record that moves to another partition is an update. Deletes have the values that the record had. Clustering, compaction
+        and table services show no changes.
+
+        The metadata of the reader's schema has the position to go on from, ``rli.position``: the next ``since``, once all these
+        changes are handled. It is absent if no commit completed in the range.
+
+        Args:
+            since: the commits up to this one are left out: its instant, its completion time, or any time. By default all
+                commits are shown, from the first one on.
+            until: the last commit that is shown; by default the last one of the table.
+            images: of updated records, "after" gives the new values, "both" the former ones, too.
+            columns: names; by default all but Hudi's meta columns, which can be named.
+            filters: as for ``read``; which images are given.
+
+        Example:
+            >>> table.upsert(pa.table({"id": ["a"], "city": ["Rome"], "ts": [2]})).updated
+            1
+            >>> changes = table.changes(since=table.history()[0].time, columns=["id", "ts"])
+            >>> changes.read_all().select(["id", "ts", "_change_type"]).to_pylist()
+            [{'id': 'a', 'ts': 2, '_change_type': 'update_after'}]
+
+        Raises:
+            InvalidInputError, SchemaError: an argument is of the wrong kind, or does not fit the table.
+            InstantNotFoundError: commits of the range were archived or their files cleaned, which names the first instant that
+                still serves as ``since``; or a commit was undone that a reader at this position may have seen. The reader
+                raises it if others remove files before they are read.
+            CorruptTableError: a file is lost or damaged.
+        """
+        definition = self._opened.follow()
+        choices = ChangeChoices(self._opened.scope, images, columns, filters)
+        return read_changes(definition.reloaded(), since, until, choices)
+
+    def follow_changes(
+        self,
+        since: str | date | None = None,
+        *,
+        images: ChangeImages | str = ChangeImages.AFTER,
+        columns: Sequence[str] | None = None,
+        filters: object = None,
+        poll_seconds: float = 1.0,
+        stop: Event | None = None,
+    ) -> Iterator[CommitChanges]:
+        """The changes of each commit behind a position, and of each commit that follows, as it completes.
+
+        It never ends by itself: leave the loop, or set ``stop`` from another thread. Keep the ``instant`` of a commit when all
+        its changes are handled, and begin there again.
+
+        Args:
+            since: as for ``changes``.
+            images: as for ``changes``.
+            columns: as for ``changes``.
+            filters: as for ``changes``.
+            poll_seconds: the pause between two looks at the timeline that show no new commit.
+            stop: ends the iteration, and a pause at once.
+
+        Example:
+            >>> for commit in table.follow_changes():
+            ...     print(sorted(commit.to_table()["id"].to_pylist()))
+            ...     break
+            ['a', 'b', 'c', 'd']
+
+        Raises:
+            InvalidInputError: the pause is not positive.
+            RliError: otherwise as for ``changes``, from the iterator and from each commit.
+        """
+
+        def current() -> TableDefinition:
+            return self._opened.follow().reloaded()
+
+        choices = ChangeChoices(self._opened.scope, images, columns, filters)
+        return follow_changes(current, since, choices, poll_seconds=poll_seconds, stop=stop or Event())
 
     def lookup(self, keys: Any, *, timeout: float = LOOKUP_SECONDS) -> pa.Table:
         """Where each record key lives, in the table as it is at one moment; see ``RecordIndex.lookup``.

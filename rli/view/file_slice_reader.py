@@ -127,6 +127,16 @@ class FileSliceReader:
             if not len(left):
                 return
 
+    def records_at(self, positions: NDArray[np.intp], schema: pa.Schema) -> Iterator[pa.Table]:
+        """The records at some positions (in rising order), made to fit ``schema``: reads only the row groups that hold one."""
+        start = 0
+        for row_group in range(self._base.row_groups):
+            end = start + self._base.rows_of(row_group)
+            inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, end)]
+            if len(inside):
+                yield self._records_at(inside - start, schema, row_group)
+            start = end
+
     def _candidates(self, record_keys: pa.Array, column: str | None, row_group: int) -> pa.Array:
         """Those of some keys that a row group may hold, as far as its least and greatest key and its filter tell."""
         if column is None:

@@ -93,6 +93,11 @@ def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[HistoryEnt
         yield _entry(snapshot, instant)
 
 
+def moved_records(change: TableChange) -> int | None:
+    """How many records a write moved to another partition; None where nobody has counted them."""
+    return _counts(change).get("moved")
+
+
 def _entry(snapshot: Snapshot, instant: Instant) -> HistoryEntry:
     known = instant.time, instant.action, str(instant.state), instant.completion_time
     if not instant.is_completed:

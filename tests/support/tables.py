@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import posixpath
 import shutil
 import struct
@@ -70,7 +71,10 @@ def turn_into_foreign_commit(table: Table, instant: str) -> None:
     [path] = Path(table.location, ".hoodie").glob(f"{instant}.*commit")
     content = json.loads(path.read_bytes())
     del content["extraMetadata"][NATIVE_ENTRY]
+    written = path.stat()
     path.write_text(json.dumps(content))
+    # In this layout, the time of the file is that of the commit's completion.
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
 
 
 def rows_of(table: Table | pa.Table, key: str = "id") -> list[Row]:

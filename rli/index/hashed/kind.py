@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rli.index.hashed.hashed_index import HashedIndex
 from rli.index.table_files.kind import TableFilesKind
+from rli.model import Scope
 from rli.view.definition import TableDefinition
 from rli.view.index_binding import IndexBinding
 
@@ -17,6 +18,9 @@ class HashedKind(TableFilesKind):
     @abstractmethod
     def index_of(self, table: TableDefinition) -> HashedIndex:
         """As of ``TableFilesKind``."""
+
+    def scope_of(self, url: str) -> Scope:  # noqa: ARG002  (a hash says nothing of other partitions)
+        return Scope.PARTITION
 
     def require_own(self, table: TableDefinition, url: str) -> None:
         """Pass a table whose file groups are the buckets that a URL says; raises ``IndexMismatchError`` for others."""

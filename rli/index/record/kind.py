@@ -12,6 +12,7 @@ from rli.index.record.sync.bootstrap import bootstrap
 from rli.index.record.table.index import RecordTableIndex
 from rli.index.record.table.location import require_known_location, serves_another_copy
 from rli.index_urls import IndexUrl
+from rli.model import Scope
 from rli.storage import Storage
 from rli.store.registry import open_store
 from rli.tasks import TaskRunner
@@ -25,6 +26,9 @@ class RecordKind(KeptKind):
     @property
     def has_store(self) -> bool:
         return True
+
+    def scope_of(self, url: str) -> Scope:
+        return IndexUrl.parse(url).scope
 
     def require_valid(self, url: str, options: IndexOptions) -> None:  # noqa: ARG002  (a store judges them)
         """Pass every URL with options that there are: its store judges the rest when it is opened."""

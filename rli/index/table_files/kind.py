@@ -59,6 +59,9 @@ class BareKind(TableFilesKind):
         self._scope = scope
         self._index_of = index_of
 
+    def scope_of(self, url: str) -> Scope:  # noqa: ARG002  (the kind itself says)
+        return self._scope
+
     def require_url(self, url: str) -> None:
         if url != f"{self._scheme}:":
             raise SettingsError(f"the URL of this index has no further parts: index={url}; write {self._scheme}:")

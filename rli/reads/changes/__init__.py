@@ -1,0 +1,1 @@
+"""What commits changed, record by record: ``Table.changes``."""

@@ -1,0 +1,130 @@
+"""Ranges of commits by completion time, and whether the timeline can still tell all of a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from rli.errors import InstantNotFoundError, InvalidInputError
+from rli.hudi.timeline.instant import Action, parse_instant_time
+from rli.reads.changes.completions import CompletedWrite, Completions
+from rli.view.definition import TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range.
+
+    Attributes:
+        completed: a completion time, 17 digits.
+        write: the write that the caller has named by its instant; None for a time.
+    """
+
+    completed: str
+    write: CompletedWrite | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """The commits that completed after ``since``, up to ``until``.
+
+    Attributes:
+        since: excluded; None for all commits from the first one on.
+        until: included; None for all up to the last one.
+        repeats_ties: whether commits count that completed at the time of ``since``, but for a commit that it names: where the
+            storage's times are so coarse that one of them may have been published later.
+    """
+
+    since: Bound | None
+    until: Bound | None
+    repeats_ties: bool = False
+
+    @classmethod
+    def of(cls, table: TableDefinition, completions: Completions, since: object, until: object) -> CommitRange:
+        """The range that a caller gives.
+
+        Args:
+            table: the table.
+            completions: of its timeline.
+            since: an instant or a time, as text, date or datetime; None or "" for the first commit.
+            until: likewise; None or "" for the last commit.
+
+        Raises:
+            InvalidInputError: one of them is neither an instant nor a time, or they are in the wrong order.
+            SettingsError: a text has none of the forms of a time.
+            InstantNotFoundError: one of them names a commit that was undone, or has not completed.
+        """
+        low, high = _bound(completions, "since", since), _bound(completions, "until", until)
+        if low is not None and high is not None and high.completed < low.completed:
+            raise InvalidInputError(f"the range ends before it begins: since={since} until={until}; swap them")
+        is_exact = completions.timeline.layout.keeps_completion_times
+        is_fine = is_exact or (table.storage.is_local and low is not None and low.write is None)
+        return cls(low, high, repeats_ties=not is_fine)
+
+    def of_writes(self, completions: Completions) -> Iterator[CompletedWrite]:
+        """The writes of the range, in the order of their completion."""
+        return (write for write in completions.writes if self._holds(write))
+
+    def _holds(self, write: CompletedWrite) -> bool:
+        if self.until is not None and write.completed > self.until.completed:
+            return False
+        if self.since is None or write.completed > self.since.completed:
+            return True
+        is_tie = write.completed == self.since.completed and write != self.since.write
+        return self.repeats_ties and is_tie
+
+
+def require_not_undone(completions: Completions, since: Bound) -> None:
+    """Pass the position of a reader that cannot have seen a commit that was undone later.
+
+    Raises:
+        InstantNotFoundError: it may have seen one.
+    """
+    timeline = completions.timeline
+    is_position = any(write.completed == since.completed for write in completions.writes)
+    for undoing in timeline.undoing:
+        # A rollback undoes the commit that completed last. So what was rolled back after a commit that is still there had not
+        # completed before it.
+        is_before = completions.time(undoing) <= since.completed
+        if is_before or (is_position and undoing.action == Action.ROLLBACK):
+            continue
+        undone = timeline.undone_by(undoing).instants
+        for time in undone:
+            if time <= since.completed and time not in timeline.write_times:
+                raise _undone(completions, time, since.completed)
+
+
+def first_not_archived(table: TableDefinition, completions: Completions, since: Bound | None) -> CompletedWrite | None:
+    """The first commit behind which all changes are on the active timeline, if ``since`` is before it; else None."""
+    first = min(completions.timeline.unsaved_writes, key=completions.time, default=None)
+    if first is None or (since is not None and since.completed >= completions.time(first)) or not table.has_archive():
+        return None
+    return CompletedWrite(completions.time(first), first)
+
+
+def _bound(completions: Completions, name: str, given: object) -> Bound | None:
+    if given is None or given == "":
+        return None
+    if not isinstance(given, str | date):
+        raise InvalidInputError(f"neither an instant nor a time: {name}={given!r}; give a string, a date or a datetime")
+    text = given.isoformat() if isinstance(given, date) else given.strip()
+    write = completions.find(text)
+    if write is not None:
+        return Bound(write.completed, write)
+    if text in completions.timeline.undone:
+        raise _undone(completions, text, text)
+    if any(instant.time == text and instant.is_write for instant in completions.timeline.pending):
+        raise InstantNotFoundError(
+            f"the commit has not completed, or is being undone: {name}={text}; give a completed commit: rli timeline TABLE"
+        )
+    return Bound(parse_instant_time(text))
+
+
+def _undone(completions: Completions, undone: str, since: str) -> InstantNotFoundError:
+    before = [write.time for write in completions.writes if write.completed <= since]
+    left = f"since={before[-1]}" if before else "without since"
+    return InstantNotFoundError(
+        f"a commit was undone that a reader at this position may have seen: since={since} undone={undone}; load the table "
+        f"again, then read its changes from there; a reader that has not seen that commit goes on {left}"
+    )
