@@ -30,6 +30,9 @@ PRIOR_INSTANT: Final = "_rli_prior_instant"
 ORDERING: Final = "_rli_ordering"
 """The ordering value of a delete, beside its key; not among the working columns of work rows."""
 
+IS_DELETED: Final = "_rli_is_deleted"
+"""Whether a change deletes its record; not among the working columns of work rows, where ``CHANGE`` tells."""
+
 FILE_GROUP: Final = (PARTITION_PATH, FILE_ID)
 PRIOR_FILE_GROUP: Final = (PRIOR_PARTITION_PATH, PRIOR_FILE_ID)
 

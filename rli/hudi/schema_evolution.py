@@ -7,7 +7,7 @@ into one that holds every value of both, and that Hudi's readers promote in the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,14 +71,28 @@ def evolved_schema(
         evolution.column(known, incoming.field(known.name), "") if known.name in incoming.names else known
         for known in stored
     ]
+    require_columns(stored, incoming, missing, evolution.lacking)
+    return pa.schema([*fields, *_added(stored, incoming, "")])
+
+
+def require_columns(
+    stored: pa.Schema, incoming: pa.Schema, missing: MissingColumns, lacking_fields: Sequence[str] = ()
+) -> None:
+    """Raise ``SchemaError`` if records that will be written lack columns of the table that they must have.
+
+    Args:
+        stored: of the table.
+        incoming: of the records.
+        missing: what becomes of columns that they lack.
+        lacking_fields: struct fields that they lack.
+    """
     lacking = missing_columns(stored, incoming)
     if required := [name for name in lacking if not stored.field(name).nullable]:
         raise SchemaError(
             f"the records lack columns of the table that hold no nulls: columns={required}; add them to the records"
         )
     # Records without marks are no deletes.
-    _require_none_missing([name for name in lacking if name != IS_DELETED], evolution.lacking, missing)
-    return pa.schema([*fields, *_added(stored, incoming, "")])
+    _require_none_missing([name for name in lacking if name != IS_DELETED], lacking_fields, missing)
 
 
 def grows(stored: pa.DataType, arriving: pa.DataType) -> bool:
@@ -113,7 +127,7 @@ def _unfit(stored: pa.DataType, arriving: pa.DataType, path: str) -> SchemaError
     )
 
 
-def _require_none_missing(columns: list[str], fields: list[str], missing: MissingColumns) -> None:
+def _require_none_missing(columns: Sequence[str], fields: Sequence[str], missing: MissingColumns) -> None:
     if missing is MissingColumns.FAIL and columns:
         raise SchemaError(
             f"the records lack columns of the table: columns={[*columns, *fields]}; add them, or upsert with "

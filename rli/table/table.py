@@ -60,6 +60,7 @@ from rli.view.snapshot import Snapshot, told_of_now
 from rli.write.engine.local import LocalEngine
 from rli.write.operations.delete import delete
 from rli.write.operations.insert import insert
+from rli.write.operations.merge import merge
 from rli.write.operations.upsert import upsert
 from rli.write.options import WriteOptions, pass_over
 
@@ -176,6 +177,75 @@ class Table:
                 LocalEngine(),
                 source,
                 options,
+                on_partition_change=on_partition_change,
+                missing=missing,
+            )
+        )
+
+    def merge(  # noqa: PLR0913  (the choices of a write)
+        self,
+        records: Any,
+        op: str | None = None,
+        *,
+        on_partition_change: OnPartitionChange | str | None = None,
+        missing: MissingColumns | str = MissingColumns.FAIL,
+        on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
+        attempts: int | None = None,
+        transaction: tuple[str, int] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        on_step: Callable[[Step], None] = pass_over,
+    ) -> CommitResult:
+        """Apply a batch of changes in one commit: inserts, updates, moves and deletes.
+
+        The newest change of each key counts: the one with the greatest ordering value, of equals the last. It writes its record as
+        an upsert does, whatever the table holds, or deletes the key as ``delete`` does with ordering values: a late change
+        changes nothing, and an unknown key that is deleted counts as unchanged, and is remembered. A delete needs the record key and
+        the ordering value, and with partition scope the partition.
+
+        The rows say what became of their records in one of these forms:
+
+        - an operation column beside the columns of the records. In any case of letters, ``c``, ``r``, ``i``, ``insert``, ``u``,
+          ``update`` and ``upsert`` write, ``d`` and ``delete`` delete. The column is written only if the table has it.
+        - Debezium's flattened events, with ``__op`` or ``__deleted``.
+        - Debezium's envelope: ``before`` and ``after``, ``op``, ``source`` and times. The ordering column may be one of the
+          image, of the envelope (``ts_ms``), or of its source (``lsn``). An update that changes the key also deletes the former key.
+        - Hudi's mark ``_hoodie_is_deleted``, alone or beside an operation column.
+
+        Rows in which everything is null are tombstones of a log. They are passed over, and not counted.
+
+        Args:
+            records: the changes, as for ``upsert``.
+            op: the operation column. By default that of Debezium's forms, or none where marks tell.
+            on_partition_change: as for ``upsert``; deletes may name any partition.
+            missing: as for ``upsert``; deletes need no other columns.
+            on_duplicates: as for ``upsert``.
+            attempts: as for ``upsert``.
+            transaction: as for ``upsert``.
+            metadata: as for ``upsert``.
+            dry_run: as for ``upsert``.
+            on_step: as for ``upsert``.
+
+        Example:
+            >>> changes = pa.table({"id": ["a", "b", "f"], "city": ["Rome", None, "Bern"], "ts": [9] * 3, "op": ["u", "d", "c"]})
+            >>> done = table.merge(changes, op="op")
+            >>> done.inserted, done.updated, done.deleted
+            (1, 1, 1)
+
+        Raises:
+            InvalidInputError: an operation is missing or unknown, or no column tells the operations.
+            RliError: otherwise as for ``upsert``.
+        """
+        source = as_arrow_table(records)
+        options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
+        return self._opened.write_with(
+            lambda definition, index: merge(
+                definition,
+                index,
+                LocalEngine(),
+                source,
+                options,
+                op=op,
                 on_partition_change=on_partition_change,
                 missing=missing,
             )

@@ -44,7 +44,7 @@ class BoundRequest:
     """The verb and the rows of a write with a transaction (docs/protocol.md, P26).
 
     Attributes:
-        verb: "upsert", "insert" or "delete".
+        verb: "upsert", "insert", "delete" or "merge".
         compared_by: what the hashes are of.
         rows: how many, those with equal keys among them.
         hashes: the sum of the hashes of all rows, modulo 2⁶⁴, from 0: independent of their order, and of the tasks that read them.

@@ -74,16 +74,16 @@ class WriteOptions:
         ordering_field = table.properties.ordering_field
         return kind(keys, ordering_field, scope, self.on_duplicates, self.compared_by)
 
-    def caller_of(self, operation: str, received: Tally) -> CallerMetadata:
+    def caller_of(self, verb: str, received: Tally) -> CallerMetadata:
         """What is kept with the commit, the transaction bound to its request.
 
         Args:
-            operation: Hudi's name of the verb, such as ``UPSERT``.
+            verb: such as ``upsert``.
             received: of the request's rows; see ``Request.received``.
         """
         if self.caller.transaction is None:
             return self.caller
-        request = BoundRequest(operation.lower(), self.compared_by, received.keys, received.unsigned)
+        request = BoundRequest(verb, self.compared_by, received.keys, received.unsigned)
         return replace(self.caller, request=request)
 
     def attempts_of(self, table: TableDefinition) -> int:

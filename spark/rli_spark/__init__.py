@@ -15,6 +15,7 @@ from rli_spark.verbs.bootstrap import bootstrap_index, migrate_index, verify_ind
 from rli_spark.verbs.cluster import cluster
 from rli_spark.verbs.delete import delete
 from rli_spark.verbs.insert import insert
+from rli_spark.verbs.merge import merge
 from rli_spark.verbs.stage import stage, stage_deletes
 from rli_spark.verbs.tag import tag
 from rli_spark.verbs.upsert import upsert
@@ -25,6 +26,7 @@ __all__ = [
     "cluster",
     "delete",
     "insert",
+    "merge",
     "migrate_index",
     "read",
     "stage",

@@ -16,7 +16,6 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from rli.coordination.requests import request_folder_of
-from rli.hudi.meta_columns import IS_DELETED
 from rli.index.contract import TableIndex
 from rli.index.placing import PlacesRecords
 from rli.tasks import TaskRunner
@@ -59,7 +58,9 @@ class SparkEngine(Engine):
         require_reachable(self.spark, index)
         with request_folder_of(table, index) as folder:
             # A load writes rows as they are, and may have no deletes among them.
-            may_load = keying.has_records and not isinstance(index, PlacesRecords) and IS_DELETED not in source.columns
+            may_load = (
+                keying.has_records and not isinstance(index, PlacesRecords) and not keying.may_delete(source.columns)
+            )
             is_load = may_load and Snapshot.now(table).is_unwritten
             load_of = index.scope if is_load else None
             execution = self.plan_of(table, is_load=is_load)

@@ -1,4 +1,4 @@
-"""Commands that change a table: create, upsert, insert, delete."""
+"""Commands that change a table: create, upsert, merge, insert, delete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 import rli
 from rli.cli.engines.choice import Engine, EngineName, SupportsParquetFiles, open_engine
-from rli.cli.engines.options import InsertOptions, UpsertOptions, WriteOptions
+from rli.cli.engines.options import InsertOptions, MergeOptions, UpsertOptions, WriteOptions
 from rli.cli.files.column_types import ExpectedColumns
 from rli.cli.files.declared_types import parse_column_types
 from rli.cli.files.given_file import STANDARD_INPUT
@@ -68,6 +68,13 @@ def register(app: typer.Typer) -> None:
         "rli upsert domains registry.csv --rename-columns --json",
         "rli upsert trips day3.parquet --dry-run",
         "rli upsert trips day4.csv --column-type zip=string --transaction nightly:4",
+    )
+    add_command(
+        app,
+        merge,
+        "rli merge trips changes.jsonl --op op",
+        "rli merge customers debezium.jsonl --missing keep",
+        "rli merge trips changes.parquet --op kind --transaction cdc:17",
     )
     add_command(
         app,
@@ -311,24 +318,28 @@ ColumnTypeOption = Annotated[
 ]
 
 
+OnPartitionChangeOption = Annotated[
+    OnPartitionChange | None,
+    typer.Option(
+        help="How to treat a known key in another partition. Default: the table's setting.", show_default=False
+    ),
+]
+MissingOption = Annotated[
+    MissingColumns,
+    typer.Option(
+        help="Columns of the table that a file lacks. fail: an error. null: they become null. keep: records that are "
+        "updated or moved keep their stored values."
+    ),
+]
+
+
 def upsert(
     table: TableArgument,
     *,
     files: FilesArgument,
     engine: EngineOption = EngineName.LOCAL,
-    on_partition_change: Annotated[
-        OnPartitionChange | None,
-        typer.Option(
-            help="How to treat a known key in another partition. Default: the table's setting.", show_default=False
-        ),
-    ] = None,
-    missing: Annotated[
-        MissingColumns,
-        typer.Option(
-            help="Columns of the table that a file lacks. fail: an error. null: they become null. keep: records that are "
-            "updated or moved keep their stored values."
-        ),
-    ] = MissingColumns.FAIL,
+    on_partition_change: OnPartitionChangeOption = None,
+    missing: MissingOption = MissingColumns.FAIL,
     on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
     file_format: FormatOption = None,
     rename_columns: RenameOption = False,
@@ -351,6 +362,46 @@ def upsert(
     """
     named, kept = parse_transaction(transaction), parse_metadata(metadata)
     options = UpsertOptions(on_partition_change, missing, on_duplicates, named, kept, dry_run)
+    source = _Source(
+        rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type), file_format
+    )
+    _write_files(source, engine, options, as_json=as_json)
+
+
+def merge(
+    table: TableArgument,
+    *,
+    files: FilesArgument,
+    op: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of operations: c, r, i, insert, u, update and upsert write, d and delete delete. Default: that of "
+            "Debezium's events, or none with _hoodie_is_deleted.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: EngineOption = EngineName.LOCAL,
+    on_partition_change: OnPartitionChangeOption = None,
+    missing: MissingOption = MissingColumns.FAIL,
+    on_duplicates: OnDuplicatesOption = OnDuplicates.SKIP,
+    file_format: FormatOption = None,
+    rename_columns: RenameOption = False,
+    column_type: ColumnTypeOption = None,
+    transaction: TransactionOption = None,
+    metadata: MetadataOption = None,
+    dry_run: DryRunOption = False,
+    index: IndexOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Apply change batches: inserts, updates, moves and deletes of a file in one commit.
+
+    The newest change of each key counts: the one with the greatest ordering value, of equals the last. Debezium's events
+    are taken as they come, in their envelope or flattened. Deletes need the key and the ordering value, and with partition
+    scope the partition. Files are read as by rli upsert.
+    """
+    named, kept = parse_transaction(transaction), parse_metadata(metadata)
+    options = MergeOptions(on_partition_change, missing, on_duplicates, named, kept, dry_run, op)
     source = _Source(
         rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type), file_format
     )

@@ -61,7 +61,19 @@ class InsertOptions:
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "dry_run"}
 
 
+@dataclass(frozen=True, slots=True)
+class MergeOptions(UpsertOptions):
+    """How a file of changes is merged; ``Table.merge`` describes each option.
+
+    Attributes:
+        op: the operation column; None where other columns tell.
+    """
+
+    verb: ClassVar[str] = "merge"
+    op: str | None = None
+
+
 Verb = Callable[..., CommitResult]
 
-WriteOptions = UpsertOptions | InsertOptions
+WriteOptions = UpsertOptions | InsertOptions | MergeOptions
 """Names the verb, too: a function of an engine and a method of ``Table``."""

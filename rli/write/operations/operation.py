@@ -46,6 +46,11 @@ class Operation(ABC):
     name: ClassVar[str]
     """As Hudi has it in the commit, such as ``UPSERT``."""
 
+    @property
+    def verb(self) -> str:
+        """As callers name it, such as ``upsert``."""
+        return self.name.lower()
+
     @abstractmethod
     def keying(self, keys: TableKeys, table: TableDefinition, scope: Scope, options: WriteOptions) -> Keying:
         """Forms the keyed rows of a request.
@@ -101,7 +106,7 @@ def run(
     keys = table_keys(table) if options.dry_run else _keys_to_write(table, index)
     while True:
         with engine.request(source, operation.keying(keys, table, index.scope, options), table, index) as request:
-            caller = options.caller_of(operation.name, request.received)
+            caller = options.caller_of(operation.verb, request.received)
             prepare = partial(operation.prepare, request=request, engine=engine)
             try:
                 if options.dry_run:

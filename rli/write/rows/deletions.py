@@ -50,18 +50,19 @@ class Deletions:
     known: DeletedKeys
     ordering: str | None
 
-    def applied(self, rows: pa.Table, *, may_be_late: bool = True) -> tuple[pa.Table, int]:
+    def applied(self, rows: pa.Table, marks: NDArray[np.bool_], *, may_be_late: bool = True) -> tuple[pa.Table, int]:
         """Work rows of records as they are to be written, and how many rows were left out because they change nothing.
 
         Args:
             rows: as their look-up tells.
+            marks: which of them are deletes, shape (n,).
             may_be_late: whether late records are left out; if not, they are an error.
 
         Raises:
             RecordExistsError: a record that must be inserted is older than a delete of its key.
         """
         changes = rows.column(work_rows.CHANGE).to_numpy()
-        marks, late = marked(rows), self._late(rows, changes)
+        late = self._late(rows, changes)
         if not (marks.any() or late.any()):
             return rows, 0
         if not may_be_late:
@@ -126,10 +127,11 @@ class DeleteKeeping:
 
 
 def marked(rows: pa.Table) -> NDArray[np.bool_]:
-    """Which rows are marked as deleted, as Hudi does: those with true in ``_hoodie_is_deleted``."""
-    if IS_DELETED not in rows.column_names:
+    """Which rows are marked as deleted: by the working column of changes, or as Hudi does, with true in ``_hoodie_is_deleted``."""
+    name = work_rows.IS_DELETED if work_rows.IS_DELETED in rows.column_names else IS_DELETED
+    if name not in rows.column_names:
         return np.zeros(rows.num_rows, dtype=bool)
-    marks = rows.column(IS_DELETED).cast(pa.bool_()).combine_chunks()
+    marks = rows.column(name).cast(pa.bool_()).combine_chunks()
     found: NDArray[np.bool_] = pc.fill_null(marks, False).to_numpy(zero_copy_only=False)
     return found
 

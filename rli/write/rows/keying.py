@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -68,6 +69,10 @@ class Keying(ABC):
                 # The keys of records follow from their values.
                 columns = self.schema(keyed.schema).names if self.has_records else keyed.column_names
                 return Tally.of_hashes(content_hashes(keyed.select(columns)))
+
+    def may_delete(self, columns: Collection[str]) -> bool:
+        """Whether rows with some columns may be deletes."""
+        return IS_DELETED in columns
 
     @property
     def order(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,9 +13,10 @@ from rli.file_group import work_rows
 from rli.file_group.merge import require_absent
 from rli.file_group.work_rows import Change
 from rli.hudi.schema_evolution import fitted as fitted_column
+from rli.hudi.schema_evolution import require_columns
 from rli.index.locators import Locator
-from rli.model import OnExisting, OnPartitionChange
-from rli.write.rows.deletions import Deletions
+from rli.model import MissingColumns, OnExisting, OnPartitionChange
+from rli.write.rows.deletions import Deletions, marked
 from rli.write.rows.keyed_records import KEY_COLUMNS, fitted
 from rli.write.rows.removals import delete_rows
 
@@ -52,7 +54,30 @@ class UpsertTagging:
         fitting = fitted(keyed, self.schema)
         keys = fitting.column(work_rows.RECORD_KEY).combine_chunks()
         wanted = fitting.column(work_rows.WANTED_PARTITION_PATH).combine_chunks()
-        return TaggedBatch(*self.deletions.applied(to_work_rows(fitting, locator.locate(keys, wanted), self.on_change)))
+        rows = to_work_rows(fitting, locator.locate(keys, wanted), self.on_change)
+        return TaggedBatch(*self.deletions.applied(rows, marked(keyed)))
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteTagging:
+    """Tags the changes of a merge, of which some columns are needed by records that are written, and not by deletes. Picklable.
+
+    Attributes:
+        tagging: of complete rows.
+        stored: schema of the table.
+        incoming: of the changes.
+        missing: what becomes of columns that they lack.
+    """
+
+    tagging: Callable[[pa.Table, Locator], TaggedBatch]
+    stored: pa.Schema
+    incoming: pa.Schema
+    missing: MissingColumns
+
+    def __call__(self, keyed: pa.Table, locator: Locator) -> TaggedBatch:
+        if not marked(keyed).all():
+            require_columns(self.stored, self.incoming, self.missing)
+        return self.tagging(keyed, locator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +106,9 @@ class InsertTagging:
             keyed, locations = keyed.filter(absent), locations.filter(absent)
         fitting = fitted(keyed, self.schema)
         rows, left_out = self.deletions.applied(
-            to_work_rows(fitting, locations, OnPartitionChange.FAIL), may_be_late=self.on_existing is OnExisting.SKIP
+            to_work_rows(fitting, locations, OnPartitionChange.FAIL),
+            marked(keyed),
+            may_be_late=self.on_existing is OnExisting.SKIP,
         )
         return TaggedBatch(rows, len(keys) - new + left_out)
 
@@ -105,7 +132,8 @@ class UndecidedTagging:
         keys, wanted = (fitting.column(name).combine_chunks() for name in KEY_COLUMNS)
         located = locator.locate(keys, wanted)
         rows = to_work_rows(fitting, located, OnPartitionChange.FAIL, self.change)
-        return TaggedBatch(*self.deletions.applied(rows, may_be_late=self.change is not Change.INSERT_OR_FAIL))
+        may_be_late = self.change is not Change.INSERT_OR_FAIL
+        return TaggedBatch(*self.deletions.applied(rows, marked(keyed), may_be_late=may_be_late))
 
 
 @dataclass(frozen=True, slots=True)

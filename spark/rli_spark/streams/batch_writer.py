@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -12,6 +15,7 @@ from rli import InvalidInputError, Table
 from rli.table.table import opened_table
 from rli.write.engine.contract import Engine
 from rli.write.operations.insert import insert as write_insert
+from rli.write.operations.merge import merge as write_merge
 from rli.write.operations.upsert import upsert as write_upsert
 from rli.write.options import WriteOptions, pass_over
 from rli_spark.session.micro_batches import for_replays, query_of
@@ -22,10 +26,31 @@ class StreamMode(StrEnum):
 
     UPSERT = "upsert"
     INSERT = "insert"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamVerb:
+    """What becomes of the records of a stream, and what the caller says of it.
+
+    Attributes:
+        mode: the verb.
+        op: of a merge, the column of operations; None where other columns tell.
+    """
+
+    mode: StreamMode
+    op: str | None = None
+
+    @property
+    def write(self) -> Callable[..., Any]:
+        """The operation that writes a micro-batch."""
+        if self.mode is StreamMode.MERGE:
+            return partial(write_merge, op=self.op)
+        return write_upsert if self.mode is StreamMode.UPSERT else write_insert
 
 
 def batch_writer(
-    table: Table, mode: StreamMode, engine_for: Callable[[SparkSession], Engine]
+    table: Table, verb: StreamVerb, engine_for: Callable[[SparkSession], Engine]
 ) -> Callable[[DataFrame, int], None]:
     """Writes a micro-batch as one transaction of its query."""
 
@@ -35,8 +60,8 @@ def batch_writer(
         if query is None:
             raise InvalidInputError("a micro-batch belongs to no query: start the writer that write_stream returns")
         options = for_replays(WriteOptions.of(None, (query, number), None, pass_over), spark)
-        write, engine = write_upsert if mode is StreamMode.UPSERT else write_insert, engine_for(spark)
-        opened_table(table).write_with(lambda definition, index: write(definition, index, engine, batch, options))
+        engine = engine_for(spark)
+        opened_table(table).write_with(lambda definition, index: verb.write(definition, index, engine, batch, options))
 
     return write_batch
 

@@ -18,11 +18,13 @@ from rli.view.caller_metadata import ComparedBy
 from rli.view.definition import TableDefinition
 from rli.view.given_keys import table_keys
 from rli.view.paths import stream_folder
+from rli.write.operations.merge import of_operations
+from rli.write.rows.change_keying import ChangeKeying
 from rli.write.rows.keying import FirstRecordKeying, Keying, RecordKeying
 from rli_spark.requests.tie_breaker import Tied
 from rli_spark.session.batches import arrow_schema, map_tables
 from rli_spark.streams.base import build_base, load_base
-from rli_spark.streams.batch_writer import StreamMode, batch_writer, writer_of
+from rli_spark.streams.batch_writer import StreamMode, StreamVerb, batch_writer, writer_of
 from rli_spark.streams.buckets import by_bucket, one_for_each_bucket
 from rli_spark.streams.location_state import STATE_SCHEMA
 from rli_spark.streams.request import StreamEngine
@@ -33,7 +35,7 @@ _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateSt
 
 
 def tagged_by_state(
-    df: DataFrame, table: Table, mode: StreamMode, checkpoint: str, ttl: timedelta | None
+    df: DataFrame, table: Table, verb: StreamVerb, checkpoint: str, ttl: timedelta | None
 ) -> DataStreamWriter:
     """Spark's writer of a stream that Spark's state tags; see ``write_stream``."""
     spark = df.sparkSession
@@ -48,9 +50,9 @@ def tagged_by_state(
         )
     folder = stream_folder(hashlib.sha256(checkpoint.encode()).hexdigest()[:32])
     base = load_base(definition.storage, folder) or build_base(spark, definition, index, folder)
-    rows, keying = _keyed_frame(df, definition, mode, index)
-    schema = keying.schema(keying.keyed(arrow_schema(rows).empty_table()).schema)
-    cells = map_tables(rows, lambda tables: by_bucket(tables, keying, base.buckets), CELLS)
+    keying = _keying(definition, verb, index)
+    schema = keying.schema(keying.keyed(arrow_schema(df).empty_table()).schema)
+    cells = map_tables(df, lambda tables: by_bucket(tables, keying, base.buckets), CELLS)
     # PySpark 3.5 fails with recent releases of PyArrow where a group has more than one row.
     whole = map_tables(cells.repartition(BUCKET), one_for_each_bucket, CELLS)
     tagger = BucketTagger(definition, folder, base.buckets, None if ttl is None else ttl.total_seconds())
@@ -60,7 +62,7 @@ def tagged_by_state(
 
     def write_batch(batch: DataFrame, number: int) -> None:
         engine = StreamEngine(batch.sparkSession, schema, index.scope, [])
-        batch_writer(table, mode, lambda _: engine)(batch, number)
+        batch_writer(table, verb, lambda _: engine)(batch, number)
         present = opened_table(table).index
         if any(known.is_wanting for known in engine.requested) and isinstance(present, FileIndex):
             build_base(batch.sparkSession, definition.reloaded(), present, folder, base.buckets)
@@ -68,11 +70,12 @@ def tagged_by_state(
     return writer_of(tagged, write_batch, checkpoint).outputMode("update")
 
 
-def _keyed_frame(df: DataFrame, table: TableDefinition, mode: StreamMode, index: FileIndex) -> tuple[DataFrame, Keying]:
-    """The frame that is keyed, and what keys its rows."""
-    kind = RecordKeying if mode is StreamMode.UPSERT else FirstRecordKeying
-    keying = kind(table_keys(table), table.properties.ordering_field, index.scope, compared_by=ComparedBy.KEYS)
-    return df, Tied(keying)
+def _keying(table: TableDefinition, verb: StreamVerb, index: FileIndex) -> Keying:
+    """What keys the rows of the frame."""
+    kinds = {StreamMode.UPSERT: RecordKeying, StreamMode.INSERT: FirstRecordKeying, StreamMode.MERGE: ChangeKeying}
+    ordering, keys = table.properties.ordering_field, table_keys(table)
+    keying = kinds[verb.mode](keys, ordering, index.scope, compared_by=ComparedBy.KEYS)
+    return Tied(of_operations(keying, table, verb.op) if isinstance(keying, ChangeKeying) else keying)
 
 
 def _require_rocksdb(spark: SparkSession) -> None:

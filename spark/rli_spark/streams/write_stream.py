@@ -13,7 +13,7 @@ from rli.write.choices import one_of
 from rli_spark.engine import SparkEngine
 from rli_spark.session.arguments import require_frame_and_table
 from rli_spark.session.connect import is_connect
-from rli_spark.streams.batch_writer import StreamMode, batch_writer, writer_of
+from rli_spark.streams.batch_writer import StreamMode, StreamVerb, batch_writer, writer_of
 from rli_spark.streams.by_state import tagged_by_state
 
 
@@ -30,6 +30,7 @@ def write_stream(
     *,
     checkpoint: str,
     mode: StreamMode | str = StreamMode.UPSERT,
+    op: str | None = None,
     tag_by: TagBy | str = TagBy.INDEX,
     ttl: timedelta | None = None,
 ) -> DataStreamWriter:
@@ -49,7 +50,8 @@ def write_stream(
         df: the records: a streaming frame.
         table: the table; with ``tag_by="state"`` one whose index is its own files, such as ``global-simple:``.
         checkpoint: Spark's checkpoint location of the query.
-        mode: "upsert", or "insert", which skips records of known keys.
+        mode: "upsert"; "insert", which skips records of known keys; or "merge", which also deletes, see ``rli_spark.merge``.
+        op: with ``mode="merge"``, the column of operations; by default as ``Table.merge`` finds out.
         tag_by: "index" looks keys up in the table's index, "state" in Spark's state.
         ttl: with ``tag_by="state"``, how long the state keeps the location of a key that no record comes for. A record
             that comes later is tagged with the table's own index. None: for ever.
@@ -65,7 +67,9 @@ def write_stream(
         TransactionMismatchError: ends the query: a batch was committed with another mode or other record keys.
     """
     require_frame_and_table(df, table)
-    chosen, tags = one_of(StreamMode, "mode", mode), one_of(TagBy, "tag_by", tag_by)
+    verb, tags = StreamVerb(one_of(StreamMode, "mode", mode), op), one_of(TagBy, "tag_by", tag_by)
+    if op is not None and verb.mode is not StreamMode.MERGE:
+        raise InvalidInputError(f'op is of a merge: op={op} mode={verb.mode}; give mode="merge", or leave it out')
     if not df.isStreaming:
         raise InvalidInputError("the frame is no stream: make one with spark.readStream, or call rli_spark.upsert")
     if is_connect(df.sparkSession):
@@ -73,5 +77,5 @@ def write_stream(
     if tags is TagBy.INDEX:
         if ttl is not None:
             raise InvalidInputError(f'ttl is of the state: ttl={ttl}; give tag_by="state", or leave it out')
-        return writer_of(df, batch_writer(table, chosen, SparkEngine), checkpoint)
-    return tagged_by_state(df, table, chosen, checkpoint, ttl)
+        return writer_of(df, batch_writer(table, verb, SparkEngine), checkpoint)
+    return tagged_by_state(df, table, verb, checkpoint, ttl)

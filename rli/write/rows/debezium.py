@@ -1,0 +1,197 @@
+"""Debezium's envelope: the images of a record before and after a change, with the operation and its times beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rli.errors import InvalidInputError, SchemaError
+from rli.write.rows.change_batches import OP, Changes, deletes_in, require_operations, sample_of
+
+_BEFORE: Final = "before"
+_AFTER: Final = "after"
+_SOURCE: Final = "source"
+_PAYLOAD: Final = "payload"
+_COLUMNS: Final = frozenset({_BEFORE, _AFTER, _SOURCE, OP, "ts_ms", "ts_us", "ts_ns", "transaction"})
+_WITH_SCHEMA: Final = ({_PAYLOAD}, {"schema", _PAYLOAD})
+_PRECISE_DECIMAL: Final = {"scale", "value"}
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeForm:
+    """Rows in Debezium's envelope. Picklable.
+
+    Attributes:
+        op: column of operations.
+        keys: columns that tell one record from another: record key, and with partition scope the partition.
+        ordering: column of ordering values; None in a table without one. Where the images lack it, it is one of the envelope, such
+            as ``ts_ms``, or of its source, such as ``lsn``.
+        names: the columns of an image.
+    """
+
+    op: str
+    keys: tuple[str, ...]
+    ordering: str | None
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, schema: pa.Schema, op: str | None, record_key: tuple[str, ...], keys: tuple[str, ...], ordering: str | None
+    ) -> EnvelopeForm | None:
+        """The form of rows of a schema, if it is an envelope: the images have the record key, and the rows have not.
+
+        Args:
+            schema: of the rows, without a payload around them.
+            op: the column of operations that the caller names.
+            record_key: columns of the table.
+            keys: as the attribute.
+            ordering: as the attribute.
+
+        Raises:
+            SchemaError: other columns stand beside the envelope, or a value came in a form of Debezium that is no value.
+        """
+        images = [schema.field(name).type for name in (_BEFORE, _AFTER) if name in schema.names]
+        structs = [kind for kind in images if pa.types.is_struct(kind)]
+        is_image = len(images) > 0 and all(kind in structs or pa.types.is_null(kind) for kind in images)
+        fields = list(dict.fromkeys(field.name for kind in reversed(structs) for field in kind))
+        if not structs or not is_image or set(record_key) <= set(schema.names) or not set(record_key) <= set(fields):
+            return None
+        op = op or OP
+        require_operations(schema, op)
+        others = [name for name in schema.names if name not in {*_COLUMNS, op, ordering}]
+        if others:
+            raise SchemaError(f"other columns stand beside Debezium's envelope: columns={others}; drop them")
+        _require_values(structs)
+        return cls(op, keys, ordering, tuple(fields))
+
+    def changes(self, rows: pa.Table) -> Changes:
+        """The changes of some rows; of an update that changes the key, the delete of the former key comes first.
+
+        Raises:
+            InvalidInputError: an operation is missing or unknown, or the image that it needs is missing.
+        """
+        present = [pc.is_valid(_column(rows, name)) for name in (_BEFORE, _AFTER)]
+        is_event = pc.or_(pc.or_(*present), pc.is_valid(_column(rows, self.op)))
+        rows, (has_before, has_after) = rows.filter(is_event), (valid.filter(is_event) for valid in present)
+        before, after = (_image(rows, name, self.names) for name in (_BEFORE, _AFTER))
+        before, after = _of_one_type(before, after)
+        shown = _chosen(pc.fill_null(has_after, False), after, before)
+        shown = shown.select([name for name in self.keys if name in self.names])
+        deletes = deletes_in(rows, self.op, shown)
+        chosen = pa.array(deletes)
+        _require_image(pc.if_else(chosen, has_before, has_after), chosen, shown)
+        images = self._with_ordering(rows, _chosen(chosen, before, after))
+        moved = np.flatnonzero(~deletes & _true(has_before) & self._differ(before, after))
+        if not len(moved):
+            return Changes(images, deletes)
+        former = before.take(pa.array(moved))
+        if self.ordering is not None and self.ordering in images.column_names:
+            # The delete of the former key is as new as the event.
+            values = images.column(self.ordering).take(pa.array(moved))
+            former = _with_column(former, self.ordering, values)
+        order = np.argsort(np.concatenate([2 * np.arange(len(deletes)) + 1, 2 * moved]), kind="stable")
+        both = pa.concat_tables([images, former.select(images.column_names)]).take(pa.array(order))
+        return Changes(both, np.concatenate([deletes, np.ones(len(moved), dtype=bool)])[order])
+
+    def _with_ordering(self, rows: pa.Table, images: pa.Table) -> pa.Table:
+        name = self.ordering
+        if name is None or name in images.column_names:
+            return images
+        if name in rows.column_names:
+            return images.append_column(name, rows.column(name))
+        source = _column(rows, _SOURCE)
+        if pa.types.is_struct(source.type) and source.type.get_field_index(name) >= 0:
+            return images.append_column(name, pc.struct_field(source, name))
+        return images
+
+    def _differ(self, before: pa.Table, after: pa.Table) -> NDArray[np.bool_]:
+        differ = np.zeros(before.num_rows, dtype=bool)
+        for name in self.keys:
+            if name in before.column_names:
+                one, other = before.column(name), after.column(name)
+                same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(pc.is_null(one), pc.is_null(other)))
+                differ |= ~_true(same)
+        return differ
+
+
+def without_payload(rows: pa.Table) -> pa.Table:
+    """The rows of events that came with their schema around them: their payload; other rows as they are."""
+    if set(rows.column_names) not in _WITH_SCHEMA or not pa.types.is_struct(rows.schema.field(_PAYLOAD).type):
+        return rows
+    payload = rows.column(_PAYLOAD).combine_chunks()
+    names = [field.name for field in payload.type]
+    return pa.table([pc.struct_field(payload, name) for name in names], names=names)
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    return rows.column(name).combine_chunks() if name in rows.column_names else pa.nulls(rows.num_rows)
+
+
+def _image(rows: pa.Table, name: str, fields: tuple[str, ...]) -> pa.Table:
+    struct = _column(rows, name)
+    has = {field.name for field in struct.type} if pa.types.is_struct(struct.type) else set()
+    return pa.table(
+        [pc.struct_field(struct, field) if field in has else pa.nulls(rows.num_rows) for field in fields],
+        names=list(fields),
+    )
+
+
+def _of_one_type(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
+    if before.schema.equals(after.schema):
+        return before, after
+    try:
+        schema = pa.unify_schemas([after.schema, before.schema], promote_options="permissive")
+        return before.cast(schema), after.cast(schema)
+    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"the images before and after a change have columns of different types ({error}); cast them"
+        ) from error
+
+
+def _chosen(condition: pa.Array, one: pa.Table, other: pa.Table) -> pa.Table:
+    columns = [pc.if_else(condition, *pair) for pair in zip(one.columns, other.columns, strict=True)]
+    return pa.table(columns, schema=one.schema)
+
+
+def _with_column(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
+    position = table.schema.get_field_index(name)
+    return table.append_column(name, values) if position < 0 else table.set_column(position, name, values)
+
+
+def _require_image(has_image: pa.Array, deletes: pa.Array, shown: pa.Table) -> None:
+    lacking = ~_true(has_image)
+    if not lacking.any():
+        return
+    is_delete = deletes.filter(pa.array(lacking))[0].as_py()
+    name = _BEFORE if is_delete else _AFTER
+    raise InvalidInputError(
+        f"{'deletes' if is_delete else 'writes'} lack the image of their record: column={name} rows={int(lacking.sum())} "
+        f"sample={sample_of(shown.filter(pa.array(lacking)))}; let the source log it (in PostgreSQL: REPLICA IDENTITY FULL)"
+    )
+
+
+def _require_values(structs: list[pa.StructType]) -> None:
+    for field in _fields(structs):
+        names = {part.name for part in field.type} if pa.types.is_struct(field.type) else set()
+        if names == _PRECISE_DECIMAL and pa.types.is_integer(field.type.field("scale").type):
+            raise SchemaError(
+                f"Debezium sent decimals as bytes with a scale: column={field.name} type={field.type}; set "
+                "decimal.handling.mode=string or double in the connector"
+            )
+
+
+def _fields(structs: list[pa.StructType]) -> Iterator[pa.Field]:
+    for kind in structs:
+        yield from kind
+
+
+def _true(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    found: NDArray[np.bool_] = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+    return found
