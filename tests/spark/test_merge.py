@@ -1,0 +1,183 @@
+"""Merges of frames: what plain Python makes of the same change batches, in tasks, in the driver and in streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import rli
+import rli_spark
+from rli import Table
+from tests.support.change_batches import FORMS, Change, counts, envelope, in_columns, op_of
+from tests.support.spark import small_writes
+from tests.support.tables import assert_nothing_left_over, rows_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.invariant("P46")]
+
+INDEXES = ["lmdb://{folder}/index", "lmdb://{folder}/index?scope=partition", "global-simple:", "bucket:?buckets=3"]
+IN_DRIVER = pytest.mark.parametrize("in_driver", [0, 1 << 24], ids=["tasks", "driver"])
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def create(folder: Path, index: str = INDEXES[0]) -> Table:
+    folder.mkdir(exist_ok=True)
+    return rli.create_table(
+        folder / "table",
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        index=index.format(folder=folder),
+        target_file_size=64 * 1024,
+    )
+
+
+def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    types = {pa.string(): "string", pa.int64(): "long", pa.float64(): "double", pa.bool_(): "boolean"}
+
+    def named(kind: pa.DataType) -> str:
+        if pa.types.is_struct(kind):
+            return f"struct<{', '.join(f'{field.name}: {named(field.type)}' for field in kind)}>"
+        return types[kind]
+
+    columns = ", ".join(f"{field.name} {named(field.type)}" for field in rows.schema)
+    values = [tuple(_value(value) for value in row.values()) for row in rows.to_pylist()]
+    return spark.createDataFrame(values, columns).repartition(3)
+
+
+def _value(value: Any) -> Any:
+    return tuple(value.values()) if isinstance(value, dict) else value
+
+
+def batches(seed: str) -> Iterator[tuple[str, list[Change]]]:
+    """Change batches in every form; no two changes have one ordering value, so that rows need no order."""
+    chance = random.Random(seed)
+    times = iter(chance.sample(range(1000), 400))
+    for form in FORMS:
+        yield (
+            form,
+            [
+                Change(f"k{chance.randrange(50)}", "xyz"[chance.randrange(3)], next(times), 1.0, chance.choice("crudd"))
+                for _ in range(100)
+            ],
+        )
+
+
+@IN_DRIVER
+@pytest.mark.parametrize("index", INDEXES)
+def test_both_engines_merge_alike(spark: SparkSession, tmp_path: Path, index: str, in_driver: int) -> None:
+    table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
+    with small_writes(spark, in_driver):
+        for form, changes in batches(index):
+            rows = FORMS[form](changes)
+            done = rli_spark.merge(frame(spark, rows), table, op=op_of(form))
+            expected = other.merge(rows, op_of(form))
+            assert (counts(done), done.duplicates) == (counts(expected), expected.duplicates)
+            assert rows_of(table) == rows_of(other)
+    assert table.index.verify().agrees
+    assert_nothing_left_over(table)
+
+
+@IN_DRIVER
+def test_deletes_win_ties_in_frames(spark: SparkSession, tmp_path: Path, in_driver: int) -> None:
+    table = create(tmp_path)
+    with small_writes(spark, in_driver):
+        ties = [Change(f"k{n}", "x", 5, float(m), "ud"[m % 2]) for n in range(20) for m in range(4)]
+        done = rli_spark.merge(frame(spark, in_columns(ties)), table, op="op")
+    assert (counts(done), done.duplicates) == ((0, 0, 0, 0, 20), 60)
+    assert table.schema is None
+
+
+@IN_DRIVER
+def test_wrong_frames_are_refused(spark: SparkSession, tmp_path: Path, in_driver: int) -> None:
+    table = create(tmp_path)
+    one = Change("a", "x", 1, 1.0, "c")
+    with small_writes(spark, in_driver):
+        rli_spark.merge(frame(spark, in_columns([one])), table, op="op")
+        for op, problem in (
+            ("t", "a truncate is no change"),
+            ("x", "unknown operations"),
+            (None, "rows have no operation"),
+        ):
+            with pytest.raises(rli.InvalidInputError, match=problem):
+                rli_spark.merge(frame(spark, in_columns([one, one._replace(id="b", op=op)])), table, op="op")  # type: ignore[arg-type]
+        with pytest.raises(rli.InvalidInputError, match="no column tells"):
+            rli_spark.merge(frame(spark, in_columns([one])), table)
+        lacking = frame(spark, in_columns([one._replace(ts=2)]).drop_columns("v"))
+        with pytest.raises(rli.SchemaError, match=r"lack columns of the table: columns=\['v'\]"):
+            rli_spark.merge(lacking, table, op="op")
+        assert rli_spark.merge(lacking, table, op="op", missing="keep").updated == 1
+        gone = frame(spark, in_columns([one._replace(ts=3, op="D")]).select(["id", "ts", "op"]))
+        assert rli_spark.merge(gone, table, op="op").deleted == 1
+
+
+def test_changed_keys_in_frames(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    table.merge(envelope([Change("a", "x", 1, 1.0, "c")]))
+    renamed = envelope([Change("b", "y", 2, 2.0, "u")])
+    position = renamed.schema.get_field_index("before")
+    former = pa.array([{"id": "a", "city": "x", "v": 1.0}], renamed.schema.field(position).type)
+    renamed = renamed.set_column(position, renamed.schema.field(position), former)
+    assert counts(rli_spark.merge(frame(spark, renamed), table)) == (1, 0, 0, 1, 0)
+    assert [row["id"] for row in rows_of(table)] == ["b"]
+
+
+def test_repeated_frames_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    rows = in_columns([Change("a", "x", 1, 1.0, "c"), Change("b", "x", 1, 1.0, "c")])
+    first = rli_spark.merge(frame(spark, rows), table, op="op", transaction=("cdc", 1))
+    assert rli_spark.merge(frame(spark, rows), table, op="op", transaction=("cdc", 1)).repeated
+    # The request of a transaction is the same for both engines.
+    assert table.merge(rows, op="op", transaction=("cdc", 1)) == first
+
+
+@pytest.fixture
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(PROVIDER)
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield
+    spark.conf.set(PROVIDER, before or "")
+
+
+@pytest.mark.usefixtures("rocksdb")
+@pytest.mark.parametrize(("index", "tag_by"), [(INDEXES[0], "index"), ("global-simple:", "state")])
+def test_streams_merge_their_batches(spark: SparkSession, tmp_path: Path, index: str, tag_by: str) -> None:
+    table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    columns = "id string, city string, ts long, v double, op string"
+    sent: list[list[Change]] = [changes for _, changes in batches(tag_by)]
+
+    def run(op: str | None = "op") -> None:
+        source = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(str(incoming))
+        writer = rli_spark.write_stream(
+            source, table, checkpoint=str(tmp_path / "checkpoint"), mode="merge", op=op, tag_by=tag_by
+        )
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    for number, changes in enumerate(sent[:3]):
+        path = incoming / f"{number}.json"
+        path.write_text("\n".join(json.dumps(change._asdict()) for change in changes))
+        os.utime(path, (1_700_000_000 + 60 * number,) * 2)
+        if number:
+            run()
+    for changes in sent[:3]:
+        other.merge(in_columns(changes), "op")
+    assert rows_of(rli.open_table(table.location)) == rows_of(other)
+    assert len(table.timeline()) == 3
+
+
+def test_streams_name_their_operations(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    source = spark.readStream.format("rate").load()
+    start: Callable[..., Any] = rli_spark.write_stream
+    with pytest.raises(rli.InvalidInputError, match="op is of a merge: op=kind mode=upsert"):
+        start(source, table, checkpoint=str(tmp_path / "c"), op="kind")
