@@ -5,7 +5,7 @@ Many small file groups are merged together, so that they share the fixed cost of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -45,6 +45,27 @@ _IF_ABSENT: Final = {
 """What undecided rows do; of the other changes each is what it is."""
 
 
+Passes: TypeAlias = Callable[[pa.Table, NDArray[np.int64], NDArray[np.intp]], NDArray[np.bool_]]
+"""Which of the work rows at some positions a caller's condition lets replace or delete the stored records at some others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How arriving records are compared with stored ones.
+
+    Attributes:
+        ordering_field: the rows' column of ordering values; None in a table without one.
+        stored_ordering: ordering values of the stored records; None likewise.
+        expired: which stored records have expired, shape (stored,); None where keys do not expire.
+        passes: the caller's condition; None where there is none.
+    """
+
+    ordering_field: str | None = None
+    stored_ordering: pa.Array | None = None
+    expired: NDArray[np.bool_] | None = None
+    passes: Passes | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class MergePlan:
     """What becomes of each stored record and each work row of some file groups.
@@ -58,6 +79,7 @@ class MergePlan:
         counts: of each file group; a record that moves in counts as moved, a record that moves out not at all.
         may_change_nothing: whether the records of each file group are only replaced by records with the same ordering value.
             Only their other values tell whether anything changes.
+        refused: the keys of each file group that the caller's condition does not let be deleted.
     """
 
     rows: pa.Table
@@ -67,6 +89,7 @@ class MergePlan:
     added: NDArray[np.intp]
     counts: Sequence[WriteCounts]
     may_change_nothing: NDArray[np.bool_]
+    refused: Sequence[tuple[str, ...]]
 
     @property
     def changes_nothing(self) -> NDArray[np.bool_]:
@@ -127,14 +150,12 @@ def plan_merge(
     stored_keys: pa.Array,
     of_stored: Numbers,
     *,
-    stored_ordering: pa.Array | None,
-    ordering_field: str | None,
-    expired: NDArray[np.bool_] | None = None,
+    comparison: Comparison,
 ) -> MergePlan:
     """Decide what work rows do to the stored records of their file groups.
 
-    An update or a delete loses against a stored record with a greater ordering value; on a tie the work row wins. A stored record that
-    has expired counts as absent; if its key comes again, it is removed.
+    An update or a delete loses against a stored record with a greater ordering value; on a tie the work row wins. It also loses where
+    the caller's condition does not hold. A stored record that has expired counts as absent; if its key comes again, it is removed.
 
     Args:
         groups: the file groups.
@@ -142,9 +163,7 @@ def plan_merge(
         of_rows: the number of the file group of each, rising, shape (rows,).
         stored_keys: record keys of the stored records, string array of shape (stored,).
         of_stored: the number of the file group of each, rising, shape (stored,).
-        stored_ordering: ordering values of the stored records; None in a table without ordering field.
-        ordering_field: the rows' column of ordering values; None likewise.
-        expired: which stored records have expired, shape (stored,); None where keys do not expire.
+        comparison: of rows with stored records.
 
     Raises:
         RecordExistsError: a file group holds a key that must be new.
@@ -152,7 +171,7 @@ def plan_merge(
             does hold.
     """
     matches = _matches(rows, of_rows, stored_keys, of_stored, len(groups))
-    outdated = None if expired is None else expired & (matches >= 0)
+    outdated = None if comparison.expired is None else comparison.expired & (matches >= 0)
     if outdated is not None:
         matches[outdated] = _KEEP
     decided = _decided(rows, matches)
@@ -167,13 +186,9 @@ def plan_merge(
     of_matched = of_stored[stored]
     matched_rows = fates[stored]
     updates = changes[matched_rows] == Change.UPDATE
-    late, same = np.zeros(len(stored), dtype=bool), updates
-    if stored_ordering is not None and ordering_field is not None and len(stored):
-        arriving = rows.column(ordering_field).combine_chunks().take(pa.array(matched_rows))
-        before = stored_ordering.take(pa.array(stored))
-        # A delete without ordering value is never late.
-        late = _MAY_BE_LATE[changes[matched_rows]] & is_late(arriving, before)
-        same = updates & _are_equal(arriving, before)
+    late, same = _late_and_same(comparison, rows, matched_rows, stored)
+    refused = _refused(comparison, rows, matched_rows, stored, late)
+    late |= refused
     fates[stored[late]] = _KEEP
     fates[stored[~updates & ~late]] = _REMOVE
     if outdated is not None:
@@ -191,7 +206,51 @@ def plan_merge(
         skipped += np.bincount(of_rows[~kept], minlength=len(groups))
         changes, of_rows, adds = changes[kept], of_rows[kept], adds[kept]
     counts = _write_counts(changes, of_rows, updated - left_alone, left_alone + skipped)
-    return MergePlan(rows, of_rows, of_stored, fates, np.flatnonzero(adds), counts, may_change_nothing)
+    told = _keys_by_group(keys, matched_rows, of_matched, refused & ~updates, len(groups))
+    return MergePlan(rows, of_rows, of_stored, fates, np.flatnonzero(adds), counts, may_change_nothing, told)
+
+
+def _late_and_same(
+    comparison: Comparison, rows: pa.Table, matched: NDArray[np.int64], stored: NDArray[np.intp]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which matched rows are older than their stored records, and which updates may leave everything as it is."""
+    changes = rows.column(CHANGE).to_numpy()[matched]
+    updates = changes == Change.UPDATE
+    name, known = comparison.ordering_field, comparison.stored_ordering
+    if name is None or known is None or not len(stored):
+        return np.zeros(len(stored), dtype=bool), updates
+    arriving = rows.column(name).combine_chunks().take(pa.array(matched))
+    before = known.take(pa.array(stored))
+    # A delete without ordering value is never late.
+    return _MAY_BE_LATE[changes] & is_late(arriving, before), updates & _are_equal(arriving, before)
+
+
+def _refused(
+    comparison: Comparison,
+    rows: pa.Table,
+    matched: NDArray[np.int64],
+    stored: NDArray[np.intp],
+    late: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Which matched rows that are not late the caller's condition refuses."""
+    refused = np.zeros(len(stored), dtype=bool)
+    if comparison.passes is None:
+        return refused
+    # The record of a departure was decided on where it arrives.
+    asked = np.flatnonzero(_MAY_BE_LATE[rows.column(CHANGE).to_numpy()[matched]] & ~late)
+    if len(asked):
+        refused[asked] = ~comparison.passes(rows, matched[asked], stored[asked])
+    return refused
+
+
+def _keys_by_group(
+    keys: pa.Array, matched: NDArray[np.int64], of_matched: Numbers, chosen: NDArray[np.bool_], groups: int
+) -> list[tuple[str, ...]]:
+    if not chosen.any():
+        return [()] * groups
+    return [
+        tuple(keys.take(pa.array(matched[chosen & (of_matched == number)])).to_pylist()) for number in range(groups)
+    ]
 
 
 def _write_counts(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -19,8 +20,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rli.file_group import work_rows
+from rli.file_group.conditions import Condition
 from rli.file_group.journal import Journal, SectionsOf, write_journal
-from rli.file_group.merge import MergePlan, Numbers, merge_all, merge_batch, numbers_of, plan_merge, starts_of
+from rli.file_group.merge import (
+    Comparison,
+    MergePlan,
+    Numbers,
+    merge_all,
+    merge_batch,
+    numbers_of,
+    plan_merge,
+    starts_of,
+)
 from rli.file_group.stored_records import StoredRecords
 from rli.file_group.work_rows import Change
 from rli.hudi.base_file_writer import BaseFileWriter, WrittenFile, new_bloom_filter, repeating_columns
@@ -62,6 +73,7 @@ class WriteContext:
         holds_journals: whether results bring the content of their journals along: to the process that wrote them.
         expired_before: see ``ExpiringState.expired_before`` (``rli.index.contract``).
         sections_of: puts journals in sections; None for writes of few keys.
+        when: the caller's condition on records that replace or delete stored ones; None where there is none.
         saves: whether files are made; if not, the results tell which files would be, with no size and no journal.
     """
 
@@ -77,6 +89,7 @@ class WriteContext:
     holds_journals: bool = False
     expired_before: str | None = None
     sections_of: SectionsOf | None = None
+    when: Condition | None = None
     saves: bool = True
 
 
@@ -105,6 +118,7 @@ class FileGroupResult:
         stat: the base file; None if nothing changed, so that nothing was written.
         journal: the journal file; None if no key came or went.
         replaces: the file groups whose records are all in this one now.
+        refused: keys whose delete the caller's condition refused.
     """
 
     group: FileGroupId
@@ -112,6 +126,7 @@ class FileGroupResult:
     stat: WriteStat | None
     journal: Journal | None
     replaces: tuple[FileGroupId, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 def write_file_groups(
@@ -206,6 +221,15 @@ def _write_merged(
     stored: StoredRecords,
 ) -> list[FileGroupResult]:
     plan = _plan(context, [target.group for target in targets], rows, numbers_of(counts), stored)
+    results = _written(context, targets, plan, stored)
+    if not any(plan.refused):
+        return results
+    return [replace(result, refused=refused) for result, refused in zip(results, plan.refused, strict=True)]
+
+
+def _written(
+    context: WriteContext, targets: Sequence[FileGroupTarget], plan: MergePlan, stored: StoredRecords
+) -> list[FileGroupResult]:
     changes = ~plan.changes_nothing
     if context.skips_unchanged and plan.may_change_nothing.any():
         changes &= _changed(context, plan, stored)
@@ -297,7 +321,9 @@ def _compared(context: WriteContext) -> pa.Schema:
     """The columns that decide what becomes of stored records."""
     ordering = [context.schema.field(context.ordering_field)] if context.ordering_field else []
     age = [] if context.expired_before is None else [pa.field(COMMIT_TIME, pa.string())]
-    return pa.schema([pa.field(RECORD_KEY, pa.string()), *ordering, *age])
+    asked = [] if context.when is None else [context.schema.field(name) for name in context.when.target]
+    others = [field for field in asked if field not in ordering]
+    return pa.schema([pa.field(RECORD_KEY, pa.string()), *ordering, *age, *others])
 
 
 def _plan(
@@ -310,16 +336,16 @@ def _plan(
         is_old = pc.less(compared.column(COMMIT_TIME), context.expired_before)
         expired = pc.fill_null(is_old, False).to_numpy()
     keys = compared.column(RECORD_KEY).combine_chunks()
-    return plan_merge(
-        groups,
-        rows,
-        of_rows,
-        keys,
-        stored.of_known,
-        stored_ordering=ordering,
-        ordering_field=field,
-        expired=expired,
-    )
+    passes = None if context.when is None else partial(_passes, context.when, compared)
+    comparison = Comparison(field, ordering, expired, passes)
+    return plan_merge(groups, rows, of_rows, keys, stored.of_known, comparison=comparison)
+
+
+def _passes(
+    when: Condition, known: pa.Table, rows: pa.Table, arriving: NDArray[np.int64], stored: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    source, target = rows.select(when.source), known.select(when.target)
+    return when.passes(source.take(pa.array(arriving)), target.take(pa.array(stored)))
 
 
 def _changed(context: WriteContext, plan: MergePlan, stored: StoredRecords) -> NDArray[np.bool_]:

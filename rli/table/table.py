@@ -60,7 +60,7 @@ from rli.view.snapshot import Snapshot, told_of_now
 from rli.write.engine.local import LocalEngine
 from rli.write.operations.delete import delete
 from rli.write.operations.insert import insert
-from rli.write.operations.merge import merge
+from rli.write.operations.merge import MergeChoices, merge
 from rli.write.operations.upsert import upsert
 from rli.write.options import WriteOptions, pass_over
 
@@ -186,6 +186,7 @@ class Table:
         self,
         records: Any,
         op: str | None = None,
+        when: str | None = None,
         *,
         on_partition_change: OnPartitionChange | str | None = None,
         missing: MissingColumns | str = MissingColumns.FAIL,
@@ -217,6 +218,9 @@ class Table:
         Args:
             records: the changes, as for ``upsert``.
             op: the operation column. By default that of Debezium's forms, or none where marks tell.
+            when: a condition on changes of records in the table, as ``read`` takes filters, over the columns of the change
+                (``source.price``) and of the stored record (``target.price``). Where it is not true, the change counts as
+                unchanged. New keys are inserted without being asked.
             on_partition_change: as for ``upsert``; deletes may name any partition.
             missing: as for ``upsert``; deletes need no other columns.
             on_duplicates: as for ``upsert``.
@@ -231,24 +235,20 @@ class Table:
             >>> done = table.merge(changes, op="op")
             >>> done.inserted, done.updated, done.deleted
             (1, 1, 1)
+            >>> gone = pa.table({"id": ["a"], "ts": [10], "op": ["d"]})
+            >>> table.merge(gone, op="op", when="target.city != 'Rome'").unchanged
+            1
 
         Raises:
-            InvalidInputError: an operation is missing or unknown, or no column tells the operations.
+            InvalidInputError: an operation is missing or unknown, no column tells the operations, or the condition is not
+                understood.
             RliError: otherwise as for ``upsert``.
         """
         source = as_arrow_table(records)
         options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates, dry_run=dry_run)
+        choices = MergeChoices(op, when, on_partition_change, missing)
         return self._opened.write_with(
-            lambda definition, index: merge(
-                definition,
-                index,
-                LocalEngine(),
-                source,
-                options,
-                op=op,
-                on_partition_change=on_partition_change,
-                missing=missing,
-            )
+            lambda definition, index: merge(definition, index, LocalEngine(), source, options, choices=choices)
         )
 
     def insert(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rli import Scope, Step, open_table
-from tests.support.change_batches import FORMS, Change, MergeModel, counts, envelope, in_columns, op_of
+from tests.support.change_batches import FORMS, Change, MergeModel, Stored, counts, envelope, in_columns, op_of
 from tests.support.index_kinds import Kind, every_kind, stored_rows
 from tests.support.soak import cases
 from tests.support.steps import Once
@@ -47,6 +47,29 @@ def test_the_newest_change_counts(kind: Kind) -> None:
                 assert stored_rows(table) == model.stored()
             assert table.index.verify().agrees
             check_stored(table)
+
+    check()
+
+
+@every_kind
+def test_conditions_decide_on_stored_records(kind: Kind) -> None:
+    text = "source.v > target.v or (target.city = 'z' and source.ts < 6)"
+
+    def holds(change: Change, stored: Stored) -> bool:
+        return (change.v or 0) > (stored[2] or 0) or (stored[0] == "z" and change.ts < 6)
+
+    @settings(max_examples=cases(12), deadline=None)
+    @given(batches=st.lists(st.tuples(st.sampled_from([*FORMS]), CHANGES), min_size=1, max_size=5))
+    def check(batches: list[tuple[str, list[Change]]]) -> None:
+        model = MergeModel(kind.scope)
+        with TemporaryDirectory(prefix="rli-merge-") as folder, kind.create(Path(folder)) as table:
+            for number, (form, drawn) in enumerate(batches):
+                # Equal records may count as unchanged.
+                changes = [change._replace(v=(change.v or 0) + 0.1 * number) for change in drawn]
+                done = table.merge(FORMS[form](changes), op_of(form), when=text)
+                assert counts(done) == model.merge(changes, holds)
+                assert stored_rows(table) == model.stored()
+            assert table.index.verify().agrees
 
     check()
 

@@ -179,5 +179,5 @@ def test_streams_name_their_operations(spark: SparkSession, tmp_path: Path) -> N
     table = create(tmp_path)
     source = spark.readStream.format("rate").load()
     start: Callable[..., Any] = rli_spark.write_stream
-    with pytest.raises(rli.InvalidInputError, match="op is of a merge: op=kind mode=upsert"):
+    with pytest.raises(rli.InvalidInputError, match="op and when are of a merge: op=kind when=None mode=upsert"):
         start(source, table, checkpoint=str(tmp_path / "c"), op="kind")

@@ -103,18 +103,20 @@ class MergeModel:
     rows: dict[tuple[str, str | None], Stored] = field(default_factory=dict)
     deleted: dict[tuple[str, str | None], int] = field(default_factory=dict)
 
-    def merge(self, changes: Iterable[Change]) -> Counts:
+    def merge(self, changes: Iterable[Change], when: Callable[[Change, Stored], bool] = lambda *_: True) -> Counts:
         newest: dict[tuple[str, str | None], Change] = {}
         for change in changes:
             key = (change.id, None if self.scope is Scope.GLOBAL else change.city)
             if key not in newest or change.ts >= newest[key].ts:
                 newest[key] = change
-        told = [self._apply(key, change) for key, change in newest.items()]
+        told = [self._apply(key, change, when) for key, change in newest.items()]
         inserted, updated, moved, deleted, unchanged = (sum(name == found for found in told) for name in _OUTCOMES)
         return inserted, updated, moved, deleted, unchanged
 
-    def _apply(self, key: tuple[str, str | None], change: Change) -> str:
+    def _apply(self, key: tuple[str, str | None], change: Change, when: Callable[[Change, Stored], bool]) -> str:
         stored, former = self.rows.get(key), self.deleted.get(key)
+        if stored is not None and stored[1] <= change.ts and not when(change, stored):
+            return "unchanged"
         if change.op == "d":
             self.deleted[key] = max(change.ts, change.ts if former is None else former)
         if stored is None:

@@ -332,3 +332,65 @@ def test_images_keep_types_and_nesting(trips: Table) -> None:
     rows = [{"before": None, "after": {"id": "a", "city": "x", "ts": 1, "tags": ["p", "q"]}, "op": "c"}]
     trips.merge(events(*rows, before=image, after=image))
     assert pc.list_value_length(trips.read()["tags"]).to_pylist() == [2]
+
+
+def test_refused_deletes_are_not_remembered(trips: Table) -> None:
+    trips.merge(in_columns(TWO), op="op")
+    refused = [TWO[0]._replace(ts=9, op="d"), Change("n", "x", 9, None, "d")]
+    assert trips.merge(in_columns(refused), op="op", when="false").unchanged == 2
+    trips.delete(["a"])
+    older = in_columns([TWO[0]._replace(ts=8), Change("n", "x", 8, 1.0, "c")])
+    assert counts(trips.merge(older, op="op")) == (1, 0, 0, 0, 1)
+
+
+def test_conditions_read_columns_of_both(trips: Table) -> None:
+    trips.merge(in_columns(TWO), op="op")
+    grown = in_columns([TWO[0]._replace(ts=2, city="z", op="u"), TWO[1]._replace(ts=2, op="u")])
+    grown = grown.append_column("note", pa.array(["new", None]))
+    # The table gets the column with this batch: stored records have null.
+    told = trips.merge(grown, op="op", when="target.note is null and coalesce(source.note, '') = 'new'", missing="keep")
+    assert counts(told) == (0, 0, 1, 0, 1)
+    lacking = grown.drop_columns(["v", "note"])
+    with pytest.raises(InvalidInputError, match=r"source\.v"):
+        trips.merge(lacking, op="op", when="source.v > target.v", missing="keep")
+    lacking = lacking.set_column(2, "ts", pa.array([3, 3]))
+    assert trips.merge(lacking, op="op", when="target.v > 0 and target.note = 'new'", missing="keep").updated == 1
+    assert [(row["v"], row["note"]) for row in rows_of(trips)] == [(1.0, "new"), (1.0, None)]
+
+
+@pytest.mark.parametrize(
+    ("when", "problem"),
+    [
+        ("source.v >", "not understood"),
+        ("v > 1", "column=v found="),
+        ("target.nothing = 1", "nothing"),
+        (7, "a condition is a string: when=7"),
+    ],
+)
+def test_wrong_conditions_are_refused(trips: Table, when: Any, problem: str) -> None:
+    trips.merge(in_columns(TWO), op="op")
+    with pytest.raises(InvalidInputError, match=problem):
+        trips.merge(in_columns([TWO[0]._replace(ts=2)]), op="op", when=when)
+
+
+def test_conditions_that_cannot_be_computed(trips: Table) -> None:
+    trips.merge(in_columns(TWO), op="op")
+    with pytest.raises(InvalidInputError, match="cannot be computed"):
+        trips.merge(in_columns([TWO[0]._replace(ts=2)]), op="op", when="cast(target.city as int) > 1")
+    assert trips.history()[-1].inserted == 2
+    assert trips.merge(
+        in_columns([Change("new", "x", 1, 1.0, "c")]), op="op", when="cast(target.city as int) > 1"
+    ).inserted
+
+
+def test_conditions_in_large_files(tmp_path: Path, memory_url: str) -> None:
+    """Of a large file, the compared columns alone are read first."""
+    table = rli.create_table(tmp_path / "t", record_key="id", ordering="ts", index=memory_url)
+    count = 300_000
+    rows = pa.table(
+        {"id": pa.array(range(count)).cast(pa.string()), "ts": [1] * count, "v": range(count), "w": [0] * count}
+    )
+    table.merge(rows.append_column("op", pa.array(["c"] * count)), op="op")
+    some = pa.table({"id": ["5", "299999"], "ts": [1, 1], "v": [7, 7], "w": [1, 1], "op": ["u", "u"]})
+    assert counts(table.merge(some, op="op", when="source.v > target.v")) == (0, 1, 0, 0, 1)
+    assert table.get(["5", "299999"])["w"].to_pylist() == [1, 0]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from rli import CorruptIndexError
-from rli.file_group.merge import MergePlan, merge_all, numbers_of, plan_merge
+from rli.file_group.merge import Comparison, MergePlan, merge_all, numbers_of, plan_merge
 from rli.file_group.work_rows import CHANGE, RECORD_KEY, Change
 from rli.model import FileGroupId, WriteCounts
 
@@ -24,8 +24,7 @@ def plan(stored: list[list[str]], rows: list[list[tuple[str, Change]]]) -> Merge
         numbers_of([*map(len, rows)]),
         pa.array([key for some in stored for key in some], pa.string()),
         numbers_of([*map(len, stored)]),
-        stored_ordering=None,
-        ordering_field=None,
+        comparison=Comparison(),
     )
 
 

@@ -381,6 +381,14 @@ def merge(
             show_default=False,
         ),
     ] = None,
+    when: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Change a stored record only where this is true, such as 'source.price > target.price'.",
+            show_default=False,
+        ),
+    ] = None,
     engine: EngineOption = EngineName.LOCAL,
     on_partition_change: OnPartitionChangeOption = None,
     missing: MissingOption = MissingColumns.FAIL,
@@ -401,7 +409,7 @@ def merge(
     scope the partition. Files are read as by rli upsert.
     """
     named, kept = parse_transaction(transaction), parse_metadata(metadata)
-    options = MergeOptions(on_partition_change, missing, on_duplicates, named, kept, dry_run, op)
+    options = MergeOptions(on_partition_change, missing, on_duplicates, named, kept, dry_run, op, when)
     source = _Source(
         rli.open_table(table, index=index), files, rename_columns, parse_column_types(column_type), file_format
     )

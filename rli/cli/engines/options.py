@@ -67,10 +67,12 @@ class MergeOptions(UpsertOptions):
 
     Attributes:
         op: the operation column; None where other columns tell.
+        when: the condition on changes of stored records; None for all.
     """
 
     verb: ClassVar[str] = "merge"
     op: str | None = None
+    when: str | None = None
 
 
 Verb = Callable[..., CommitResult]

@@ -10,6 +10,7 @@ import pyarrow as pa
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
 from rli.errors import SchemaError
+from rli.file_group.conditions import Condition
 from rli.file_group.work_rows import Change
 from rli.hudi.schema_evolution import missing_columns
 from rli.hudi.table_keys import TableKeys
@@ -27,6 +28,23 @@ from rli.write.rows.change_keying import ChangeKeying
 from rli.write.rows.tagging import CompleteTagging, UndecidedTagging, UpsertTagging
 
 
+@dataclass(frozen=True, slots=True)
+class MergeChoices:
+    """What a caller chooses for a merge alone; see ``Table.merge``.
+
+    Attributes:
+        op: the column of operations; None where other columns tell.
+        when: the condition on changes of stored records; None for all.
+        on_partition_change: what becomes of records whose partition changed; by default what the table's settings say.
+        missing: what becomes of columns of the table that the records lack.
+    """
+
+    op: str | None = None
+    when: str | None = None
+    on_partition_change: OnPartitionChange | str | None = None
+    missing: MissingColumns | str = MissingColumns.FAIL
+
+
 def merge(
     table: TableDefinition,
     index: TableIndex,
@@ -34,9 +52,7 @@ def merge(
     source: Any,
     options: WriteOptions,
     *,
-    op: str | None = None,
-    on_partition_change: OnPartitionChange | str | None = None,
-    missing: MissingColumns | str = MissingColumns.FAIL,
+    choices: MergeChoices,
 ) -> CommitResult:
     """Insert, update, move and delete records; see ``Table.merge``.
 
@@ -46,12 +62,10 @@ def merge(
         engine: does the work.
         source: the changes, in the engine's own form.
         options: of the write.
-        op: the column of operations; None where other columns tell.
-        on_partition_change: what becomes of records whose partition changed; by default what the table's settings say.
-        missing: what becomes of columns of the table that the records lack.
+        choices: of the merge.
     """
-    on_change = chosen_partition_change(table.require_settings(), on_partition_change)
-    operation = Merge(op, on_change, one_of(MissingColumns, "missing", missing))
+    on_change = chosen_partition_change(table.require_settings(), choices.on_partition_change)
+    operation = Merge(choices.op, choices.when, on_change, one_of(MissingColumns, "missing", choices.missing))
     return run(operation, table, index, engine, source, options=options)
 
 
@@ -61,6 +75,7 @@ class Merge(Operation):
 
     Attributes:
         op: the column of operations; None where other columns tell.
+        when: the condition on changes of stored records; None for all.
         on_change: what becomes of records whose partition changed.
         missing: what becomes of columns of the table that the records lack.
     """
@@ -69,6 +84,7 @@ class Merge(Operation):
     """Hudi knows no other name for a batch that writes and deletes."""
 
     op: str | None
+    when: str | None
     on_change: OnPartitionChange
     missing: MissingColumns
 
@@ -87,6 +103,7 @@ class Merge(Operation):
         lacking = missing_columns(stored, incoming)
         # Deletes need no other columns than their key: each task looks whether it has records to write.
         schema = write.schema_with(pa.schema([*incoming, *map(stored.field, lacking)]), self.missing)
+        source = pa.schema([schema.field(field.name) for field in incoming])
         deletions = deletions_of(write)
 
         def complete(tagging: Tagging) -> Tagging:
@@ -100,6 +117,7 @@ class Merge(Operation):
             complete(UndecidedTagging(schema, Change.UPSERT, deletions)),
             tuple(lacking) if self.missing is MissingColumns.KEEP else (),
             may_delete=True,
+            when=None if self.when is None else Condition.of(self.when, source, schema),
         )
         prepared = prepare_records(write, request, engine, records)
         # Columns come with records: deletes of unknown keys bring none.

@@ -113,7 +113,14 @@ def _chosen(deleted: DeletedKeys, record_keys: pa.Array) -> SomeKeys:
 
 
 def kept_deletes(
-    write: WriteBasis, engine: Engine, request: Request, schema: pa.Schema, *, ordering: str | None, by_mark: bool
+    write: WriteBasis,
+    engine: Engine,
+    request: Request,
+    schema: pa.Schema,
+    *,
+    ordering: str | None,
+    by_mark: bool,
+    refused: Sequence[tuple[str, tuple[str, ...]]] = (),
 ) -> list[str]:
     """Files of the deleted keys of a request, among the unpublished files of its write.
 
@@ -124,6 +131,7 @@ def kept_deletes(
         schema: of the table's records.
         ordering: their column of ordering values; None if they have none, and nothing is to be kept.
         by_mark: whether only marked rows are deletes.
+        refused: partition paths with keys whose delete took no effect, and is not kept.
     """
     if ordering is None or not write.keeps_deleted_keys:
         return []
@@ -134,7 +142,9 @@ def kept_deletes(
     name = write.table.properties.ordering_field
     field = schema.field(name) if name in schema.names else None
     return request.files_of(
-        DeleteKeeping(storage, write.instant, write.deleted_keys, ordering, field, write.index.scope, by_mark)
+        DeleteKeeping(
+            storage, write.instant, write.deleted_keys, ordering, field, write.index.scope, by_mark, tuple(refused)
+        )
     )
 
 

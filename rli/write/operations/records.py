@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from rli.commit.conflicts import no_keys
 from rli.commit.prepared_write import PreparedWrite
 from rli.commit.write_basis import WriteBasis
+from rli.file_group.conditions import Condition
 from rli.index.contract import ChangedKeys
 from rli.index.reports import SomeKeys
 from rli.model import OnPartitionChange, Step, WriteCounts
@@ -34,6 +35,7 @@ class RecordWrite:
         undecided: the same where it computes where they belong.
         kept: columns of which stored records keep their values.
         may_delete: whether rows may be marked as deleted.
+        when: the caller's condition on changes of stored records; None where there is none.
     """
 
     operation: str
@@ -43,6 +45,7 @@ class RecordWrite:
     undecided: Tagging
     kept: tuple[str, ...] = ()
     may_delete: bool = False
+    when: Condition | None = None
 
 
 def prepare_records(write: WriteBasis, request: Request, engine: Engine, records: RecordWrite) -> PreparedWrite:
@@ -54,6 +57,7 @@ def prepare_records(write: WriteBasis, request: Request, engine: Engine, records
         rows = _in_time(tagged, write, records)
         late = sum(before.leaving.values()) - sum(rows.profile.arriving.values())
         context = write.context(schema, is_synced=engine.syncs_in_tasks, kept=records.kept)
+        context = replace(context, when=records.when)
         plan = plan_write(write, context, rows.profile, request.bytes_per_row)
         write.on_step(Step.RESOLVED)
         results = run_plan(write, rows, plan)
@@ -70,7 +74,8 @@ def prepare_records(write: WriteBasis, request: Request, engine: Engine, records
         write.deleted_keys,
     )
     ordering = write.table.properties.ordering_field if records.may_delete else None
-    deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=True)
+    refused = [(result.group.partition_path, result.refused) for result in results if result.refused]
+    deleted = kept_deletes(write, engine, request, schema, ordering=ordering, by_mark=True, refused=refused)
     return PreparedWrite(
         results, schema, records.operation, apart, read, deleted_keys=deleted, is_synced=engine.syncs_in_tasks
     )
@@ -88,7 +93,10 @@ def _in_time(tagged: TaggedRows, write: WriteBasis, records: RecordWrite) -> Tag
     ordering, schema = write.table.properties.ordering_field, records.schema
     slices = require_slices(write.snapshot.slices, leaving)
     field = None if ordering is None else pa.field(ordering, schema.field(ordering).type)
-    late = LateMoves(write.table.storage, slices, field, tuple(schema.field(name) for name in records.kept))
+    target = () if records.when is None else tuple(map(schema.field, records.when.target))
+    late = LateMoves(
+        write.table.storage, slices, field, tuple(map(schema.field, records.kept)), when=records.when, target=target
+    )
     rows = tagged.without_late_moves(late)
     moving = sum(rows.profile.arriving.values())
     if moving and records.on_change is OnPartitionChange.FAIL:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.codec.scoped_keys import joined
 from rli.errors import RecordExistsError
 from rli.file_group import deleted_keys, work_rows
 from rli.file_group.deleted_keys import DeletedKeys
@@ -97,6 +98,7 @@ class DeleteKeeping:
         field: the ordering field in the table's schema; None in a table that was never written.
         scope: where a marked record deletes its key; keys alone are deleted in every partition.
         by_mark: whether only marked rows are deletes.
+        refused: partition paths with keys whose delete took no effect, and is not kept.
     """
 
     storage: Storage
@@ -106,10 +108,11 @@ class DeleteKeeping:
     field: pa.Field | None
     scope: Scope
     by_mark: bool
+    refused: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __call__(self, keyed: pa.Table, token: str) -> str | None:
         """Write the deleted keys of some keyed rows; returns the file's path, None if there is nothing new to keep."""
-        rows = keyed.filter(pa.array(marked(keyed))) if self.by_mark else keyed
+        rows = keyed.filter(pa.array(marked(keyed) & ~self._refused_in(keyed))) if self.by_mark else keyed
         keys, values = rows.column(work_rows.RECORD_KEY).combine_chunks(), rows.column(self.ordering)
         ordering = (values if self.field is None else fitted(values, self.field)).combine_chunks()
         in_partition = self.by_mark and self.scope is Scope.PARTITION
@@ -124,6 +127,18 @@ class DeleteKeeping:
         }
         new = pa.table(kept).filter(is_new)
         return deleted_keys.saved(self.storage, self.instant, token, new) if new.num_rows else None
+
+    def _refused_in(self, keyed: pa.Table) -> NDArray[np.bool_]:
+        named = [(partition_path, key) for partition_path, keys in self.refused for key in keys]
+        if not named:
+            return np.zeros(keyed.num_rows, dtype=bool)
+        partition_paths, keys = (pa.array(values, pa.string()) for values in zip(*named, strict=True))
+        sought = keyed.column(work_rows.RECORD_KEY).combine_chunks()
+        if self.scope is Scope.PARTITION:
+            keys = joined(partition_paths, keys)
+            sought = joined(keyed.column(work_rows.WANTED_PARTITION_PATH).combine_chunks(), sought)
+        refused: NDArray[np.bool_] = pc.is_in(sought, value_set=keys).to_numpy(zero_copy_only=False)
+        return refused
 
 
 def marked(rows: pa.Table) -> NDArray[np.bool_]:

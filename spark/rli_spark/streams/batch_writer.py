@@ -15,6 +15,7 @@ from rli import InvalidInputError, Table
 from rli.table.table import opened_table
 from rli.write.engine.contract import Engine
 from rli.write.operations.insert import insert as write_insert
+from rli.write.operations.merge import MergeChoices
 from rli.write.operations.merge import merge as write_merge
 from rli.write.operations.upsert import upsert as write_upsert
 from rli.write.options import WriteOptions, pass_over
@@ -36,16 +37,18 @@ class StreamVerb:
     Attributes:
         mode: the verb.
         op: of a merge, the column of operations; None where other columns tell.
+        when: of a merge, the condition on changes of stored records; None for all.
     """
 
     mode: StreamMode
     op: str | None = None
+    when: str | None = None
 
     @property
     def write(self) -> Callable[..., Any]:
         """The operation that writes a micro-batch."""
         if self.mode is StreamMode.MERGE:
-            return partial(write_merge, op=self.op)
+            return partial(write_merge, choices=MergeChoices(self.op, self.when))
         return write_upsert if self.mode is StreamMode.UPSERT else write_insert
 
 

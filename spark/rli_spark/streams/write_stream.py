@@ -31,6 +31,7 @@ def write_stream(
     checkpoint: str,
     mode: StreamMode | str = StreamMode.UPSERT,
     op: str | None = None,
+    when: str | None = None,
     tag_by: TagBy | str = TagBy.INDEX,
     ttl: timedelta | None = None,
 ) -> DataStreamWriter:
@@ -52,6 +53,7 @@ def write_stream(
         checkpoint: Spark's checkpoint location of the query.
         mode: "upsert"; "insert", which skips records of known keys; or "merge", which also deletes, see ``rli_spark.merge``.
         op: with ``mode="merge"``, the column of operations; by default as ``Table.merge`` finds out.
+        when: with ``mode="merge"``, the condition on changes of stored records; see ``Table.merge``.
         tag_by: "index" looks keys up in the table's index, "state" in Spark's state.
         ttl: with ``tag_by="state"``, how long the state keeps the location of a key that no record comes for. A record
             that comes later is tagged with the table's own index. None: for ever.
@@ -67,9 +69,11 @@ def write_stream(
         TransactionMismatchError: ends the query: a batch was committed with another mode or other record keys.
     """
     require_frame_and_table(df, table)
-    verb, tags = StreamVerb(one_of(StreamMode, "mode", mode), op), one_of(TagBy, "tag_by", tag_by)
-    if op is not None and verb.mode is not StreamMode.MERGE:
-        raise InvalidInputError(f'op is of a merge: op={op} mode={verb.mode}; give mode="merge", or leave it out')
+    verb, tags = StreamVerb(one_of(StreamMode, "mode", mode), op, when), one_of(TagBy, "tag_by", tag_by)
+    if (op, when) != (None, None) and verb.mode is not StreamMode.MERGE:
+        raise InvalidInputError(
+            f'op and when are of a merge: op={op} when={when} mode={verb.mode}; give mode="merge", or leave them out'
+        )
     if not df.isStreaming:
         raise InvalidInputError("the frame is no stream: make one with spark.readStream, or call rli_spark.upsert")
     if is_connect(df.sparkSession):

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from rli import CommitResult, MissingColumns, OnDuplicates, OnPartitionChange, Table
 from rli.commit.step_clock import OnStep
 from rli.table.table import opened_table
+from rli.write.operations.merge import MergeChoices
 from rli.write.operations.merge import merge as write_merge
 from rli.write.options import WriteOptions, pass_over
 from rli_spark.engine import SparkEngine
@@ -19,8 +20,9 @@ from rli_spark.session.micro_batches import for_replays
 def merge(  # noqa: PLR0913  (the choices are named)
     df: DataFrame,
     table: Table,
-    *,
     op: str | None = None,
+    when: str | None = None,
+    *,
     on_partition_change: OnPartitionChange | str | None = None,
     missing: MissingColumns | str = MissingColumns.FAIL,
     on_duplicates: OnDuplicates | str = OnDuplicates.SKIP,
@@ -40,6 +42,7 @@ def merge(  # noqa: PLR0913  (the choices are named)
         df: the changes, in a form that ``Table.merge`` takes.
         table: the table; its index must be reachable from the executors.
         op: as for ``Table.merge``.
+        when: as for ``Table.merge``.
         on_partition_change: as for ``Table.upsert``.
         missing: as for ``Table.merge``.
         on_duplicates: as for ``Table.upsert``.
@@ -54,15 +57,7 @@ def merge(  # noqa: PLR0913  (the choices are named)
     require_frame_and_table(df, table)
     options = WriteOptions.of(attempts, transaction, metadata, on_step, on_duplicates)
     engine, options = SparkEngine(df.sparkSession), for_replays(options, df.sparkSession)
+    choices = MergeChoices(op, when, on_partition_change, missing)
     return opened_table(table).write_with(
-        lambda definition, index: write_merge(
-            definition,
-            index,
-            engine,
-            df,
-            options,
-            op=op,
-            on_partition_change=on_partition_change,
-            missing=missing,
-        )
+        lambda definition, index: write_merge(definition, index, engine, df, options, choices=choices)
     )
