@@ -87,6 +87,23 @@ def test_both_engines_merge_alike(spark: SparkSession, tmp_path: Path, index: st
 
 
 @IN_DRIVER
+@pytest.mark.parametrize("index", INDEXES)
+def test_both_engines_ask_conditions_alike(spark: SparkSession, tmp_path: Path, index: str, in_driver: int) -> None:
+    table, other = create(tmp_path / "spark", index), create(tmp_path / "local", index)
+    when = "source.ts % 3 = 0 or target.city = 'z' and source.v >= target.v"
+    with small_writes(spark, in_driver):
+        for form, changes in batches(index):
+            rows = FORMS[form](changes)
+            done = rli_spark.merge(frame(spark, rows), table, op_of(form), when)
+            expected = other.merge(rows, op_of(form), when)
+            assert (counts(done), done.duplicates) == (counts(expected), expected.duplicates)
+            assert rows_of(table) == rows_of(other)
+        wrong = frame(spark, in_columns([Change("k1", "x", 9999, 1.0, "u")]))
+        with pytest.raises(rli.InvalidInputError, match=r"column=source\.nothing"):
+            rli_spark.merge(wrong, table, "op", "source.nothing > 1")
+
+
+@IN_DRIVER
 def test_deletes_win_ties_in_frames(spark: SparkSession, tmp_path: Path, in_driver: int) -> None:
     table = create(tmp_path)
     with small_writes(spark, in_driver):
@@ -154,12 +171,13 @@ def test_streams_merge_their_batches(spark: SparkSession, tmp_path: Path, index:
     incoming = tmp_path / "incoming"
     incoming.mkdir()
     columns = "id string, city string, ts long, v double, op string"
+    when = "source.ts % 3 = 0 or target.city = 'z'"
     sent: list[list[Change]] = [changes for _, changes in batches(tag_by)]
 
-    def run(op: str | None = "op") -> None:
+    def run() -> None:
         source = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(str(incoming))
         writer = rli_spark.write_stream(
-            source, table, checkpoint=str(tmp_path / "checkpoint"), mode="merge", op=op, tag_by=tag_by
+            source, table, checkpoint=str(tmp_path / "checkpoint"), mode="merge", op="op", when=when, tag_by=tag_by
         )
         writer.trigger(availableNow=True).start().awaitTermination()
 
@@ -170,7 +188,7 @@ def test_streams_merge_their_batches(spark: SparkSession, tmp_path: Path, index:
         if number:
             run()
     for changes in sent[:3]:
-        other.merge(in_columns(changes), "op")
+        other.merge(in_columns(changes), "op", when)
     assert rows_of(rli.open_table(table.location)) == rows_of(other)
     assert len(table.timeline()) == 3
 
