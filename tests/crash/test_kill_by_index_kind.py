@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rli import Table, open_table
-from tests.crash.writes import BATCH, FIRST, KEYS_TO_DELETE, SECOND, do_write, pointed
+from tests.crash.writes import BATCH, FIRST, GONE, KEYS_TO_DELETE, SECOND, do_write, pointed
 from tests.support.children import was_killed
 from tests.support.faults import AtPoint, KillAt
 from tests.support.index_kinds import KINDS, TableModel, stored_rows
@@ -35,7 +35,7 @@ def _open(folder: Path) -> Table:
     [
         (name, write)
         for name, kind in KINDS.items()
-        for write in ("upsert", "delete", "rollback", "cluster")
+        for write in ("upsert", "delete", "merge", "rollback", "cluster")
         if name != "record" and (write != "cluster" or kind.can_cluster)
     ],
 )
@@ -50,6 +50,7 @@ def test_a_kill_at_every_change(tmp_path: Path, name: str, write: str) -> None:
     after: dict[str, TableModel] = {
         "upsert": before.upserted(BATCH)[0],
         "delete": before.deleted(KEYS_TO_DELETE)[0],
+        "merge": before.upserted([version for version in BATCH if version[0] not in GONE])[0].deleted(GONE)[0],
         "rollback": first,
         "cluster": before,
     }

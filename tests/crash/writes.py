@@ -15,6 +15,7 @@ from rli.hudi.timeline.instant import UNDOING_ACTIONS
 from rli.index.record.table.index import RecordTableIndex
 from rli.table.table import opened_table
 from rli.tasks import Item, Result
+from tests.support.change_batches import Change, in_columns
 from tests.support.faults import AtPoint, PointedStorage, PointedStore
 from tests.support.table_model import Rows, Version, deleted, upserted
 from tests.support.tables import check_stored, records
@@ -37,12 +38,22 @@ BATCH: Final[list[Version]] = [
     ("h", "new", 3, 3.0),
 ]
 KEYS_TO_DELETE: Final = ["a", "d", "f", "nobody"]
+GONE: Final = ["a", "f"]
+CHANGES: Final = [
+    *(Change(*version, "u") for version in BATCH if version[0] not in GONE),
+    Change("a", "x", 3, None, "d"),
+    Change("f", "z", 3, None, "d"),
+    Change("nobody", "x", 3, None, "d"),
+    Change("e", "y", 0, None, "d"),
+]
+"""Writes of a merge, some of them late, and deletes: of known keys, of an unknown key, and a late one."""
 
 BEFORE_SECOND: Final[Rows] = upserted({}, FIRST).rows
 BEFORE: Final[Rows] = upserted(BEFORE_SECOND, SECOND).rows
 AFTER: Final[dict[str, Rows]] = {
     "upsert": upserted(BEFORE, BATCH).rows,
     "delete": deleted(BEFORE, KEYS_TO_DELETE).rows,
+    "merge": deleted(upserted(BEFORE, BATCH).rows, GONE).rows,
     "rollback": BEFORE_SECOND,
     "restore": BEFORE_SECOND,
     "cluster": BEFORE,
@@ -100,6 +111,8 @@ def write_and_die_at_step(folder: Path, write: str, step: Step, occurrence: int)
     table = open_copy(folder)
     if write == "upsert":
         table.upsert(records(*BATCH), on_step=on_step)
+    elif write == "merge":
+        table.merge(in_columns(CHANGES), "op", on_step=on_step)
     elif write == "cluster":
         table.cluster(on_step=on_step)
     else:
@@ -133,6 +146,8 @@ class _DyingTasks:
 def do_write(table: Table, write: str) -> None:
     if write == "upsert":
         table.upsert(records(*BATCH))
+    elif write == "merge":
+        table.merge(in_columns(CHANGES), "op")
     elif write == "delete":
         table.delete(KEYS_TO_DELETE)
     elif write == "restore":
