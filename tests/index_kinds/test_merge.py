@@ -95,9 +95,9 @@ def test_changed_keys_leave_nothing_behind(kind: Kind, tmp_path: Path) -> None:
     with kind.create(tmp_path) as table:
         table.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
         renamed = envelope([Change("c", "x", 2, 2.0, "u"), Change("b", "z", 3, 3.0, "u")])
-        befores = [{"id": "a", "city": "x", "v": 1.0}, {"id": "b", "city": "y", "v": 1.0}]
+        formers = [{"id": "a", "city": "x", "v": 1.0}, {"id": "b", "city": "y", "v": 1.0}]
         position = renamed.schema.get_field_index("before")
-        renamed = renamed.set_column(position, renamed.schema.field(position), [befores])
+        renamed = renamed.set_column(position, renamed.schema.field(position), [formers])
         moved = (1, 0, 1, 1, 0) if kind.scope is Scope.GLOBAL else (2, 0, 0, 2, 0)
         assert counts(table.merge(renamed)) == moved
         assert stored_rows(table) == {("c", "x", 2, 2.0), ("b", "z", 3, 3.0)}
