@@ -37,7 +37,7 @@ from rli.model import (
     OnPartitionChange,
     Step,
 )
-from rli.reads.changes.table_changes import ChangeChoices, CommitChanges, follow_changes, read_changes
+from rli.reads.changes.table_changes import ChangeChoices, CommitChanges, PlannedChanges, follow_changes
 from rli.reads.point_reads import get_records
 from rli.services.archive import ArchiveResult
 from rli.services.clean import CleanResult
@@ -516,7 +516,7 @@ class Table:
         """
         definition = self._opened.follow()
         choices = ChangeChoices(self._opened.scope, images, columns, filters)
-        return read_changes(definition.reloaded(), since, until, choices)
+        return PlannedChanges.of(definition.reloaded(), since, until, choices).to_batches()
 
     def follow_changes(
         self,

@@ -8,6 +8,7 @@ if find_spec("pyspark") is None:
         name="pyspark",
     )
 
+from rli_spark.reads.changes import changes
 from rli_spark.reads.read import read
 from rli_spark.streams.write_stream import write_stream
 from rli_spark.tasks import SparkTasks
@@ -23,6 +24,7 @@ from rli_spark.verbs.upsert import upsert
 __all__ = [
     "SparkTasks",
     "bootstrap_index",
+    "changes",
     "cluster",
     "delete",
     "insert",

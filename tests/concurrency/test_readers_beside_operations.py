@@ -92,12 +92,27 @@ def problems_found(table: Table, place: Place) -> object:
     return [found for found in checkup.run() if found.verdict is Verdict.PROBLEM]
 
 
+def changed(table: Table, place: Place) -> object:
+    rows = table.changes(since=place.instants[1], until=place.instants[2]).read_all().to_pylist()
+    return sorted((row["id"], row["ts"], row["_change_type"]) for row in rows)
+
+
+def changed_since(table: Table, place: Place) -> object:
+    rows = table.changes(since=place.instants[1]).read_all().to_pylist()
+    return sorted((row["id"], row["ts"], row["_change_type"]) for row in rows)
+
+
+NAMED_STATES: Final = ("scan", "files", "read as of", "read as of last", "changes", "changes since")
+"""Verbs that promise one state, or one range of commits."""
+
 VERBS: dict[str, Verb] = {
     "read": lambda table, _: rows_of(table.read()),
     "filtered read": lambda table, _: rows_of(table.read(filters="ts > 2")),
     "read as of": lambda table, place: rows_of(table.read(as_of=place.instants[1])),
     "read as of last": lambda table, place: rows_of(table.read(as_of=place.instants[-1])),
     "scan": scanned,
+    "changes": changed,
+    "changes since": changed_since,
     "files": lambda table, _: len(table.scan(filters="ts > 2").files()),
     "get": lambda table, _: rows_of(table.get(KEYS)),
     "lookup": located,
@@ -202,7 +217,7 @@ def allowed(operation: str, verb: str) -> tuple[type[RliError], ...]:
         # The handle is of a table that is gone, or of its index.
         gone = (TableNotFoundError, IndexMismatchError, IndexNotFoundError, IndexNotReadyError, InstantNotFoundError)
         return (*gone, CorruptIndexError) if verb in {"sync", "verify"} else gone
-    return (InstantNotFoundError,) if verb in {"scan", "files", "read as of", "read as of last"} else ()
+    return (InstantNotFoundError,) if verb in NAMED_STATES else ()
 
 
 def wrong_answers(

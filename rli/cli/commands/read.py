@@ -1,4 +1,4 @@
-"""Commands that read a table: lookup, get, read, timeline, info."""
+"""Commands that read a table: lookup, get, read, changes, timeline, info."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Final, TypeAlias
 
+import pyarrow as pa
 import typer
 
 import rli
@@ -26,7 +27,8 @@ from rli.cli.output import (
 )
 from rli.hudi.timeline.instant import State
 from rli.index.contract import LOOKUP_SECONDS
-from rli.model import Scope
+from rli.model import ChangeImages, Scope
+from rli.reads.changes.table_changes import POSITION
 from rli.settings import TableSettings
 from rli.table.info import IndexInfo, TableInfo
 from rli.view.history import HistoryEntry
@@ -44,6 +46,12 @@ def register(app: typer.Typer) -> None:
         "rli read trips --where \"city == 'Oslo' and fare > 10\" --columns id,fare",
         "rli read trips --as-of 2024-05-31T12:00:00 --output may.parquet",
         'rli read trips --where \'tip is not null and city in ("Oslo", "Bergen")\' --limit 5 --json',
+    )
+    add_command(
+        app,
+        changes,
+        "rli changes trips --since 20240531120000000",
+        "rli changes trips --since 20240531120000000 --images both --output changes.parquet",
     )
     add_command(app, timeline, "rli timeline trips", "rli timeline trips --limit 5 --json")
     add_command(app, info, "rli info trips", "rli info trips --json")
@@ -116,30 +124,35 @@ def get(
         raise typer.Exit(FOUND)
 
 
+WhereOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="EXPR",
+        help="Only matching records: comparisons of columns with constants, joined by and, or, not; "
+        "in (...), is null. Quote strings, dates and times.",
+    ),
+]
+LimitOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=0, help=f"Maximum number of records. Default on a terminal: {_ROWS_ON_A_TERMINAL}."),
+]
+OutputOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Write to a file instead: .parquet, .csv, .jsonl or .arrow."),
+]
+
+
 def read(
     table: TableArgument,
     *,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="EXPR",
-            help="Only matching records: comparisons of columns with constants, joined by and, or, not; "
-            "in (...), is null. Quote strings, dates and times.",
-        ),
-    ] = None,
+    where: WhereOption = None,
     columns: ColumnsOption = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=0, help=f"Maximum number of records. Default on a terminal: {_ROWS_ON_A_TERMINAL}."),
-    ] = None,
+    limit: LimitOption = None,
     as_of: Annotated[
         str | None,
         typer.Option("--as-of", metavar="INSTANT", help="Read the table as of an instant, or an ISO time in UTC."),
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write to a file instead: .parquet, .csv, .jsonl or .arrow."),
-    ] = None,
+    output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read the table, now or as of an instant, and print the records or write them to a file.
@@ -150,13 +163,60 @@ def read(
     if output is not None:
         require_output(output)
     snapshot = rli.open_table(table).snapshot(as_of)
-    records = snapshot.read(split_columns(columns) or None, where)
+    _give(snapshot.read(split_columns(columns) or None, where), limit, output, as_json=as_json)
+
+
+def changes(
+    table: TableArgument,
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INSTANT",
+            help="The last commit that is left out, or an ISO time in UTC. Default: show all commits from the first one on.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="INSTANT", help="The last commit that is shown, or a time. Default: the last commit."),
+    ] = None,
+    images: Annotated[
+        ChangeImages, typer.Option(help="Show the new values of updated records, or also the former ones.")
+    ] = ChangeImages.AFTER,
+    where: WhereOption = None,
+    columns: ColumnsOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what commits inserted, updated, moved and deleted, in the order in which they completed.
+
+    _change_type is insert, update_before, update_after or delete. Standard error names the commit to go on from: the next
+    --since, unless records were left out. Commits that were archived, or whose files were cleaned, are an error, which names the first instant that still
+    serves.
+    """
+    if output is not None:
+        require_output(output)
+    reader = rli.open_table(table).changes(
+        since, until, images=images, columns=split_columns(columns) or None, filters=where
+    )
+    is_whole = _give(reader.read_all(), limit, output, as_json=as_json)
+    position = (reader.schema.metadata or {}).get(POSITION)
+    if position is None:
+        print_note("no commit completed in this range")
+    elif is_whole:
+        # Who goes on from there without the rest would never see it.
+        print_note(f"go on with --since {position.decode()}")
+
+
+def _give(records: pa.Table, limit: int | None, output: str | None, *, as_json: bool) -> bool:
+    """Print records, or write them to a file and say so; returns whether none was left out."""
     if output is not None:
         kept = records if limit is None else records.slice(0, limit)
         write_records(kept, output)
         written = {"output": output, "records": kept.num_rows}
         report(written, as_json=as_json, render=lambda: print_note(f"{kept.num_rows:,} records written: {output}"))
-        return
+        return bool(kept.num_rows == records.num_rows)
     shown = _ROWS_ON_A_TERMINAL if limit is None and out_console().is_terminal and not as_json else limit
     kept = records if shown is None else records.slice(0, shown)
     rows = kept.to_pylist()
@@ -165,8 +225,10 @@ def read(
         as_json=as_json,
         render=lambda: print_rows(records.column_names, [list(row.values()) for row in rows]),
     )
-    if kept.num_rows < records.num_rows and not as_json:
+    is_whole = bool(kept.num_rows == records.num_rows)
+    if not is_whole and not as_json:
         print_note(f"{kept.num_rows:,} of {records.num_rows:,} records; --limit shows more, --output writes all")
+    return is_whole
 
 
 def timeline(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -48,13 +48,15 @@ class ChangeRequest:
 
     Attributes:
         snapshot: the table.
-        schema: of the columns that are wanted; None in a table that was never written.
+        full: schema of all columns, meta columns included; None in a table that was never written.
+        schema: of the columns that are wanted.
         filter: which images are given; None for all.
         images: which images of an updated record.
     """
 
     snapshot: Snapshot
-    schema: pa.Schema | None
+    full: pa.Schema | None
+    schema: pa.Schema
     filter: Filter | None
     images: ChangeImages
 
@@ -71,7 +73,7 @@ class ChangeRequest:
         """
         wanted = _images(images)
         if snapshot.schema is None:
-            return cls(snapshot, None, None, wanted)
+            return cls(snapshot, None, pa.schema([]), None, wanted)
         if not snapshot.table.properties.populate_meta_fields:
             raise UnsupportedTableError(
                 f"the table has no meta columns, so its records do not tell which commit wrote them: "
@@ -83,21 +85,21 @@ class ChangeRequest:
             raise SchemaError(
                 f"columns of the table have names of the columns of changes: columns={taken}; choose others with columns="
             )
-        return cls(snapshot, schema, Filter.of(filters, with_meta_columns(snapshot.schema)), wanted)
+        full = with_meta_columns(snapshot.schema)
+        # Tasks need not what was read for the plan.
+        return cls(replace(snapshot), full, schema, Filter.of(filters, full), wanted)
 
     @property
     def result_schema(self) -> pa.Schema:
         """Of the changes."""
-        fields = [] if self.schema is None else list(self.schema)
-        return pa.schema([*fields, *(pa.field(name, pa.string()) for name in CHANGE_COLUMNS)])
+        return pa.schema([*self.schema, *(pa.field(name, pa.string()) for name in CHANGE_COLUMNS)])
 
     def wanted(self, groups: Sequence[GroupDelta]) -> list[GroupDelta]:
         """Those of some file groups that may have changes that pass the filter."""
-        if self.filter is None or self.snapshot.schema is None:
+        if self.filter is None or self.full is None:
             return list(groups)
         slices = [one for group in groups for one in (group.before, group.after) if one is not None]
-        schema = with_meta_columns(self.snapshot.schema)
-        selection = Selection(self.snapshot.table, schema, self.filter.predicate)
+        selection = Selection(self.snapshot.table, self.full, self.filter.predicate)
         with _naming_removed(self.snapshot, slices):
             kept = {one.file_slice for some in selection.among(slices) for one in some}
         return [group for group in groups if group.before in kept or group.after in kept]
@@ -131,7 +133,7 @@ class ChangeRequest:
         self, write: CompletedWrite, file_slice: FileSlice | None, types: NDArray[np.int8]
     ) -> Iterator[pa.RecordBatch]:
         positions = np.flatnonzero(types != _NOTHING)
-        if file_slice is None or self.schema is None or not len(positions):
+        if file_slice is None or not len(positions):
             return
         told = types[positions]
         with self.snapshot.reader(file_slice) as reader:
@@ -145,17 +147,17 @@ class ChangeRequest:
         if self.filter is not None:
             rows = rows.filter(self.filter.expression)
         constants = [pa.repeat(pa.scalar(value, pa.string()), len(rows)) for value in (write.time, write.completed)]
-        wanted = [] if self.schema is None else self.schema.names
-        columns = [*(rows.column(name) for name in (*wanted, CHANGE_TYPE)), *constants]
+        columns = [*(rows.column(name) for name in (*self.schema.names, CHANGE_TYPE)), *constants]
         yield from pa.table(columns, schema=self.result_schema).combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
 
     @property
     def _read_schema(self) -> pa.Schema:
         """Of the columns that are read: those wanted, and those of the filter."""
-        full = with_meta_columns(self.snapshot.schema or pa.schema([]))
-        wanted = [] if self.schema is None else self.schema.names
+        full = self.full or pa.schema([])
+        wanted = self.schema.names
         if self.filter is None:
-            return pa.schema([full.field(name) for name in wanted] or [full.field(0)])
+            # One column in any case: without one, nothing would say how many records there are.
+            return pa.schema([full.field(name) for name in dict.fromkeys(wanted)] or [full.field(0)])
         needed = {column[0] for column in columns_of(self.filter.predicate)}
         reduced = pa.schema([field for field in full if field.name in needed or field.name in wanted])
         try:
@@ -200,7 +202,7 @@ def _shows_any(slices: Sequence[FileSlice], now: Snapshot) -> bool:
     return any(
         one.group not in live or live[one.group].instant <= one.instant
         for one in slices
-        if one.group not in now.replaced and timeline.is_visible(one.instant)
+        if one.group not in now.replaced and one.instant in timeline.write_times
     )
 
 

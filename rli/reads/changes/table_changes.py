@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from rli.errors import InvalidInputError
 from rli.model import ChangeImages, Scope
+from rli.reads.changes.completions import CompletedWrite
 from rli.reads.changes.images import ChangeRequest
 from rli.reads.changes.moves import with_moves
-from rli.reads.changes.planning import CommitDelta, RangePlan, plan_range
+from rli.reads.changes.planning import CommitDelta, GroupDelta, RangePlan, plan_range
 from rli.view.definition import TableDefinition
 
 POSITION: Final = b"rli.position"
@@ -82,19 +83,71 @@ class CommitChanges:
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
 
-def read_changes(table: TableDefinition, since: object, until: object, choices: ChangeChoices) -> pa.RecordBatchReader:
-    """The changes of a range of commits; see ``Table.changes``."""
-    plan = plan_range(table, since, until)
-    request = choices.request(plan)
-    schema = request.result_schema
-    if plan.position is not None:
-        schema = schema.with_metadata({POSITION: plan.position.encode()})
-    batches = (
-        batch.replace_schema_metadata(schema.metadata)
-        for commit in plan.commits
-        for batch in commit_rows(request, commit, choices.scope)
-    )
-    return pa.RecordBatchReader.from_batches(schema, batches)
+@dataclass(frozen=True)
+class PlannedChanges:
+    """The changes of a range of commits, of which no record has been read.
+
+    Attributes:
+        plan: the commits.
+        request: which of their changes are given.
+        scope: where a record key of the table is unique.
+    """
+
+    plan: RangePlan
+    request: ChangeRequest
+    scope: Scope
+
+    @classmethod
+    def of(cls, table: TableDefinition, since: object, until: object, choices: ChangeChoices) -> PlannedChanges:
+        """Plan a range; see ``Table.changes``."""
+        plan = plan_range(table, since, until)
+        return cls(plan, choices.request(plan), choices.scope)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the changes, with the position of their reader."""
+        schema, position = self.request.result_schema, self.plan.position
+        return schema if position is None else schema.with_metadata({POSITION: position.encode()})
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The changes, batch by batch."""
+        schema = self.schema
+        batches = (batch for commit in self.plan.commits for batch in commit_rows(self.request, commit, self.scope))
+        return pa.RecordBatchReader.from_batches(
+            schema, (batch.replace_schema_metadata(schema.metadata) for batch in batches)
+        )
+
+    def pieces(self) -> list[ChangePiece]:
+        """The changes in pieces that may be read side by side, in any order."""
+        snapshot = self.request.snapshot
+        return [
+            ChangePiece(commit.write, group)
+            for commit in self.plan.commits
+            for group in with_moves(snapshot, commit, self.scope)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePiece:
+    """What one commit did to one file group. Picklable.
+
+    Attributes:
+        write: the commit.
+        group: the file group.
+    """
+
+    write: CompletedWrite
+    group: GroupDelta
+
+    @property
+    def size(self) -> int:
+        """Bytes of the slices that are compared."""
+        return sum(one.size for one in (self.group.before, self.group.after) if one is not None)
+
+    def rows(self, request: ChangeRequest) -> Iterator[pa.RecordBatch]:
+        """The changes; raises as ``ChangeRequest.rows``."""
+        for group in request.wanted([self.group]):
+            yield from request.rows(self.write, group)
 
 
 def follow_changes(

@@ -10,9 +10,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from functools import reduce
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
 
@@ -20,6 +21,8 @@ from rli.errors import InvalidInputError
 from rli.filters import predicates as p
 from rli.filters.filter import Filter
 from rli_spark.session.batches import map_tables
+
+Condition: TypeAlias = tuple[str, str, Any]
 
 _AS_TEXT: Final = {"date": pa.types.is_date, "timestamp_ntz": lambda kind: pa.types.is_timestamp(kind) and not kind.tz}
 
@@ -155,3 +158,12 @@ def _column(column: p.Column) -> Column:
 def _number(column: Column) -> Column:
     """A number in a form that Spark's Parquet reader does not compare with bounds; both zeros are one."""
     return column.cast("double") + F.lit(0.0)
+
+
+def require_portable(filters: object) -> None:
+    """Raise ``InvalidInputError`` for a filter that Spark does not understand."""
+    if isinstance(filters, pc.Expression):
+        raise InvalidInputError(
+            f"in Spark a filter is no pyarrow expression: filters={filters}; give a string or tuples (column, op, value), or "
+            "filter the frame: read(spark, table).where(…)"
+        )

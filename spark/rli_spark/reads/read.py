@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that everybody knows)
@@ -25,13 +24,11 @@ from rli.view.file_slice_reader import only_base_file
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 from rli.view.stored_types import slices_by_types
-from rli_spark.reads.filters import passing
+from rli_spark.reads.filters import Condition, passing, require_portable
 from rli_spark.reads.hadoop_paths import hadoop_paths
 from rli_spark.reads.point_reads import look_up
 from rli_spark.session.arguments import require_session_and_table
 from rli_spark.session.batches import spark_schema
-
-Condition: TypeAlias = tuple[str, str, Any]
 
 _CALENDAR: Final = {"datetimeRebaseMode": "CORRECTED"}
 """Dates and times of files that do not name their calendar are Gregorian at all times, as Hudi's writers and rli store
@@ -79,7 +76,7 @@ def read(
                 f"the index knows the present alone: as_of={as_of!r}; read without keys, then join the frames"
             )
         return _read_keys(table, keys, columns, filters, timeout)
-    _require_portable(filters)
+    require_portable(filters)
     return opened_table(table).told(as_of, lambda snapshot: _read_state(spark, snapshot, columns, filters))
 
 
@@ -135,7 +132,7 @@ def _read_keys(
 ) -> DataFrame:
     if not hasattr(keys, "mapInArrow"):
         raise InvalidInputError(f"the keys are no Spark frame: type={type(keys).__name__}; call spark.createDataFrame")
-    _require_portable(filters)
+    require_portable(filters)
     located = look_up(table, keys, timeout)
     if located.snapshot.schema is None:
         return keys.sparkSession.createDataFrame([], StructType())
@@ -156,11 +153,3 @@ def _tested_names(wanted: Sequence[str], passes: Filter) -> list[str]:
 
 def _columns_of(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return frame.select(*(F.col(f"`{name}`") for name in names))
-
-
-def _require_portable(filters: object) -> None:
-    if isinstance(filters, pc.Expression):
-        raise InvalidInputError(
-            f"in Spark a filter is no pyarrow expression: filters={filters}; give a string or tuples (column, op, value), or "
-            "filter the frame: read(spark, table).where(…)"
-        )
