@@ -274,7 +274,7 @@ def test_readers_are_told_of_undone_commits(table: Table) -> None:
     completed = table.changes(since=second).read_all().column("_completion_time")[0].as_py()
     table.rollback(third)
     for seen in (third, completed):
-        with pytest.raises(InstantNotFoundError, match=f"undone={third}; .*goes on since={second}"):
+        with pytest.raises(InstantNotFoundError, match=f"undone={third}; .*go on with since={second}"):
             table.changes(since=seen)
     assert told(table, since=second) == []
     write(table, ("b", "x", 3, 3.0))

@@ -207,6 +207,6 @@ def _raise_unreadable(since: object, unreadable: CompletedWrite, *, is_archived:
     what = "commits have left the active timeline" if is_archived else "files of commits were cleaned"
     raise InstantNotFoundError(
         f"the changes of this range cannot be told any more, {what}: since={since or None} "
-        f"first_readable={unreadable.time}; load the table again, then read its changes from there; since="
-        f"{unreadable.time} gives the changes that are left"
+        f"first_readable={unreadable.time}; load the table again and read its changes from there, or read those that are left "
+        f"with since={unreadable.time}"
     )

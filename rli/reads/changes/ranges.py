@@ -123,8 +123,8 @@ def _bound(completions: Completions, name: str, given: object) -> Bound | None:
 
 def _undone(completions: Completions, undone: str, since: str) -> InstantNotFoundError:
     before = [write.time for write in completions.writes if write.completed <= since]
-    left = f"since={before[-1]}" if before else "without since"
+    left = f"with since={before[-1]}" if before else "without since"
     return InstantNotFoundError(
         f"a commit was undone that a reader at this position may have seen: since={since} undone={undone}; load the table "
-        f"again, then read its changes from there; a reader that has not seen that commit goes on {left}"
+        f"again and read its changes from there, or go on {left} if that commit was not seen"
     )
