@@ -207,6 +207,20 @@ def test_envelopes_come_as_json(tmp_path: Path) -> None:
     assert table.merge(wrapped).deleted == 1
 
 
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view()])
+def test_images_come_in_any_type(tmp_path: Path, kind: pa.DataType) -> None:
+    """Polars has views."""
+    image = pa.struct([("id", kind), ("tags", pa.list_(kind))])
+    rows: list[dict[str, Any]] = [
+        {"before": None, "after": {"id": "a", "tags": ["x"]}, "op": "c", "source": {"lsn": 1}},
+        {"before": None, "after": None, "op": None, "source": None},
+        {"before": {"id": "b", "tags": None}, "after": {"id": "c", "tags": []}, "op": "u", "source": {"lsn": 2}},
+    ]
+    table = orders(tmp_path)
+    assert counts(table.merge(events(*rows, before=image, after=image, op=kind))) == (2, 0, 0, 0, 1)
+    assert [(row["id"], row["tags"]) for row in rows_of(table)] == [("a", ["x"]), ("c", [])]
+
+
 def test_ordering_comes_of_any_place(tmp_path: Path) -> None:
     for number, (ordering, expected) in enumerate({"lsn": 5, "ts_ms": 9, "at": 3}.items()):
         table = rli.create_table(tmp_path / str(number), record_key="id", ordering=ordering, index="memory:")
@@ -230,6 +244,22 @@ def test_null_images_before_deletes_are_refused(tmp_path: Path) -> None:
     partial = {"before": {"id": 1, "lsn": None}, "after": None, "op": "d"}
     with pytest.raises(SchemaError, match="an ordering value is missing: column=lsn"):
         table.merge(events(partial, before=pa.struct([("id", pa.int64()), ("lsn", pa.int64())])))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
+def test_placeholders_are_refused(tmp_path: Path, kind: pa.DataType) -> None:
+    table = orders(tmp_path)
+    image = pa.struct([("id", pa.int64()), ("lsn", pa.int64()), ("text", kind)])
+    sent = {
+        "id": 1,
+        "lsn": 2,
+        "text": b"__debezium_unavailable_value" if kind == pa.binary() else "__debezium_unavailable_value",
+    }
+    with pytest.raises(
+        InvalidInputError, match=r"placeholders for unchanged values: column=text rows=1 sample=\[{'id': 1}\]"
+    ):
+        table.merge(events({"before": None, "after": sent, "op": "u"}, after=image, before=image))
+    assert table.merge(events({"before": sent, "after": None, "op": "d"}, after=image, before=image)).unchanged == 1
 
 
 def test_key_changes_delete_former_keys(tmp_path: Path) -> None:
@@ -341,6 +371,14 @@ def test_refused_deletes_are_not_remembered(trips: Table) -> None:
     trips.delete(["a"])
     older = in_columns([TWO[0]._replace(ts=8), Change("n", "x", 8, 1.0, "c")])
     assert counts(trips.merge(older, op="op")) == (1, 0, 0, 0, 1)
+
+
+def test_conditions_read_fields_of_structs(tmp_path: Path, memory_url: str) -> None:
+    table = rli.create_table(tmp_path / "t", record_key="id", ordering="ts", index=memory_url)
+    batch = pa.table({"id": ["a", "b"], "ts": [1, 1], "at": [{"lat": 1.0}, {"lat": 5.0}], "op": ["c", "c"]})
+    table.merge(batch, op="op")
+    nearer = batch.set_column(2, "at", [[{"lat": 3.0}, {"lat": 3.0}]]).set_column(1, "ts", [[2, 2]])
+    assert counts(table.merge(nearer, op="op", when="source.at.lat < target.at.lat")) == (0, 1, 0, 0, 1)
 
 
 def test_conditions_read_columns_of_both(trips: Table) -> None:

@@ -32,6 +32,7 @@ FLAT_DELETED: Final = "__deleted"
 _WRITES: Final = frozenset({"c", "r", "i", "insert", "u", "update", "upsert"})
 _DELETES: Final = frozenset({"d", "delete"})
 _TRUNCATES: Final = frozenset({"t", "truncate"})
+_PLAIN: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _FLAGS: Final = {"true": True, "false": False}
 _SAMPLE: Final = 5
 
@@ -100,9 +101,7 @@ class FlatForm:
         Raises:
             InvalidInputError: an operation is missing or unknown.
         """
-        tombstones = _all_null(rows, rows.column_names)
-        # Arrow filters not all types.
-        rows = rows.filter(pc.invert(tombstones)) if tombstones.true_count else rows
+        rows = rows.filter(pc.invert(_all_null(rows, rows.column_names)))
         deletes = np.zeros(rows.num_rows, dtype=bool)
         if self.op is not None:
             deletes |= deletes_in(
@@ -147,6 +146,21 @@ def deletes_in(rows: pa.Table, op: str, shown: pa.Table) -> NDArray[np.bool_]:
         _refuse(op, [named[code] for code in np.flatnonzero(~known)], shown.filter(pa.array(~known[positions])))
     found: NDArray[np.bool_] = np.array([name in _DELETES for name in folded], dtype=bool)[positions]
     return found
+
+
+def without_views(rows: pa.Table) -> pa.Table:
+    """The rows with strings and bytes in types that Arrow can filter, inside of structs and lists too."""
+    schema = pa.schema([field.with_type(_plain(field.type)) for field in rows.schema])
+    return rows if schema.equals(rows.schema) else rows.cast(schema)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        wrap = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return wrap(kind.value_field.with_type(_plain(kind.value_type)))
+    return _PLAIN.get(kind, kind)
 
 
 def sample_of(rows: pa.Table) -> list[dict[str, object]]:

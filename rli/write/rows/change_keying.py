@@ -13,7 +13,7 @@ from rli.file_group import work_rows
 from rli.hudi.meta_columns import IS_DELETED
 from rli.model import Scope
 from rli.view.caller_metadata import ComparedBy
-from rli.write.rows.change_batches import FLAT_DELETED, FLAT_OP, Changes, FlatForm
+from rli.write.rows.change_batches import FLAT_DELETED, FLAT_OP, Changes, FlatForm, without_views
 from rli.write.rows.debezium import EnvelopeForm, without_payload
 from rli.write.rows.keyed_records import with_keys
 from rli.write.rows.keying import RecordKeying
@@ -45,7 +45,7 @@ class ChangeKeying(RecordKeying):
         return True
 
     def keyed(self, rows: pa.Table) -> pa.Table:
-        rows = without_payload(rows)
+        rows = without_payload(without_views(rows))
         form = self._form(rows.schema)
         changes = form.changes(rows)
         images = self._with_partitions(changes)

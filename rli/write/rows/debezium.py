@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rli.codec.key_arrays import is_text
 from rli.errors import InvalidInputError, SchemaError
 from rli.write.rows.change_batches import OP, Changes, deletes_in, require_operations, sample_of
 
@@ -21,6 +22,8 @@ _PAYLOAD: Final = "payload"
 _COLUMNS: Final = frozenset({_BEFORE, _AFTER, _SOURCE, OP, "ts_ms", "ts_us", "ts_ns", "transaction"})
 _WITH_SCHEMA: Final = ({_PAYLOAD}, {"schema", _PAYLOAD})
 _PRECISE_DECIMAL: Final = {"scale", "value"}
+_UNAVAILABLE: Final = "__debezium_unavailable_value"
+"""Stands in an image for a large value that did not change, and that PostgreSQL has not logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class EnvelopeForm:
         chosen = pa.array(deletes)
         _require_image(pc.if_else(chosen, has_before, has_after), chosen, shown)
         images = self._with_ordering(rows, _chosen(chosen, before, after))
+        _require_available(images, ~deletes, shown)
         moved = np.flatnonzero(~deletes & _true(has_before) & self._differ(before, after))
         if not len(moved):
             return Changes(images, deletes)
@@ -174,6 +178,18 @@ def _require_image(has_image: pa.Array, deletes: pa.Array, shown: pa.Table) -> N
         f"{'deletes' if is_delete else 'writes'} lack the image of their record: column={name} rows={int(lacking.sum())} "
         f"sample={sample_of(shown.filter(pa.array(lacking)))}; let the source log it (in PostgreSQL: REPLICA IDENTITY FULL)"
     )
+
+
+def _require_available(images: pa.Table, writes: NDArray[np.bool_], shown: pa.Table) -> None:
+    for name, column in zip(images.column_names, images.columns, strict=True):
+        if not (is_text(column.type) or pa.types.is_binary(column.type)):
+            continue
+        lacking = _true(pc.equal(column.cast(pa.large_binary()), _UNAVAILABLE.encode())) & writes
+        if lacking.any():
+            raise InvalidInputError(
+                f"Debezium sent placeholders for unchanged values: column={name} rows={int(lacking.sum())} "
+                f"sample={sample_of(shown.filter(pa.array(lacking)))}; let the source log them (in PostgreSQL: REPLICA IDENTITY FULL)"
+            )
 
 
 def _require_values(structs: list[pa.StructType]) -> None:
