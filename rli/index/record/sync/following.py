@@ -62,7 +62,7 @@ class Evidence(Enum):
     """It hides all older commits: look no further."""
 
 
-class LogAction(ABC):
+class LogAction:
     """One kind of record in the commit log of a table's index.
 
     Attributes:
@@ -75,15 +75,12 @@ class LogAction(ABC):
     is_followed: ClassVar[bool] = True
     evidence: ClassVar[Evidence] = Evidence.END
 
+
+class Unrepeatable(ABC):
+    """The role of a kind of record whose entries were written when it was appended, from files that may be gone now."""
+
     @abstractmethod
-    def apply(self, following: Following, record: LogRecord) -> Iterable[None]:
-        """Bring the changes of a record into the index; stops after each part. May be repeated and raced.
-
-        Raises:
-            IndexNotReadyError: files that are needed are gone.
-        """
-
-    def require_repeatable(self, index: StoredEntries, record: LogRecord, since: Watermarks) -> None:  # noqa: B027
+    def require_repeatable(self, index: StoredEntries, record: LogRecord, since: Watermarks) -> None:
         """Raise ``IndexNotReadyError`` if the index has lost entries of a record that cannot be applied again.
 
         Args:
@@ -93,7 +90,19 @@ class LogAction(ABC):
         """
 
 
-class TimelineAction(LogAction):
+class AppliedAction(LogAction, ABC):
+    """A kind of record whose changes are brought into the index after it was appended."""
+
+    @abstractmethod
+    def apply(self, following: Following, record: LogRecord) -> Iterable[None]:
+        """Bring the changes of a record into the index; stops after each part. May be repeated and raced.
+
+        Raises:
+            IndexNotReadyError: files that are needed are gone.
+        """
+
+
+class TimelineAction(AppliedAction):
     """A kind of record that stands for instants of the timeline."""
 
     @abstractmethod

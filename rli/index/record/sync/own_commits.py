@@ -6,6 +6,7 @@ When they are registered and applied, and in which order, is decided by ``rli.in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -39,7 +40,7 @@ class OwnCommit(TimelineAction):
             instant=instant.time,
             action=instant.action,
             writer=instant.time,
-            located_at=(instant.time, *self._kept(following.storage, instant)),
+            located_at=(instant.time,),
             file_groups=tuple(stat.group for stat in change.written),
         )
 
@@ -59,10 +60,6 @@ class OwnCommit(TimelineAction):
         for _ in runner.run(partial(apply_journals, storage, following.index, record.first_sequence), shares):
             yield
 
-    def _kept(self, storage: Storage, instant: Instant) -> Sequence[str]:  # noqa: ARG002  (of a clustering)
-        """Instants that keys keep although they go elsewhere, ascending."""
-        return ()
-
 
 class Clustering(OwnCommit):
     """A commit that puts records elsewhere.
@@ -73,15 +70,17 @@ class Clustering(OwnCommit):
 
     names = frozenset({Action.REPLACE_COMMIT})
 
+    def draft(self, following: Following, instants: Sequence[Instant]) -> RecordDraft:
+        draft, storage = super().draft(following, instants), following.storage
+        journals = require_journals(storage, draft.writer)
+        kept = sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
+        return replace(draft, located_at=(*draft.located_at, *kept))
+
     def apply(self, following: Following, record: LogRecord) -> Iterator[None]:
         storage, instant = following.storage, record.instant or ""
         task = partial(apply_clustering, storage, following.index, record)
         for _ in following.runner_for([instant]).run(task, require_journals(storage, instant)):
             yield
-
-    def _kept(self, storage: Storage, instant: Instant) -> Sequence[str]:
-        journals = require_journals(storage, instant.time)
-        return sorted({prior for journal in journals for prior in journal.prior_instants(storage)})
 
 
 def apply_journals(storage: Storage, index: StoredEntries, sequence: int, share: JournalShare) -> None:

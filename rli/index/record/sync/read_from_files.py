@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rli.errors import IndexNotReadyError
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import BOOTSTRAP, EXPIRE, REPAIR
 from rli.index.record.log.record import LogRecord
-from rli.index.record.sync.following import Evidence, Following, LogAction
+from rli.index.record.sync.following import Evidence, LogAction, Unrepeatable
 from rli.store.contract import Watermarks
 
 
-class ReadFromFiles(LogAction):
+class ReadFromFiles(LogAction, Unrepeatable):
     """A bootstrap or a repair: entries that were read from base files, and that no journal has."""
 
     names = frozenset({BOOTSTRAP, REPAIR})
     is_followed = False
-
-    def apply(self, following: Following, record: LogRecord) -> Iterable[None]:  # noqa: ARG002  (nothing to apply)
-        return ()
 
     def require_repeatable(self, index: StoredEntries, record: LogRecord, since: Watermarks) -> None:
         if record.last_sequence <= (since.greatest or 0):
@@ -36,14 +31,9 @@ class Expiry(LogAction):
     is_followed = False
     evidence = Evidence.NONE
 
-    def apply(self, following: Following, record: LogRecord) -> Iterable[None]:  # noqa: ARG002  (nothing to apply)
-        return ()
 
-
-class UnknownAction(ReadFromFiles):
+class UnknownAction(LogAction):
     """A record of a newer version: its format tells that older ones may pass it over."""
 
     names = frozenset()
-
-    def require_repeatable(self, index: StoredEntries, record: LogRecord, since: Watermarks) -> None:
-        """Pass all."""
+    is_followed = False

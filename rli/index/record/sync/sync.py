@@ -22,7 +22,7 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.record import LogRecord
 from rli.index.record.log.state import LogState
 from rli.index.record.sync.actions import action_of, action_to_follow
-from rli.index.record.sync.following import Following
+from rli.index.record.sync.following import AppliedAction, Following, Unrepeatable
 from rli.index.record.sync.past import log_and_timeline, settled_timeline, unseen_in
 from rli.index.record.sync.result import SyncResult, withdrawn_instants
 from rli.index.reports import Unseen
@@ -116,11 +116,12 @@ class Sync:
             records = following.log.records_after(applied.least or 0)
             for record in records:
                 action = action_of(record)
-                # Before the first entry: a record that cannot be repeated must not be counted as applied by the line
-                # below.
-                action.require_repeatable(self._index, record, applied)
-                for _ in action.apply(following, record):
-                    yield Progress.PART
+                # A record that cannot be repeated must not be counted as applied by the line below.
+                if isinstance(action, Unrepeatable):
+                    action.require_repeatable(self._index, record, applied)
+                if isinstance(action, AppliedAction):
+                    for _ in action.apply(following, record):
+                        yield Progress.PART
                 # False if a part of the store went back to an earlier state meanwhile: all is looked at again.
                 # Commit by commit, not once at the end: look-ups show each commit as soon as it is whole, and a process
                 # that dies leaves less to repeat (P8).

@@ -28,7 +28,7 @@ from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import REREAD
 from rli.index.record.log.record import LogRecord, RecordDraft
 from rli.index.record.log.state import LogState
-from rli.index.record.sync.following import Evidence, Following, LogAction, TimelineAction
+from rli.index.record.sync.following import AppliedAction, Evidence, Following, TimelineAction
 from rli.index.record.sync.foreign_changes import changed_groups
 from rli.index.record.sync.repair import correct_live_keys, correct_slice
 from rli.index.record.sync.written_keys import entry_instants
@@ -81,7 +81,7 @@ class Undoing(TimelineAction):
             yield
 
 
-class Rereading(LogAction):
+class Rereading(AppliedAction):
     """A rollback or restore of commits without journals: the file groups that they had changed are indexed again.
 
     The record has one block of sequences, as ``Undoing``.
