@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from rli.errors import CorruptTableError, IndexNotReadyError
@@ -40,46 +41,11 @@ def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -
     # (P14).
     applied = index.store.applied()
     snapshot = verified_snapshot(table)
-    # The log names all partitions: also an index of some of them has to know whether there are others.
-    groups = sorted(snapshot.slices)
-    slices = known_slices(snapshot, index)
     # What the index has followed, the table must not lose (P17), of any writer.
     sync_table(snapshot)
     completed = [instant.time for instant in snapshot.timeline.completed]
-    last = (completed or sorted({file_slice.instant for file_slice in snapshot.slices.values()}))[-1:]
-    sequence = 0
-    if last:
-        # The log of the new index names no instant yet, which would be its clock.
-        cutoff = expired_before(index.ttl, last[-1])
-        located_at = entry_instants(snapshot, slices, cutoff, tasks) or last
-        draft = RecordDraft(
-            instant=last[-1],
-            action=BOOTSTRAP,
-            writer=BOOTSTRAP,
-            located_at=tuple(located_at),
-            file_groups=tuple(groups),
-            covers=tuple(completed),
-        )
-        # The record first: entries need the numbers that it gives out. Until the watermark is set, nobody shows them
-        # (P8), and a build that dies leaves an index that was never bootstrapped.
-        log = index.log.append(index.log.refresh(), draft)
-        if log is None:
-            raise CorruptTableError(
-                f"the index is being bootstrapped by another process: index={index.url}; wait for it, or drop the "
-                "index and bootstrap it again"
-            )
-        record, sequence = log.records[-1], log.head
-        if cutoff is None:
-            items = [
-                (file_slice, record.first_sequence + located_at.index(file_slice.instant)) for file_slice in slices
-            ]
-            rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
-        else:
-            sequences = record.first_sequence, located_at
-            rows = sum(tasks.run(partial(place_live_keys_of, snapshot, index, cutoff, sequences), slices))
-        _require_distinct_keys(snapshot, index, tasks, rows)
-    else:
-        rows = 0
+    instants = completed or sorted({file_slice.instant for file_slice in snapshot.slices.values()})
+    rows, sequence = _fill(snapshot, index, instants[-1], tasks) if instants else (0, 0)
     if not index.store.mark_applied(applied, sequence):
         raise IndexNotReadyError(
             f"a server of the index was replaced during the bootstrap, and may have lost entries: index={index.url}; "
@@ -87,6 +53,49 @@ def bootstrap(table: TableDefinition, index: StoredEntries, tasks: TaskRunner) -
         )
     events.INDEX_BUILT.log(table=table.location, index=index.url, records=rows, seconds=time.monotonic() - began)
     return rows
+
+
+def _fill(snapshot: Snapshot, index: StoredEntries, last: str, tasks: TaskRunner) -> tuple[int, int]:
+    """Place the keys of all records; returns how many there are, and the last sequence of their entries.
+
+    Args:
+        snapshot: the state of the table.
+        index: empty.
+        last: the newest instant of the table.
+        tasks: runs the work on each base file.
+    """
+    slices = known_slices(snapshot, index)
+    # The log of the new index names no instant yet, which would be its clock.
+    cutoff = expired_before(index.ttl, last)
+    located_at = entry_instants(snapshot, slices, cutoff, tasks) or [last]
+    # The record first: entries need the numbers that it gives out. Until the watermark is set, nobody shows them
+    # (P8), and a build that dies leaves an index that was never bootstrapped.
+    log = index.log.append(index.log.refresh(), _draft(snapshot, last, located_at))
+    if log is None:
+        raise CorruptTableError(
+            f"the index is being bootstrapped by another process: index={index.url}; wait for it, or drop the "
+            "index and bootstrap it again"
+        )
+    first = log.records[-1].first_sequence
+    if cutoff is None:
+        items = [(file_slice, first + located_at.index(file_slice.instant)) for file_slice in slices]
+        rows = sum(tasks.run(partial(place_keys_of, snapshot, index), items))
+    else:
+        rows = sum(tasks.run(partial(place_live_keys_of, snapshot, index, cutoff, (first, located_at)), slices))
+    _require_distinct_keys(snapshot, index, tasks, rows)
+    return rows, log.head
+
+
+def _draft(snapshot: Snapshot, last: str, located_at: Sequence[str]) -> RecordDraft:
+    return RecordDraft(
+        instant=last,
+        action=BOOTSTRAP,
+        writer=BOOTSTRAP,
+        located_at=tuple(located_at),
+        # The log names all partitions: also an index of some of them has to know whether there are others.
+        file_groups=tuple(sorted(snapshot.slices)),
+        covers=tuple(instant.time for instant in snapshot.timeline.completed),
+    )
 
 
 def place_keys_of(snapshot: Snapshot, index: StoredEntries, item: tuple[FileSlice, int]) -> int:
