@@ -18,7 +18,7 @@ from rli.index.record.alone.key_check import KeyCheck
 from rli.index.record.alone.prepared import advance, transaction_draft, write_preparing
 from rli.index.record.alone.prepared_record import Prepared, State
 from rli.index.record.alone.staged_changes import StagedChanges
-from rli.index.record.alone.sweeping import SILENT_SECONDS, is_withdrawn, sweep
+from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep, withdraw
 from rli.index.record.alone.transaction_tasks import StagedPart, TransactionTasks
 from rli.index.record.entries.stored_entries import StoredEntries
 from rli.index.record.log.actions import PREPARE
@@ -216,7 +216,7 @@ class CommittingTransaction:
                 # An append that is still on its way fails behind the record of the withdrawal.
                 # Both ends are final. If neither holds, another transaction has appended in between, and the log is
                 # read again.
-                if record is not None or is_withdrawn(begun.index, log, [begun.writer]):
+                if record is not None or withdraw(begun.index, log, [begun.writer]):
                     return record
         except (OSError, RliError) as unsettled:
             raise UndecidedCommitError(

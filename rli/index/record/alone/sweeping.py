@@ -63,7 +63,7 @@ def _remove_transactions(index: StoredEntries, token: str) -> int:
         lost = sorted({staging.writer_of(name) for name in unneeded} - ended)
         # The withdrawal is in the log before a chunk goes. A process that wakes up either reads it before its append,
         # or appends behind an older log and fails (P30).
-        if not lost or is_withdrawn(index, log, lost):
+        if not lost or withdraw(index, log, lost):
             break
     for name in unneeded:
         staging.remove(index.store, name)
@@ -85,8 +85,8 @@ def _newest(log: LogState) -> Sequence[LogRecord]:
     return log.records_after(max(0, log.head - TRANSACTIONS_KEPT - 1))
 
 
-def is_withdrawn(index: StoredEntries, log: LogState, writers: Sequence[str]) -> bool:
-    """Append a record that names transactions which cannot commit any more; False if another process was first."""
+def withdraw(index: StoredEntries, log: LogState, writers: Sequence[str]) -> bool:
+    """Append a record that names transactions which cannot commit any more; False, with nothing done, if another was first."""
     instant = new_instant_time(datetime.now(UTC), log.last_instant)
     draft = RecordDraft(instant=instant, action=SWEEP, writer=uuid4().hex, located_at=(instant,), swept=tuple(writers))
     return index.log.append(log, draft) is not None
