@@ -27,10 +27,12 @@ SHOWN = {
         ),
     ],
     "debezium_changes.py": [
-        "offset 1: upserted.inserted=2 upserted.updated=0 upserted.moved=0 deleted.deleted=0",
-        "offset 2: upserted.inserted=0 upserted.updated=0 upserted.moved=1 deleted.deleted=1",
-        "offset 2: upserted.inserted=0 upserted.updated=0 upserted.moved=1 deleted.deleted=1",
-        "[{'id': 1, 'city': 'Bern', 'fare': 9.5}]",
+        "offset 1: done.inserted=2 done.updated=0 done.moved=0 done.deleted=0 done.unchanged=0",
+        "offset 2: done.inserted=0 done.updated=0 done.moved=1 done.deleted=1 done.unchanged=1",
+        # A repeat returns the first result.
+        "offset 2: done.inserted=0 done.updated=0 done.moved=1 done.deleted=1 done.unchanged=1",
+        "[{'id': 1, 'city': 'Bern', 'fare': 10.5}]",
+        "fares: {1: 10.5}",
     ],
     "deletion_receipt.py": [
         "deleted: 1 readable: False",

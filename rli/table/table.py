@@ -208,6 +208,7 @@ class Table:
 
         - an operation column beside the columns of the records. In any case of letters, ``c``, ``r``, ``i``, ``insert``, ``u``,
           ``update`` and ``upsert`` write, ``d`` and ``delete`` delete. The column is written only if the table has it.
+        - the changes that ``changes`` reads from another table, with ``_change_type``.
         - Debezium's flattened events, with ``__op`` or ``__deleted``.
         - Debezium's envelope: ``before`` and ``after``, ``op``, ``source`` and times. The ordering column may be one of the
           image, of the envelope (``ts_ms``), or of its source (``lsn``). An update that changes the key also deletes the former key.

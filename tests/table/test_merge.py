@@ -364,6 +364,23 @@ def test_images_keep_types_and_nesting(trips: Table) -> None:
     assert pc.list_value_length(trips.read()["tags"]).to_pylist() == [2]
 
 
+@pytest.mark.parametrize("images", ["after", "both"])
+def test_changes_of_tables_are_merged(trips: Table, tmp_path: Path, images: str) -> None:
+    copy = rli.create_table(tmp_path / "copy", record_key="id", partition_by="city", index="memory:")
+    trips.upsert(records(("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("c", "x", 1, 1.0)))
+    trips.merge(
+        in_columns([Change("a", "z", 2, 2.0, "u"), Change("b", None, 2, None, "d"), Change("n", "x", 2, 2.0, "c")]),
+        "op",
+    )
+    trips.delete(["c"])
+    # Older than the deleted record: a copy without ordering column follows the commits.
+    trips.upsert(records(("c", "y", 0, 3.0)))
+    copy.merge(trips.changes(images=images))
+    assert rows_of(copy) == rows_of(trips)
+    assert copy.merge(trips.changes(images=images), "_change_type", transaction=("copy", 1)).attempts == 1
+    assert rows_of(copy) == rows_of(trips)
+
+
 def test_refused_deletes_are_not_remembered(trips: Table) -> None:
     trips.merge(in_columns(TWO), op="op")
     refused = [TWO[0]._replace(ts=9, op="d"), Change("n", "x", 9, None, "d")]

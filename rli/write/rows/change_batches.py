@@ -2,7 +2,8 @@
 
 Three forms are known by the columns of the rows:
 
-- an operation column beside the record's own columns; of Debezium's flattened events ``__op`` and ``__deleted``;
+- an operation column beside the record's own columns; of Debezium's flattened events ``__op`` and ``__deleted``, of changes that were
+  read from a table ``_change_type``;
 - Hudi's mark ``_hoodie_is_deleted``, with or without an operation column;
 - Debezium's envelope: ``before`` and ``after`` as structs, with ``op``, ``source`` and times beside them.
 """
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from rli.codec.key_arrays import is_text
 from rli.errors import InvalidInputError, SchemaError
 from rli.hudi.meta_columns import IS_DELETED
+from rli.reads.changes.images import CHANGE_COLUMNS, CHANGE_TYPE
 
 OP: Final = "op"
 """Debezium's column of operations in an envelope."""
@@ -29,8 +31,11 @@ FLAT_OP: Final = "__op"
 FLAT_DELETED: Final = "__deleted"
 """Columns of Debezium's flattened events."""
 
-_WRITES: Final = frozenset({"c", "r", "i", "insert", "u", "update", "upsert"})
+_WRITES: Final = frozenset({"c", "r", "i", "insert", "u", "update", "upsert", "update_after"})
 _DELETES: Final = frozenset({"d", "delete"})
+_FORMER: Final = frozenset({"update_before"})
+"""In changes read from a table: the former values of an update, whose new values have a row of their own."""
+
 _TRUNCATES: Final = frozenset({"t", "truncate"})
 _PLAIN: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _FLAGS: Final = {"true": True, "false": False}
@@ -58,11 +63,13 @@ class FlatForm:
         op: column of operations; None if flags alone tell.
         flags: columns that are true in deletes.
         shown: columns that name a record in errors.
+        others: columns that say more of a change.
     """
 
     op: str | None
     flags: tuple[str, ...]
     shown: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, schema: pa.Schema, op: str | None, shown: tuple[str, ...]) -> FlatForm:
@@ -77,8 +84,8 @@ class FlatForm:
             SchemaError: the rows lack the column, or it has no operations.
             InvalidInputError: no column tells what became of the records.
         """
-        if op is None and FLAT_OP in schema.names:
-            op = FLAT_OP
+        if op is None:
+            op = next((name for name in (FLAT_OP, CHANGE_TYPE) if name in schema.names), None)
         flags = [IS_DELETED] if IS_DELETED in schema.names else []
         if op in {None, FLAT_OP} and FLAT_DELETED in schema.names:
             flags.append(FLAT_DELETED)
@@ -88,12 +95,13 @@ class FlatForm:
             )
         if op is not None:
             require_operations(schema, op)
-        return cls(op, tuple(flags), shown)
+        others = [name for name in CHANGE_COLUMNS if name != op and name in schema.names] if op == CHANGE_TYPE else []
+        return cls(op, tuple(flags), shown, tuple(others))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that say what became of the records."""
-        return self.flags if self.op is None else (self.op, *self.flags)
+        """The columns that are none of the records."""
+        return (*([] if self.op is None else [self.op]), *self.flags, *self.others)
 
     def changes(self, rows: pa.Table) -> Changes:
         """The changes of some rows.
@@ -101,12 +109,13 @@ class FlatForm:
         Raises:
             InvalidInputError: an operation is missing or unknown.
         """
-        rows = rows.filter(pc.invert(_all_null(rows, rows.column_names)))
+        tombstones = _all_null(rows, rows.column_names)
+        rows = rows.filter(pc.invert(tombstones)) if tombstones.true_count else rows
         deletes = np.zeros(rows.num_rows, dtype=bool)
         if self.op is not None:
-            deletes |= deletes_in(
-                rows, self.op, rows.select([name for name in self.shown if name in rows.column_names])
-            )
+            rows = _without_former(rows, self.op)
+            shown = rows.select([name for name in self.shown if name in rows.column_names])
+            deletes = deletes_in(rows, self.op, shown)
         for name in self.flags:
             deletes |= _flagged(rows, name)
         return Changes(rows, deletes)
@@ -124,6 +133,12 @@ def require_operations(schema: pa.Schema, op: str) -> None:
         raise SchemaError(
             f"the column of operations has no strings: column={op} type={kind}; name another column with op="
         )
+
+
+def _without_former(rows: pa.Table, op: str) -> pa.Table:
+    operations = pc.utf8_lower(rows.column(op).cast(pa.string()))
+    former = pc.is_in(operations, value_set=pa.array(sorted(_FORMER)))
+    return rows.filter(pc.invert(former)) if pc.any(former).as_py() else rows
 
 
 def deletes_in(rows: pa.Table, op: str, shown: pa.Table) -> NDArray[np.bool_]:
