@@ -23,6 +23,7 @@ NAMES: Final = (
     "hbase_store",
     "parquet_files",
     "point_reads",
+    "changes",
     "upsert_memory",
     "growth",
     "commits",

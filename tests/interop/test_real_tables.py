@@ -6,7 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -53,6 +53,23 @@ def test_rows_equal_hudi_rs(name: str, tmp_path: Path) -> None:
     assert ours.schema.names == theirs.schema.names
     assert sorted_rows(ours) == sorted_rows(theirs)
     assert ours.num_rows
+
+
+@pytest.mark.parametrize("name", [name for name in INDEXABLE if FACTS[name]["meta_fields"] == "true"])
+def test_replayed_changes_give_the_rows(name: str, tmp_path: Path) -> None:
+    table = rli.open_table(unzip_hudi_table(name, tmp_path))
+    expected = table.read(columns=[RECORD_KEY, *table.schema.names]).to_pylist() if table.schema else []
+    found: dict[str, Any] = {}
+    for row in (
+        table.changes(columns=[RECORD_KEY, *table.schema.names] if table.schema else None).read_all().to_pylist()
+    ):
+        kind, key = row.pop("_change_type"), row[RECORD_KEY]
+        del row["_commit_instant"], row["_completion_time"]
+        assert (key in found) == (kind != "insert")
+        found[key] = row
+        if kind == "delete":
+            del found[key]
+    assert sorted(found.values(), key=str) == sorted(expected, key=str)
 
 
 @pytest.mark.parametrize("name", EMPTY)

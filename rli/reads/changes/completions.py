@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from rli.errors import InstantNotFoundError
@@ -17,6 +17,9 @@ from rli.view.definition import TableDefinition
 
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 """Between a writer and the file server, at most."""
+
+_MOST_REMEMBERED: Final = 16_384
+"""Completion times that are kept in memory: a reader asks for those of the whole timeline again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +101,21 @@ class Completions:
 
 
 def _completed(timeline: Timeline, instant: Instant, written: Mapping[str, datetime]) -> str | None:
-    """When an instant of layout 1 completed; None if its file is gone.
+    """When an instant of layout 1 completed; None if its file is gone."""
+    request = timeline.layout.pending_path(instant.time, instant.action, State.REQUESTED)
+    completed = written.get(instant.file_name)
+    return None if completed is None else _completion(instant.time, written.get(posixpath.basename(request)), completed)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _completion(time: str, requested: datetime | None, completed: datetime) -> str:
+    """When an instant completed, by the times at which its files were written.
 
     A copy of a table may have other times. Then the files of the request are not as old as the instant, either, and the instant
     stands for its completion: of two commits that changed one file group, the later one has the later instant.
     """
-    completed = written.get(instant.file_name)
-    requested = written.get(
-        posixpath.basename(timeline.layout.pending_path(instant.time, instant.action, State.REQUESTED))
-    )
-    if completed is None:
-        return None
     try:
-        is_copy = requested is None or abs(requested - instant_moment(instant.time)) > _CLOCKS_DIFFER
+        is_copy = requested is None or abs(requested - instant_moment(time)) > _CLOCKS_DIFFER
     except ValueError:
         is_copy = True
-    return instant.time if is_copy else format_instant_time(completed)
+    return time if is_copy else format_instant_time(completed)

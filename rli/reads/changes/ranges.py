@@ -97,7 +97,8 @@ def require_not_undone(completions: Completions, since: Bound) -> None:
 
 def first_not_archived(table: TableDefinition, completions: Completions, since: Bound | None) -> CompletedWrite | None:
     """The first commit behind which all changes are on the active timeline, if ``since`` is before it; else None."""
-    first = min(completions.timeline.unsaved_writes, key=completions.time, default=None)
+    # The oldest instant: an archive takes no commit that completed after it, but leaves those that began after it.
+    first = min(completions.timeline.unsaved_writes, key=lambda write: write.time, default=None)
     if first is None or (since is not None and since.completed >= completions.time(first)) or not table.has_archive():
         return None
     return CompletedWrite(completions.time(first), first)
@@ -113,7 +114,7 @@ def _bound(completions: Completions, name: str, given: object) -> Bound | None:
     if write is not None:
         return Bound(write.completed, write)
     if text in completions.timeline.undone:
-        raise _undone(completions, text, text)
+        raise _undone(completions, text, text, name)
     if any(instant.time == text and instant.is_write for instant in completions.timeline.pending):
         raise InstantNotFoundError(
             f"the commit has not completed, or is being undone: {name}={text}; give a completed commit: rli timeline TABLE"
@@ -121,10 +122,10 @@ def _bound(completions: Completions, name: str, given: object) -> Bound | None:
     return Bound(parse_instant_time(text))
 
 
-def _undone(completions: Completions, undone: str, since: str) -> InstantNotFoundError:
-    before = [write.time for write in completions.writes if write.completed <= since]
+def _undone(completions: Completions, undone: str, at: str, name: str = "since") -> InstantNotFoundError:
+    before = [write.time for write in completions.writes if write.completed <= at]
     left = f"with since={before[-1]}" if before else "without since"
     return InstantNotFoundError(
-        f"a commit was undone that a reader at this position may have seen: since={since} undone={undone}; load the table "
+        f"a commit was undone that a reader at this position may have seen: {name}={at} undone={undone}; load the table "
         f"again and read its changes from there, or go on {left} if that commit was not seen"
     )
