@@ -84,7 +84,7 @@ class Unlocated(Locator):
         unknown = (pa.nulls(count, field.type) for field in list(LOCATION_SCHEMA)[1:])
         return pa.table([record_keys, *unknown], schema=LOCATION_SCHEMA)
 
-    def locate_all(self, record_keys: pa.Array) -> pa.Table:  # noqa: ARG002
+    def locate_all(self, record_keys: pa.Array) -> pa.Table:  # noqa: ARG002  (no key has a record)
         return LOCATION_SCHEMA.empty_table()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from rli.errors import IndexMismatchError
 from rli.hudi.bucket_index import MOST_BUCKETS, bucket_hashes, bucket_of_file_id, new_bucket_file_id
 from rli.hudi.hashing_config import HashingConfig, load_hashing_config
 from rli.index.bucket.placement import BucketPlacement
-from rli.index.hashed.hashing import Hashing
+from rli.index.hashed.hashing import ArrivingRecords, Hashing, InfersSettings
 from rli.index.hashed.layout import first_keys, largest
 from rli.index.hashed.settings import HashSettings
 from rli.model import FileGroupId
@@ -29,7 +29,7 @@ _MANY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class BucketHashing(Hashing):
+class BucketHashing(Hashing, InfersSettings):
     """A bucket is the remainder of a hash.
 
     Attributes:
@@ -71,29 +71,27 @@ class BucketHashing(Hashing):
         bucket = bucket_of_file_id(group.file_id)
         return bucket if bucket is not None and bucket < self.config.buckets_of(group.partition_path) else None
 
-    def placement(
-        self,
-        partition_path: str,
-        slices: Mapping[int, FileSlice],
-        records: int,
-        *,
-        saves: bool,  # noqa: ARG002  (nothing is kept of a partition)
-    ) -> BucketPlacement:
-        buckets = range(self.config.buckets_of(partition_path))
+    def placement(self, arriving: ArrivingRecords) -> BucketPlacement:
+        slices = arriving.slices
+        buckets = range(self.config.buckets_of(arriving.partition_path))
         file_ids = (slices[one].group.file_id if one in slices else new_bucket_file_id(one) for one in buckets)
-        return BucketPlacement(tuple(file_ids), self.fields, self.key_fields, records)
+        return BucketPlacement(tuple(file_ids), self.fields, self.key_fields, arriving.count)
 
     @property
     def described(self) -> str:
         return f"buckets={self.config.default_buckets} fields={','.join(self.fields)}"
 
-    def advice(self, snapshot: Snapshot, slices: Iterable[FileSlice]) -> str:
+    @property
+    def advice(self) -> str:
+        return (
+            "the files hold no buckets of these columns, another kind of index wrote them: bootstrap simple: or a "
+            "store's URL"
+        )
+
+    def inferred(self, snapshot: Snapshot, slices: Iterable[FileSlice]) -> str | None:
         numbers = _suggested_buckets(snapshot, self, slices)
         if not numbers:
-            return (
-                "the files hold no buckets of these columns, another kind of index wrote them: bootstrap simple: or a "
-                "store's URL"
-            )
+            return None
         if self.config.default_buckets in numbers:
             return "another writer broke the rule that a bucket is one file group: roll its commit back"
         others = f", or one of {', '.join(map(str, numbers[1:_SUGGESTED]))}" if len(numbers) > 1 else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from rli.hudi.consistent_hashing import LARGEST_HASH, Ring, key_hashes, ring_path
 from rli.index.consistent_bucket.rings import ring_of, stored_ring
-from rli.index.hashed.hashing import Hashing
+from rli.index.hashed.hashing import ArrivingRecords, Hashing, KeepsBuckets
 from rli.index.hashed.settings import HashSettings
 from rli.index.placing import Placement
 from rli.model import FileGroupId
-from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
 
 
@@ -45,7 +44,7 @@ class RingPlacement(Placement):
 
 
 @dataclass(frozen=True, slots=True)
-class RingHashing(Hashing):
+class RingHashing(Hashing, KeepsBuckets):
     """The rings of a table, as of a state of it.
 
     Attributes:
@@ -81,28 +80,24 @@ class RingHashing(Hashing):
     def bucket_of(self, group: FileGroupId) -> int | None:
         return self.ring(group.partition_path).positions.get(group.file_id)
 
-    def placement(
-        self,
-        partition_path: str,
-        slices: Mapping[int, FileSlice],  # noqa: ARG002
-        records: int,
-        *,
-        saves: bool,
-    ) -> RingPlacement:
-        ring, storage = self.ring(partition_path), self.snapshot.table.storage
-        is_new = saves and stored_ring(self.snapshot, partition_path) is None
-        # Two writers make the same first ring, so it need not be undone with a write.
-        if is_new and not storage.create(ring_path(partition_path, ring.instant), ring.to_json()):
-            # Unless they go by different settings: then the one that is stored counts.
-            del self._rings[partition_path]
-            ring = self.ring(partition_path)
-        return RingPlacement(ring, self.fields, self.key_fields, records)
+    def placement(self, arriving: ArrivingRecords) -> RingPlacement:
+        return RingPlacement(self.ring(arriving.partition_path), self.fields, self.key_fields, arriving.count)
+
+    def keep(self, partition_paths: Iterable[str]) -> None:
+        for partition_path in partition_paths:
+            ring, storage = self.ring(partition_path), self.snapshot.table.storage
+            is_new = stored_ring(self.snapshot, partition_path) is None
+            # Two writers make the same first ring, so it need not be undone with a write.
+            if is_new and not storage.create(ring_path(partition_path, ring.instant), ring.to_json()):
+                # Unless they go by different settings: then the one that is stored counts.
+                del self._rings[partition_path]
 
     @property
     def described(self) -> str:
         return f"buckets={self.settings.buckets} fields={','.join(self.fields)}"
 
-    def advice(self, snapshot: Snapshot, slices: Iterable[FileSlice]) -> str:  # noqa: ARG002
+    @property
+    def advice(self) -> str:
         return (
             "another kind of index wrote the files, or hashed other columns, or the hashing metadata below "
             ".hoodie/.bucket_index was lost: restore it from a backup, or bootstrap simple: or a store's URL"

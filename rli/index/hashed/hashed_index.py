@@ -10,7 +10,7 @@ from typing import Final
 from rli.errors import CorruptTableError
 from rli.hudi.table_features import remedy_for_repeats
 from rli.index.hashed.changes import BucketChanges
-from rli.index.hashed.hashing import Hashing
+from rli.index.hashed.hashing import ArrivingRecords, Hashing, KeepsBuckets
 from rli.index.hashed.layout import BucketLayout, largest, misplaced_keys, require_own_keys
 from rli.index.hashed.locator import BucketLocator
 from rli.index.hashed.settings import HashSettings
@@ -61,8 +61,10 @@ class HashedIndex(TableFilesIndex, PlacesRecords):
         hashing = self.hashing_of(snapshot)
         layout = BucketLayout.of(snapshot, hashing, snapshot.slices.of_partitions(records))
         self._require_hashed(snapshot, layout)
+        if saves and isinstance(hashing, KeepsBuckets):
+            hashing.keep(records)
         return {
-            path: hashing.placement(path, layout.slices.get(path, {}), count, saves=saves)
+            path: hashing.placement(ArrivingRecords(path, layout.slices.get(path, {}), count))
             for path, count in records.items()
         }
 

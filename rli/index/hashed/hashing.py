@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,21 @@ from rli.index.placing import Placement
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivingRecords:
+    """Records that are to be placed in one partition.
+
+    Attributes:
+        partition_path: of the partition.
+        slices: bucket → its file slice.
+        count: how many records there are.
+    """
+
+    partition_path: str
+    slices: Mapping[int, FileSlice]
+    count: int
 
 
 class Hashing(ABC):
@@ -31,23 +47,31 @@ class Hashing(ABC):
         """The bucket that a file group is; None for one that is no bucket of its partition."""
 
     @abstractmethod
-    def placement(
-        self, partition_path: str, slices: Mapping[int, FileSlice], records: int, *, saves: bool
-    ) -> Placement:
-        """The file groups of some records of a partition; buckets that have no file group yet get one.
-
-        Args:
-            partition_path: of the partition.
-            slices: bucket → its file slice.
-            records: how many are to be placed.
-            saves: see ``PlacesRecords.placements``.
-        """
+    def placement(self, arriving: ArrivingRecords) -> Placement:
+        """The file groups of some records of a partition; buckets that have no file group yet get one."""
 
     @property
     @abstractmethod
     def described(self) -> str:
         """The settings, for messages."""
 
+    @property
     @abstractmethod
-    def advice(self, snapshot: Snapshot, slices: Iterable[FileSlice]) -> str:
+    def advice(self) -> str:
         """What to do where some file slices are not the buckets that they should be."""
+
+
+class KeepsBuckets(ABC):
+    """The role of a hash function that keeps a file of its own for each partition."""
+
+    @abstractmethod
+    def keep(self, partition_paths: Iterable[str]) -> None:
+        """Write what is kept of those partitions that are new. May be repeated and raced."""
+
+
+class InfersSettings(ABC):
+    """The role of a hash function whose settings can be told from the keys in a table's files."""
+
+    @abstractmethod
+    def inferred(self, snapshot: Snapshot, slices: Iterable[FileSlice]) -> str | None:
+        """As ``Hashing.advice``, going by the keys of some file slices; None if they fit no settings."""

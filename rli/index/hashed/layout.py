@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rli.errors import IndexMismatchError
-from rli.index.hashed.hashing import Hashing
+from rli.index.hashed.hashing import Hashing, InfersSettings
 from rli.model import FileGroupId
 from rli.view.file_slices import FileSlice
 from rli.view.snapshot import Snapshot
@@ -86,8 +86,9 @@ def _named(group: FileGroupId) -> str:
 
 
 def _mismatch(snapshot: Snapshot, hashing: Hashing, slices: Iterable[FileSlice], problem: str) -> IndexMismatchError:
+    inferred = hashing.inferred(snapshot, slices) if isinstance(hashing, InfersSettings) else None
     return IndexMismatchError(
-        f"{problem} table={snapshot.table.location} {hashing.described}; {hashing.advice(snapshot, slices)}"
+        f"{problem} table={snapshot.table.location} {hashing.described}; {inferred or hashing.advice}"
     )
 
 
