@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from rli.errors import SettingsError
 from rli.index.any_index import checked_records
 from rli.index.contract import TableIndex
 from rli.model import KeyMode, Scope
@@ -39,8 +40,8 @@ class IndexKind(ABC):
         """Where a record key is unique in a table whose index has this URL."""
 
     @abstractmethod
-    def require_valid(self, url: str, options: IndexOptions) -> None:
-        """Raise ``SettingsError`` for a URL or options that this kind does not take."""
+    def require_url(self, url: str) -> None:
+        """Raise ``SettingsError`` for a URL that this kind does not take."""
 
     @abstractmethod
     def open(self, table: TableDefinition) -> TableIndex:
@@ -104,6 +105,16 @@ class KeptKind(IndexKind):
     @abstractmethod
     def drop_damaged(self, url: str) -> None:
         """Remove what is at a URL although it cannot be read as an index."""
+
+
+def require_valid(kind: IndexKind, url: str, options: IndexOptions) -> None:
+    """Raise ``SettingsError`` for a URL or options that a kind does not take; the store judges those of an index in it."""
+    kind.require_url(url)
+    if not isinstance(kind, KeptKind) and (options.shards is not None or options.key_mode != KeyMode.EXACT):
+        raise SettingsError(
+            f"this index keeps no entries: index={url} shards={options.shards} key_mode={options.key_mode}; leave "
+            "shards and key_mode out, or choose an index in a store, such as lmdb:///path"
+        )
 
 
 def created(kind: IndexKind, table: TableDefinition, options: IndexOptions) -> TableIndex:

@@ -18,7 +18,7 @@ from rli.hudi.avro_schema import to_avro
 from rli.hudi.column_names import require_distinct, require_name
 from rli.hudi.properties import new_table_properties, save_properties
 from rli.hudi.schema import RESERVED_PREFIX, written_schema
-from rli.index.kinds import IndexOptions, created
+from rli.index.kinds import IndexOptions, created, require_valid
 from rli.index.registry import default_lease, index_kind
 from rli.index_urls import IndexUrl
 from rli.model import KeyMode, LeasePlace
@@ -119,7 +119,7 @@ def _create(storage: Storage, wanted: Wanted) -> Table:
     index_url = wanted.index if wanted.index is not None else default_index_url(storage)
     of_index = IndexOptions(options.get("shards"), options.get("key_mode", KeyMode.EXACT))
     kind = index_kind(index_url)
-    kind.require_valid(index_url, of_index)
+    require_valid(kind, index_url, of_index)
     settings = new_table_settings(index_url=index_url, **{"lease": default_lease(index_url), **new_settings(options)})
     if settings.lease is LeasePlace.INDEX and not kind.has_store:
         raise SettingsError(

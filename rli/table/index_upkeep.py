@@ -13,7 +13,7 @@ from rli.commit.torn import undo_torn
 from rli.errors import CorruptIndexError, IndexNotFoundError, IndexNotReadyError, UnsupportedTableError
 from rli.index.any_index import repaired
 from rli.index.contract import IndexState, SyncOptions, TableIndex
-from rli.index.kinds import IndexOptions, KeptKind, opened_to_relocate, rebuilt
+from rli.index.kinds import IndexOptions, KeptKind, opened_to_relocate, rebuilt, require_valid
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import VerifyReport
 from rli.index.roles import KeptInStore, KnowsPlaces
@@ -33,7 +33,7 @@ def bootstrap(table: OpenTable, url: str | None, options: IndexOptions, tasks: T
     if url is None and table.definition.settings is None:
         url = default_index_url(table.definition.storage)
     chosen = table.definition.index_url if url is None else url
-    index_kind(chosen).require_valid(chosen, options)
+    require_valid(index_kind(chosen), chosen, options)
     index_kind(chosen).require_own(table.definition, chosen)
     table.definition = adopt(table.definition, url, default_lease(chosen))
     definition = table.reloaded()

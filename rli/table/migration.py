@@ -29,7 +29,7 @@ from rli.errors import (
 from rli.hudi.table_features import remedy_for_repeats
 from rli.index.any_index import facts_of, is_built, verified
 from rli.index.contract import IndexState, SyncOptions, TableIndex
-from rli.index.kinds import IndexOptions, KeptKind, rebuilt
+from rli.index.kinds import IndexOptions, KeptKind, rebuilt, require_valid
 from rli.index.placing import PlacesRecords
 from rli.index.registry import default_lease, index_kind
 from rli.index.reports import Scope, VerifyReport
@@ -322,7 +322,7 @@ def target_of(table: TableDefinition, to: str, options: IndexOptions) -> TableDe
         )
     settings = table.require_settings()
     kind = index_kind(to)
-    kind.require_valid(to, options)
+    require_valid(kind, to, options)
     if settings.lease == without_secrets(IndexUrl.parse(to).store):
         raise SettingsError(
             f"the lease is in this store, and an index there would be dropped with it: lease={settings.lease} to={to}; "

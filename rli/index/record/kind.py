@@ -30,7 +30,7 @@ class RecordKind(KeptKind):
     def scope_of(self, url: str) -> Scope:
         return IndexUrl.parse(url).scope
 
-    def require_valid(self, url: str, options: IndexOptions) -> None:  # noqa: ARG002  (a store judges them)
+    def require_url(self, url: str) -> None:
         """Pass every URL with options that there are: its store judges the rest when it is opened."""
         IndexUrl.parse(url)
 

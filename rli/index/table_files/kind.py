@@ -6,18 +6,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from rli.errors import SettingsError
-from rli.index.kinds import IndexKind, IndexOptions
+from rli.index.kinds import IndexKind
 from rli.index.table_files.table_index import TableFilesIndex
-from rli.model import KeyMode, Scope
+from rli.model import Scope
 from rli.view.definition import TableDefinition
 
 
 class TableFilesKind(IndexKind):
     """A kind whose indexes keep nothing of their own."""
-
-    @abstractmethod
-    def require_url(self, url: str) -> None:
-        """Raise ``SettingsError`` for a URL that this kind does not take."""
 
     @abstractmethod
     def index_of(self, table: TableDefinition) -> TableFilesIndex:
@@ -26,14 +22,6 @@ class TableFilesKind(IndexKind):
     @property
     def has_store(self) -> bool:
         return False
-
-    def require_valid(self, url: str, options: IndexOptions) -> None:
-        self.require_url(url)
-        if options.shards is not None or options.key_mode != KeyMode.EXACT:
-            raise SettingsError(
-                f"this index keeps no entries: index={url} shards={options.shards} key_mode={options.key_mode}; leave "
-                "shards and key_mode out, or choose an index in a store, such as lmdb:///path"
-            )
 
     def open(self, table: TableDefinition) -> TableFilesIndex:
         self.require_url(table.index_url)
