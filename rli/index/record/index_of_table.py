@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from rli.errors import IndexMismatchError
 from rli.index.record.alone.commits import IndexCommit, PendingTransaction
-from rli.index.record.alone.sweeping import SILENT_SECONDS
 from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.record_index import RecordIndex
+from rli.index.record.time_left import TimeLeft
 
 _PAUSE_SECONDS: Final = 0.02
 
@@ -27,9 +27,6 @@ class IndexOfTable(RecordIndex):
     def pending(self) -> list[PendingTransaction]:
         return []
 
-    def sweep(self, *, silent_seconds: float = SILENT_SECONDS) -> int:  # noqa: ARG002  (nothing is staged)
-        return 0
-
     def purge(self) -> int:
         return 0
 
@@ -38,16 +35,8 @@ class IndexOfTable(RecordIndex):
             f"this index follows the timeline of a table: url={self.url}; see the commits of the table: rli timeline TABLE"
         )
 
-    def _complete_commits(
-        self,
-        deadline: float,
-        require_time_left: Callable[[], None],  # noqa: ARG002  (a sync has its own)
-        complete: Callable[[float], object] | None,
-    ) -> None:
-        if complete is None:
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            complete(deadline - time.monotonic())
+    def _complete_commits(self, left: TimeLeft) -> None:
+        time.sleep(min(_PAUSE_SECONDS, left.seconds))
 
     @property
     def _advice(self) -> str:

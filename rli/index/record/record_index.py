@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,20 +14,20 @@ from rli.codec import entries as codec
 from rli.codec.entries import Entries
 from rli.codec.key_arrays import as_key_array
 from rli.errors import (
-    IndexNotReadyError,
     InvalidInputError,
     RliError,
 )
 from rli.index.contract import LOOKUP_SECONDS
 from rli.index.locators import joined_locations
 from rli.index.record.alone.commits import IndexCommit, PendingTransaction
-from rli.index.record.alone.sweeping import SILENT_SECONDS
+from rli.index.record.alone.sweeping import SILENT_SECONDS, sweep
 from rli.index.record.alone.transaction import IndexTransaction
 from rli.index.record.entries.expiring import count_expired
 from rli.index.record.entries.identity import IndexSnapshot
 from rli.index.record.entries.purging import floor_of_look_ups
 from rli.index.record.entries.self_check import IndexCheck, check_index
 from rli.index.record.entries.stored_entries import StoredEntries
+from rli.index.record.time_left import TimeLeft
 from rli.index.reports import IndexStats
 from rli.model import Scope
 from rli.settings import IndexSettings
@@ -73,7 +72,7 @@ class RecordIndex(StoredEntries, ABC):
         self,
         record_keys: pa.Array,
         timeout: float,
-        complete: Callable[[float], object] | None = None,
+        complete: Callable[[TimeLeft], object] | None = None,
         partition_paths: pa.Array | None = None,
     ) -> pa.Table:
         """As ``lookup``, for string arrays of shape (n,); keys may repeat.
@@ -105,57 +104,42 @@ class RecordIndex(StoredEntries, ABC):
         self,
         look_up: Callable[[int], tuple[pa.Array, Entries]],
         timeout: float,
-        complete: Callable[[float], object] | None = None,
+        complete: Callable[[TimeLeft], object] | None = None,
     ) -> tuple[pa.Array, Entries]:
         """Record keys and their entries, all as of one commit (P8).
 
         Args:
             look_up: gives them, knowing that all commits up to a sequence were applied; it may be called again.
             timeout: as for ``lookup``.
-            complete: brings commits of the table into the index that are there in part, in so many seconds; None for
+            complete: brings commits of the table into the index that are there in part, in that time; None for
                 a caller that knows only the index.
 
         Raises:
             IndexNotReadyError: as ``lookup``.
         """
-        deadline = time.monotonic() + timeout
+        left = TimeLeft.of(self, timeout, self._advice)
+        complete = complete or self._complete_commits
         while True:
             # Before the entries: whatever is applied by now is found whole.
             applied = self.applied_sequence() or 0
             keys, entries = look_up(applied)
             if floor_of_look_ups(self) > applied:
                 # Tombstones of later commits may be gone, by which those would have been noticed (P30).
-                self._require_time_left(deadline, timeout)
+                left.require()
                 continue
             if codec.sequences(entries).max(initial=0) <= applied:
                 return keys, entries
-            self._require_time_left(deadline, timeout)
-            self._complete_commits(deadline, partial(self._require_time_left, deadline, timeout), complete)
+            left.require()
+            complete(left)
 
     @abstractmethod
-    def _complete_commits(
-        self, deadline: float, require_time_left: Callable[[], None], complete: Callable[[float], object] | None
-    ) -> None:
-        """Bring commits into the index that are there in part, or wait a moment for another process to do so.
-
-        Args:
-            deadline: when to give up, by the monotonic clock.
-            require_time_left: raises when that has come.
-            complete: as for ``settled``.
-        """
+    def _complete_commits(self, left: TimeLeft) -> None:
+        """Bring commits into the index that are there in part, or wait a moment for another process to do so."""
 
     @property
     @abstractmethod
     def _advice(self) -> str:
         """What to do about a commit that stays in the index in part."""
-
-    def _require_time_left(self, deadline: float, timeout: float) -> None:
-        if time.monotonic() <= deadline:
-            return
-        raise IndexNotReadyError(
-            f"a commit is only partly in the index: url={self.url} applied sequence={self.applied_sequence()} "
-            f"seconds={timeout:g}; {self._advice}"
-        )
 
     # Changes ---------------------------------------------------------------------------------------------------
 
@@ -213,7 +197,6 @@ class RecordIndex(StoredEntries, ABC):
     def _commits(self) -> Iterator[IndexCommit]:
         """The commits of transactions, the newest first."""
 
-    @abstractmethod
     def sweep(self, *, silent_seconds: float = SILENT_SECONDS) -> int:
         """Remove the staged changes of transactions whose processes died before the commit.
 
@@ -227,6 +210,7 @@ class RecordIndex(StoredEntries, ABC):
         Returns:
             How many transactions were removed.
         """
+        return sweep(self, silent_seconds)
 
     @abstractmethod
     def purge(self) -> int:

@@ -61,7 +61,7 @@ class RecordTableIndex(FollowedCommits, InStore, PointIndex, AppliesSections, Fo
         await_synced: Callable[[float], object],
         partition_paths: pa.Array | None = None,
     ) -> pa.Table:
-        return self.located(record_keys, timeout, await_synced, partition_paths)
+        return self.located(record_keys, timeout, lambda left: await_synced(left.seconds), partition_paths)
 
     # Table services --------------------------------------------------------------------------------------------
 
